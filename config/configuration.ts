@@ -83,9 +83,15 @@ export interface RateLimits {
   };
   /** Mail that a stranger can cause. */
   readonly mail: {
+    readonly recipientAndCaller: RateLimit;
+    readonly recipientAndCallerDaily: RateLimit;
     readonly recipient: RateLimit;
+    readonly recipientDaily: RateLimit;
     readonly caller: RateLimit;
+    readonly device: RateLimit;
   };
+  /** Changes that a signed-in person makes. */
+  readonly changes: RateLimit;
   readonly registrations: RateLimit;
   readonly clientSecret: RateLimit;
   readonly interactions: RateLimit;

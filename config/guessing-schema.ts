@@ -105,15 +105,26 @@ export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> =
     mail: section(
       z
         .strictObject({
+          recipientAndCaller: limit(
+            rateLimits.mail.recipientAndCaller,
+            "Mail to one address that was asked for from one address (IPv6: /64)",
+          ),
+          recipientAndCallerDaily: limit(rateLimits.mail.recipientAndCallerDaily, "The same in a day"),
           recipient: limit(
             rateLimits.mail.recipient,
             "Mail to one address that somebody asked for, who may be a stranger",
           ),
+          recipientDaily: limit(rateLimits.mail.recipientDaily, "The same in a day"),
           caller: limit(rateLimits.mail.caller, "Such mail that was asked for from one address (IPv6: /64)"),
+          device: limit(
+            rateLimits.mail.device,
+            "Such mail that was asked for in a browser which has signed in to the account before. It is stopped by no other of these limits",
+          ),
         })
         .prefault({}),
       "Mail that a stranger can cause: confirmations and password resets",
     ),
+    changes: limit(rateLimits.changes, "Changes that a signed-in person makes to one account"),
     registrations: limit(rateLimits.registrations, "Registrations from one address (IPv6: /64)"),
     clientSecret: limit(rateLimits.clientSecret, "Wrong secrets for one client from one address"),
     interactions: limit(rateLimits.interactions, "Sign-ins begun from one address"),

@@ -132,11 +132,21 @@ export interface RateLimitsInput {
   };
   /** Mail that a stranger can cause: confirmations and password resets. */
   readonly mail?: {
-    /** To one address. Default 5 in an hour. */
+    /** To one address, asked for from one address (IPv6: /64). Default 5 in an hour. */
+    readonly recipientAndCaller?: RateLimitInput;
+    /** The same in a day. Default 10. */
+    readonly recipientAndCallerDaily?: RateLimitInput;
+    /** To one address, whoever asks. Default 20 in an hour. */
     readonly recipient?: RateLimitInput;
+    /** The same in a day. Default 40. */
+    readonly recipientDaily?: RateLimitInput;
     /** Asked for from one address (IPv6: /64). Default 20 in an hour. */
     readonly caller?: RateLimitInput;
+    /** Asked for in one browser that has signed in to the account before; no other of these limits stops it. Default 5 in an hour. */
+    readonly device?: RateLimitInput;
   };
+  /** Changes that a signed-in person makes to one account. Default 30 in an hour. */
+  readonly changes?: RateLimitInput;
   /** Registrations from one address (IPv6: /64). Default 20 in an hour. */
   readonly registrations?: RateLimitInput;
   /** Wrong client secrets for one client from one address. Default 20 in 15 minutes. */

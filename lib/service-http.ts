@@ -134,7 +134,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     interactions: steps.interactions,
     confirm: steps.confirm,
     offersRegistration,
-    accountPages: accountPages(options, { currentProvider, pages, backchannel, people }),
+    accountPages: accountPages(options, { currentProvider, pages, backchannel, people, limits }),
     sessionCookie: sessionCookieName(configuration),
     findBrowser,
   });
@@ -266,7 +266,9 @@ function accountPages(
     pages,
     backchannel,
     people,
+    limits,
   }: {
+    readonly limits: AttemptLimits;
     readonly currentProvider: CurrentProvider;
     readonly pages: Pages;
     readonly backchannel: BackchannelLogout;
@@ -316,6 +318,8 @@ function accountPages(
     }),
     seals: createAccountSeals(signer, clock),
     readForm: formMap,
+    limits,
+    audit,
     devices: deviceCookies(configuration, signer),
     forgetSession: (ctx) => ctx.append("Set-Cookie", [...endedCookies]),
     clock,

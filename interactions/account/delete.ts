@@ -33,6 +33,7 @@ export function deletePage({
   return {
     path: DELETE_PATH,
     needs: "recent sign-in",
+    isUnlimited: true,
     async show({ locals, person, send }) {
       const { account } = person;
       const told = await toldAbout(account, directory);

@@ -83,6 +83,7 @@ function overviewPage(
   } = parts;
   return {
     path: HOME,
+    isUnlimited: true,
     async show({ ctx, locals, person, send }) {
       const { email, name, surname, sub } = person.account;
       const { path } = ctx.state.deployment;

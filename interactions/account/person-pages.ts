@@ -3,6 +3,8 @@ import type { Context } from "koa";
 import { originOf } from "../../lib/audit/origin.ts";
 import type { Caller } from "../../lib/audit/audit-event.ts";
 import { NotFound } from "../../lib/errors.ts";
+import type { AuditCollector } from "../../lib/audit/collector.ts";
+import { type AttemptLimits, noteLimited } from "../../lib/provider/attempt-limits.ts";
 import type { SignedIn } from "../../lib/provider/account.ts";
 import { createAnswers, seeOther, sendPage } from "../answers.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
@@ -21,6 +23,8 @@ export interface PersonVisit {
   readonly caller: Caller;
   /** Sends the page. @param status default 200. @param retryAfter seconds, for `Retry-After`. */
   readonly send: (html: Promise<string>, status?: number, retryAfter?: number) => Promise<void>;
+  /** Answers with 429. @param retryAfter seconds. */
+  readonly limited: (retryAfter: number) => Promise<void>;
   /** Redirects to a page, which shows the notice. @param now the person as the next request sees them. */
   readonly done: (path: string, notice: Notice, now?: SignedIn) => void;
 }
@@ -31,6 +35,8 @@ export interface PersonPage {
   readonly path: string;
   /** Whether it needs a sign-in within the last five minutes. Default: any. */
   readonly needs?: "recent sign-in";
+  /** Whether its form counts for the limit of changes. Default: yes. */
+  readonly isUnlimited?: boolean;
   readonly show: (visit: PersonVisit) => Promise<void>;
   /** Gets the fields of a form of this page. */
   readonly submit?: (visit: PersonVisit, form: Form) => Promise<void>;
@@ -41,6 +47,8 @@ export interface PersonPagesParts {
   readonly pages: Pages;
   readonly gate: AccountGate;
   readonly seals: AccountSeals;
+  readonly limits: Pick<AttemptLimits, "change">;
+  readonly audit: Pick<AuditCollector, "noteRefusal">;
   /** Reads the body. Rejects an unreadable one with an error whose `status` is 400. */
   readonly readForm: (ctx: Context) => Promise<Form>;
 }
@@ -78,6 +86,7 @@ export function createPersonPages(
         const page = { status, html: await html };
         sendPage(ctx, pages, retryAfter === undefined ? page : { ...page, retryAfter });
       },
+      limited: (retryAfter) => answers.error(ctx, { status: 429, error: "too_many_changes", retryAfter }),
       done(next, about, now = person) {
         seeOther(ctx, `${ctx.state.deployment.url}${next}?done=${seals.seal(now, next, about)}`);
       },
@@ -110,8 +119,21 @@ export function createPersonPages(
             if (form === undefined) return answers.error(ctx, { status: 400, error: "invalid_request" });
             if (!seals.isToken(person, request.path, form.get("csrf") ?? ""))
               return answers.error(ctx, stale);
+            const visited = visit(ctx, person, request);
+            if (!page.isUnlimited) {
+              const { sub } = person.account;
+              const attempt = await parts.limits.change(sub);
+              if (!attempt.allowed) {
+                noteLimited(
+                  parts.audit,
+                  { ...visited.caller, action: "account.updated", subject: sub },
+                  attempt,
+                );
+                return visited.limited(attempt.retryAfter);
+              }
+            }
             try {
-              return await page.submit?.(visit(ctx, person, request), form);
+              return await page.submit?.(visited, form);
             } catch (error) {
               // The account was deleted while this request was running: the page asks for a sign-in.
               if (!(error instanceof NotFound)) throw error;

@@ -4,6 +4,7 @@ import type { AccountChanges, Accounts } from "../../lib/domain/account.ts";
 import { byCaller } from "../../lib/domain/arguments.ts";
 import { dateProblem, textProblem, usernameProblem } from "../../lib/domain/text-rules.ts";
 import { NameTaken } from "../../lib/errors.ts";
+import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
 import type { AccountRecord } from "../../lib/directory/directory.ts";
 import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
@@ -20,12 +21,13 @@ type Values = Readonly<Record<ProfileField, string>>;
 export interface ProfilePageParts {
   readonly pages: Pick<Pages, "accountProfile">;
   readonly accounts: Pick<Accounts, "update">;
+  readonly limits: Pick<AttemptLimits, "usernameTaken">;
   readonly clock: Clock;
   /** The configured locales. */
   readonly locales: readonly string[];
 }
 
-export function profilePage({ pages, accounts, clock, locales }: ProfilePageParts): PersonPage {
+export function profilePage({ pages, accounts, limits, clock, locales }: ProfilePageParts): PersonPage {
   function shown(
     { locals, send }: PersonVisit,
     values: Values,
@@ -48,8 +50,10 @@ export function profilePage({ pages, accounts, clock, locales }: ProfilePagePart
       try {
         await accounts.update(account.sub, changesOf(values), byCaller(visit.caller));
       } catch (error) {
-        if (error instanceof NameTaken) return shown(visit, values, [{ field: "username", reason: "taken" }]);
-        throw error;
+        if (!(error instanceof NameTaken)) throw error;
+        const { allowed, retryAfter } = await limits.usernameTaken(account.sub);
+        if (!allowed) return visit.limited(retryAfter);
+        return shown(visit, values, [{ field: "username", reason: "taken" }]);
       }
       // The language in the cookie wins over that of the account, so it changes too.
       if (values.locale !== before.locale) keepLanguage(visit.ctx, values.locale || undefined);

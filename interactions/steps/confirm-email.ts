@@ -51,6 +51,7 @@ async function confirm(entry: Entry, services: StepServices, registrations: Regi
   if (state.usernameTaken) {
     const username = values.get("username")?.trim() ?? "";
     const renamed = await registrations.rename(uid, username === "" ? null : username, at);
+    if (renamed.kind === "limited") return renamed;
     if (renamed.kind === "invalid")
       return { kind: "invalid", problems: [{ code: renamed.problem, fields: ["username"] }] };
     if (renamed.kind === "username-taken")

@@ -250,10 +250,16 @@ export function callerOf(
 /** Who asks for mail, and where. */
 export function askedAt(
   { ctx, signIn, locale }: Pick<Entry, "ctx" | "signIn" | "locale">,
-  services: Pick<StepServices, "addressOf">,
+  services: Pick<StepServices, "addressOf" | "devices">,
 ): AskedAt {
-  const caller = { ...callerOf(services, ctx, ANONYMOUS), client: signIn.client.client_id };
-  return { deployment: ctx.state.deployment.kind, caller, address: services.addressOf(ctx), locale };
+  const { devices } = services;
+  return {
+    deployment: ctx.state.deployment.kind,
+    caller: { ...callerOf(services, ctx, ANONYMOUS), client: signIn.client.client_id },
+    address: services.addressOf(ctx),
+    locale,
+    ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
+  };
 }
 
 /** What a sign-in says about the language of its pages. */

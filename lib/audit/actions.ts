@@ -32,6 +32,11 @@ const ACTIONS = {
     means:
       "A registration, a password reset or a change of address was requested; only those that a rate limit refused are recorded",
   },
+  "password_reset.requested": {
+    about: "account",
+    means:
+      "Somebody asked for a mail to choose a new password; without a subject, with a name that no account has",
+  },
   "session.ended": {
     about: "account",
     means: "A sign-in session ended: its owner signed out, or ended it on the page of their sessions",

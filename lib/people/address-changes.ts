@@ -4,7 +4,7 @@ import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
 import { canonicalEmail, emailProblem } from "../domain/text-rules.ts";
 import { NameTaken } from "../errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
-import { type AskedAt, callerAs, type Limited, mailWith, type PeopleOptions, refusalOf } from "./requests.ts";
+import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 export type AddressChangeStarted =
   /** Mail is on its way to the new address, also when it belongs to another account: it says so there. */
@@ -54,7 +54,7 @@ export interface EarlierAddress {
 }
 
 export function createAddressChanges(options: PeopleOptions): AddressChanges {
-  const { directory, accounts, confirmations, limits } = options;
+  const { directory, accounts, confirmations } = options;
   const purpose = "address-change";
 
   return {
@@ -63,11 +63,10 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
       const email = canonicalEmail(address);
       const record = await directory.findAccount(sub);
       if (record === undefined || isDisabled(record)) return { kind: "gone" };
-      const attempt = await limits.mail({ name: email, address: at.address });
-      const limited = refusalOf(options, at, attempt);
-      if (limited !== undefined) return limited;
-      const holder = await options.accounts.recordByLogin(email);
-      const isFree = await limits.recipient(email);
+      const asked = await askedFor(options, email, at, "mail");
+      if (asked.kind === "limited") return asked;
+      const { record: holder } = asked;
+      const isFree = await asked.mayGetMail(email);
       const isTaken = holder !== undefined && holder.sub !== sub;
       const kind = isTaken ? "known-address" : "confirm-address";
       const locale = (isTaken ? holder : record).locale ?? at.locale;

@@ -3,7 +3,7 @@ import { passwordNames } from "../domain/accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
 import type { ConfirmationProof, Pending, Unproven } from "./confirmations.ts";
-import { type AskedAt, callerAs, type Limited, mailWith, type PeopleOptions, refusalOf } from "./requests.ts";
+import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 /** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
 export type ResetProof =
@@ -43,7 +43,7 @@ export interface PasswordResets {
 }
 
 export function createPasswordResets(options: PeopleOptions): PasswordResets {
-  const { accounts, confirmations, passwords, limits } = options;
+  const { accounts, confirmations, passwords } = options;
 
   function prove<T>(
     proof: ResetProof,
@@ -55,12 +55,11 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
 
   return {
     async start(interaction, login, at) {
-      const attempt = await limits.mail({ name: login, address: at.address });
-      const limited = refusalOf(options, at, attempt);
-      if (limited !== undefined) return limited;
-      const record = await options.accounts.recordByLogin(login);
+      const asked = await askedFor(options, login, at, "mail");
+      if (asked.kind === "limited") return asked;
+      const { record } = asked;
       const found = record !== undefined && !isDisabled(record) ? record : undefined;
-      const isFree = await limits.recipient(found?.email ?? login);
+      const isFree = await asked.mayGetMail(found?.email ?? login);
       // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.
       const account = isFree ? found : undefined;
       const { deployment } = at;
@@ -71,6 +70,11 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
         interaction,
         extra: stateOf(account ?? { email: login }),
         mail: mailWith(options, { kind: "reset-password", to: account?.email ?? "", locale, deployment }),
+      });
+      options.audit.note({
+        ...at.caller,
+        action: "password_reset.requested",
+        ...(record && { subject: record.sub }),
       });
       return { kind: "sent" };
     },

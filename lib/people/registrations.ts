@@ -18,7 +18,16 @@ import { passwordNames } from "../domain/accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { NameTaken, StorageUnavailable, UsedUp } from "../errors.ts";
 import type { ConfirmationProof, NewConfirmation, Pending, Unproven } from "./confirmations.ts";
-import { type AskedAt, callerAs, type Limited, mailWith, type PeopleOptions, refusalOf } from "./requests.ts";
+import {
+  type AskedAt,
+  type AskedFor,
+  askedFor,
+  callerAs,
+  type Limited,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "./requests.ts";
 
 /** What a person entered, unchanged. */
 export interface RegistrationForm {
@@ -85,13 +94,13 @@ export interface Registrations {
   confirm(interaction: string, proof: ConfirmationProof, at: AskedAt): Promise<RegistrationConfirmed>;
   /**
    * Creates the account with another username, after `username-taken`. `null`: without one, if it is not required.
-   * `invalid`: the username breaks a rule.
+   * `invalid`: the username breaks a rule. `limited`: it was said often enough that usernames are taken.
    */
   rename(
     interaction: string,
     username: string | null,
     at: AskedAt,
-  ): Promise<RegistrationConfirmed | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
+  ): Promise<RegistrationConfirmed | Limited | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
   /** Whether a registration of this interaction waits, and whether its address is confirmed already. */
   pending(interaction: string): Promise<{ readonly email: string; readonly confirmed: boolean } | undefined>;
 }
@@ -194,9 +203,9 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   async function mailTo(
     email: string,
     { deployment, locale: language }: AskedAt,
+    { record: known, mayGetMail }: AskedFor,
   ): Promise<NewConfirmation<PendingForm>["mail"]> {
-    const known = await options.accounts.recordByLogin(email);
-    const isFree = await limits.recipient(email);
+    const isFree = await mayGetMail(email);
     const kind = known === undefined ? "confirm-registration" : "known-address";
     const mail = mailWith(options, {
       kind,
@@ -236,9 +245,8 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const problems = await problemsOf(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
       const form = { ...typed, email: canonicalEmail(typed.email) };
-      const attempt = await limits.registration({ name: form.email, address: at.address });
-      const limited = refusalOf(options, at, attempt);
-      if (limited !== undefined) return limited;
+      const request = await askedFor(options, form.email, at, "registration");
+      if (request.kind === "limited") return request;
       if (!(await isAllowed(form, at))) return { kind: "refused" };
       const { password, termsVersion, ...rest } = form;
       const password_hash = await passwords.hash(password);
@@ -247,7 +255,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
         subject: interaction,
         interaction,
         extra: { ...rest, password_hash, terms_version: termsVersion },
-        mail: await mailTo(form.email, at),
+        mail: await mailTo(form.email, at, request),
       });
       return { kind: "sent" };
     },
@@ -256,10 +264,9 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const first = await confirmations.find<PendingForm>(place(interaction));
       if (first === undefined || first.confirmed) return { kind: "gone" };
       const { email } = first.extra;
-      const attempt = await limits.mail({ name: email, address: at.address });
-      const limited = refusalOf(options, at, attempt);
-      if (limited !== undefined) return limited;
-      const mail = await mailTo(email, at);
+      const request = await askedFor(options, email, at, "mail");
+      if (request.kind === "limited") return request;
+      const mail = await mailTo(email, at, request);
       // A try of the old code in between changes nothing: it is read again.
       for (let pending: typeof first | undefined = first; pending !== undefined && !pending.confirmed;) {
         if (await confirmations.renew(pending, mail)) return { kind: "sent" };
@@ -282,8 +289,14 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       for (;;) {
         const pending = await confirmations.find<PendingForm>(place(interaction));
         if (pending === undefined || !pending.confirmed) return { kind: "gone" };
+        // Taken before it is known: how often the answer is "taken" tells which usernames exist.
+        const attempt = await limits.usernameTaken(interaction);
+        const limited = refusalOf(options, at, attempt);
+        if (limited !== undefined) return limited;
         try {
-          return await create(pending, { ...pending.extra, username: username ?? undefined }, at);
+          const result = await create(pending, { ...pending.extra, username: username ?? undefined }, at);
+          if (result.kind !== "username-taken") await attempt.succeed();
+          return result;
         } catch (error) {
           if (!(error instanceof UsedUp)) throw error;
         }

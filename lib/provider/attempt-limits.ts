@@ -57,16 +57,30 @@ export interface AttemptLimits {
   interaction(address: string): Promise<Attempt>;
   /**
    * A request for mail by someone who may be a stranger. Its points are not given back.
-   * @param request.name the address or the name as typed, whether or not an account has it.
    */
-  mail(request: { readonly name: string; readonly address: string }): Promise<Attempt>;
+  mail(request: MailRequest): Promise<Attempt>;
   /** A registration. It also counts as a request for mail. */
-  registration(request: { readonly name: string; readonly address: string }): Promise<Attempt>;
+  registration(request: MailRequest): Promise<Attempt>;
   /**
    * The mail itself, after `mail` or `registration` let the request through: names of one account share its address. The
    * result must not reach the person who asks, because it shows which names belong together.
+   * @param request.name the address that gets the mail.
    */
-  recipient(email: string): Promise<boolean>;
+  recipient(request: MailRequest): Promise<boolean>;
+  /** A change that a signed-in person makes. Its point is not given back. */
+  change(sub: string): Promise<Attempt>;
+  /** Saying that a username is taken. @param asker the `sub` of an account, or the id of a running registration. */
+  usernameTaken(asker: string): Promise<Attempt>;
+}
+
+/** Who asks for mail to whom. */
+export interface MailRequest {
+  /** The address or the name as typed, whether or not an account has it. */
+  readonly name: string;
+  /** The caller's IP address. */
+  readonly address: string;
+  /** The id of a device cookie that belongs to the account of this name. It has a bucket of its own, and is stopped by no other. */
+  readonly device?: string | undefined;
 }
 
 /** Length of a bucket key: long enough against collisions, and short enough to keep 20,000 per limit in memory. */
@@ -90,8 +104,14 @@ const ABOUT = {
   "passwordGrant.accountAndClient": ["client"],
   "passwordGrant.account": [],
   "passwordGrant.client": ["client"],
+  "mail.recipientAndCaller": ["address"],
+  "mail.recipientAndCallerDaily": ["address"],
   "mail.recipient": [],
+  "mail.recipientDaily": [],
   "mail.caller": ["address"],
+  "mail.device": ["address"],
+  changes: ["subject"],
+  usernames: [],
   registrations: ["address"],
   "passwordGrant.guessed": [],
   clientSecret: ["subject", "address"],
@@ -128,6 +148,9 @@ const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: na
 
 /** Tries with a name with which 100 in a row have failed, until one succeeds. */
 const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
+
+/** How often one account, or one registration, is told that a username is taken. */
+const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
 /** Longer than any IPv6 address with its zone. */
 const LONGEST_ADDRESS = 64;
@@ -205,14 +228,35 @@ export function createAttemptLimits(
   const clientSecret = limit("clientSecret", limits.clientSecret);
   const interactions = limit("interactions", limits.interactions);
   const mail = {
+    recipientAndCaller: limit("mail.recipientAndCaller", limits.mail.recipientAndCaller),
+    recipientAndCallerDaily: limit("mail.recipientAndCallerDaily", limits.mail.recipientAndCallerDaily),
     recipient: limit("mail.recipient", limits.mail.recipient),
+    recipientDaily: limit("mail.recipientDaily", limits.mail.recipientDaily),
     caller: limit("mail.caller", limits.mail.caller),
+    device: limit("mail.device", limits.mail.device),
   };
   const registrations = limit("registrations", limits.registrations);
-  const mailBuckets = (name: string, network: string): readonly Bucket[] => [
-    [mail.recipient, keyOf("asked", ...subjectOf(name, network))],
-    [mail.caller, keyOf(network)],
-  ];
+  const changes = limit("changes", limits.changes);
+  const usernames = limit("usernames", USERNAMES);
+  /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
+  function mailBuckets(what: "asked" | "sent", { name, address, device }: MailRequest): readonly Bucket[] {
+    const network = callerNetwork(address);
+    const subject = [what, ...subjectOf(name, network)];
+    // Nobody keeps the owner of an account from a new password by asking for mail elsewhere.
+    if (device !== undefined) return [[mail.device, keyOf(...subject, "device", device)]];
+    return [
+      [mail.recipientAndCaller, keyOf(...subject, network)],
+      [mail.recipientAndCallerDaily, keyOf(...subject, network)],
+      [mail.recipient, keyOf(...subject)],
+      [mail.recipientDaily, keyOf(...subject)],
+    ];
+  }
+  function askedBuckets(request: MailRequest): readonly Bucket[] {
+    const own = mailBuckets("asked", request);
+    return request.device === undefined
+      ? [...own, [mail.caller, keyOf(callerNetwork(request.address))]]
+      : own;
+  }
   return {
     signIn({ name, address, device, guessed }) {
       const network = callerNetwork(address);
@@ -246,14 +290,11 @@ export function createAttemptLimits(
       return { allowed, matches: match !== undefined, retryAfter, refusedBy };
     },
     interaction: (address) => take([[interactions, keyOf(callerNetwork(address))]]),
-    mail: ({ name, address }) => take(mailBuckets(name, callerNetwork(address))),
-    registration({ name, address }) {
-      const network = callerNetwork(address);
-      return take([...mailBuckets(name, network), [registrations, keyOf(network)]]);
-    },
-    async recipient(email) {
-      const { allowed } = await mail.recipient.limiter.take(keyOf("sent", ...subjectOf(email, "")));
-      return allowed;
-    },
+    mail: (request) => take(askedBuckets(request)),
+    registration: (request) =>
+      take([...askedBuckets(request), [registrations, keyOf(callerNetwork(request.address))]]),
+    recipient: async (request) => (await take(mailBuckets("sent", request))).allowed,
+    change: (sub) => take([[changes, keyOf(sub)]]),
+    usernameTaken: (asker) => take([[usernames, keyOf(asker)]]),
   };
 }

@@ -394,3 +394,46 @@ it("says nothing about a deletion to anybody who opens the address", async () =>
   await browser.get(`${running.openid}/account/signed-out`);
   expect(browser.title).toBe("Your account");
 });
+
+describe("many changes", () => {
+  it("by one person are limited to 30 an hour over all pages, with a 429 that says when to go on", async () => {
+    const browser = await open("/profile");
+    const change = async (surname: string): Promise<void> => {
+      await browser.get(`${running.openid}/account/profile`);
+      await browser.submit(browser.form("surname"), { surname });
+    };
+    for (let count = 1; count <= 30; count += 1) {
+      await change(`Number ${count}`);
+      expect(browser.visits[0]?.status).toBe(303);
+    }
+    await change("One more");
+    expect(browser.status).toBe(429);
+    expect(Number(browser.headers.get("retry-after"))).toBeGreaterThan(3_000);
+    expect(pageText(browser)).toContain("many changes within an hour");
+    await browser.get(`${running.openid}/account/password`);
+    await browser.submit(browser.form("password"), { password: "quite another long sentence" });
+    expect(browser.status).toBe(429);
+    expect((await account())?.surname).toBe("Number 30");
+    // Signing out is no change.
+    await browser.get(`${running.openid}/account`);
+    await browser.submit(browser.forms().at(-1));
+    expect(browser.visits[0]?.status).toBe(303);
+    clock.advance(3_600);
+    const later = await open("/profile");
+    await later.submit(later.form("surname"), { surname: "Later" });
+    expect((await account())?.surname).toBe("Later");
+  });
+
+  it("of a username: that one is taken is said ten times an hour", async () => {
+    await running.service.accounts.create({ email: `t${people}@example.com`, username: `taken${people}` });
+    const browser = await open("/profile");
+    for (let count = 0; count < 10; count += 1) {
+      await browser.get(`${running.openid}/account/profile`);
+      await browser.submit(browser.form("username"), { username: `taken${people}` });
+      expect([browser.status, pageText(browser).includes("this name is taken")]).toEqual([400, true]);
+    }
+    await browser.get(`${running.openid}/account/profile`);
+    await browser.submit(browser.form("username"), { username: `taken${people}` });
+    expect([browser.status, pageText(browser).includes("this name is taken")]).toEqual([429, false]);
+  });
+});

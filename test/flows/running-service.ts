@@ -93,7 +93,15 @@ export const UNLIMITED: Required<RateLimitsInput> = {
   clientSecret: MANY,
   interactions: MANY,
   registrations: MANY,
-  mail: { recipient: MANY, caller: MANY },
+  changes: MANY,
+  mail: {
+    recipientAndCaller: MANY,
+    recipientAndCallerDaily: MANY,
+    recipient: MANY,
+    recipientDaily: MANY,
+    caller: MANY,
+    device: MANY,
+  },
   signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
   passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
 };

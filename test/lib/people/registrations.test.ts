@@ -238,14 +238,15 @@ describe("the answer to a registration", () => {
     await expect(stage.mails()).resolves.toEqual([]);
   });
 
-  it("is a limit after 20 in an hour from one address, and 5 to one recipient [D-REGISTER-5, D-MAILLIMIT-1]", async () => {
+  it("is a limit after 20 in an hour from one address, and 5 from it to one recipient [D-REGISTER-5, D-MAILLIMIT-1]", async () => {
     const limited = { kind: "limited", retryAfter: 3_600 };
     await stage.accounts.create({ email: "known@example.com" });
     for (const email of ["known@example.com", "new@example.com"]) {
       for (let count = 0; count < 5; count += 1)
-        await expect(start({ email }, `${email}${count}`, from(count))).resolves.toEqual(SENT);
+        await expect(start({ email }, `${email}${count}`, from(9))).resolves.toEqual(SENT);
       await expect(start({ email }, "i", from(9))).resolves.toEqual(limited);
       await expect(stage.registrations.resend(`${email}1`, from(9))).resolves.toEqual(limited);
+      await expect(start({ email }, "i", from(10))).resolves.toEqual(SENT);
     }
     for (let count = 0; count < 20; count += 1)
       await expect(start({ email: `person${count}@example.com` }, `i${count}`, from(77))).resolves.toEqual(
@@ -254,6 +255,20 @@ describe("the answer to a registration", () => {
     await expect(start({ email: "last@example.com" }, "i", from(77))).resolves.toEqual(limited);
     expect(stage.refusals.map(({ detail }) => detail?.["limit"])).toContain("registrations");
   }, 30_000);
+
+  it("says at most ten times that a username is taken", async () => {
+    await reopen({ fields: { username: "optional" } });
+    await stage.accounts.create({ email: "bob@example.com", username: "bob" });
+    const { code } = await registered({ username: "bob" });
+    await expect(confirm({ code })).resolves.toEqual({ kind: "username-taken" });
+    const rename = (username: string) => stage.registrations.rename("i", username, AT);
+    for (let count = 0; count < 10; count += 1)
+      await expect(rename("bob")).resolves.toEqual({ kind: "username-taken" });
+    await expect(rename("bob")).resolves.toEqual({ kind: "limited", retryAfter: 3_600 });
+    await expect(rename("free")).resolves.toMatchObject({ kind: "limited" });
+    stage.clock.advance(3_599);
+    await expect(rename("free")).resolves.toMatchObject({ kind: "limited" });
+  });
 
   it("drops what the form does not ask for", async () => {
     await reopen({});

@@ -36,6 +36,18 @@ export function from(number: number): AskedAt {
   return { ...AT, address: `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}` };
 }
 
+/** The same for each limit of mail. */
+export function everyMailLimit(limit: RateLimits["registrations"]): RateLimits["mail"] {
+  return {
+    recipientAndCaller: limit,
+    recipientAndCallerDaily: limit,
+    recipient: limit,
+    recipientDaily: limit,
+    caller: limit,
+    device: limit,
+  };
+}
+
 /** As cheap as OWASP allows. */
 const PASSWORDS = createPasswords(
   { ...defaults.passwords, memory: 7168, passes: 5 },
@@ -60,6 +72,8 @@ export interface PeopleStage {
   readonly passwordResets: PasswordResets;
   readonly addressChanges: AddressChanges;
   readonly refusals: AuditEvent[];
+  /** What was noted for the audit. */
+  readonly noted: readonly AuditEvent[];
   readonly ended: SessionsEnded[];
   /** Takes all mail that waits, the oldest first, that to nobody too. */
   mails(): Promise<Mail[]>;
@@ -96,6 +110,7 @@ export async function openPeople(
     key: randomBytes(32),
   });
   const refusals: AuditEvent[] = [];
+  const noted: AuditEvent[] = [];
   const people = createPeople(
     {
       interactions: { ...defaults.interactions, registration: settings },
@@ -107,7 +122,7 @@ export async function openPeople(
       confirmations,
       passwords: { ...PASSWORDS, ...replaced },
       limits: createAttemptLimits(rateLimits, storage.rateLimits, randomBytes(32)),
-      audit: { noteRefusal: (event) => void refusals.push(event) },
+      audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
       clock,
     },
     console.error,
@@ -129,6 +144,7 @@ export async function openPeople(
     passwordResets: people.passwordResets as PasswordResets,
     addressChanges: people.addressChanges as AddressChanges,
     refusals,
+    noted,
     ended,
     mails,
     async mail() {

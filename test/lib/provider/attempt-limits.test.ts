@@ -15,7 +15,15 @@ const LIMITS: RateLimits = {
   passwordGrant: { accountAndClient: points(2), account: points(3), client: points(5) },
   clientSecret: points(2),
   interactions: points(2),
-  mail: { recipient: points(2), caller: points(4) },
+  mail: {
+    recipientAndCaller: points(2),
+    recipientAndCallerDaily: { points: 3, seconds: 86_400 },
+    recipient: points(4),
+    recipientDaily: { points: 6, seconds: 86_400 },
+    caller: points(5),
+    device: points(2),
+  },
+  changes: points(3),
   registrations: points(3),
 };
 
