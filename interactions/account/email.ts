@@ -3,6 +3,7 @@ import { emailProblem, normaliseName } from "../../lib/domain/text-rules.ts";
 import type { AddressChanges } from "../../lib/people/address-changes.ts";
 import type { Confirmations } from "../../lib/people/confirmations.ts";
 import type { AskedAt } from "../../lib/people/requests.ts";
+import type { DeviceCookies } from "../device-cookie.ts";
 import type { Form } from "../forms.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 import type { Pages } from "../pages.ts";
@@ -19,6 +20,7 @@ export interface EmailPageParts {
   readonly confirmations: Pick<Confirmations, "findByLink">;
   /** The link in mail that this browser has followed. */
   readonly links: Pick<LinkCookie, "read" | "clear">;
+  readonly devices: Pick<DeviceCookies, "has" | "read">;
 }
 
 /** None if the address can't be changed here. */
@@ -29,9 +31,15 @@ export function emailPages(parts: EmailPageParts): readonly PersonPage[] {
     : [addressPage(parts, addressChanges), newAddressPage(parts, addressChanges)];
 }
 
-function askedAt({ ctx, caller, locals }: PersonVisit): AskedAt {
+function askedAt({ devices }: EmailPageParts, { ctx, caller, locals }: PersonVisit): AskedAt {
   const { deployment, address } = ctx.state;
-  return { deployment: deployment.kind, caller, address, locale: locals.locale };
+  return {
+    deployment: deployment.kind,
+    caller,
+    address,
+    locale: locals.locale,
+    ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
+  };
 }
 
 /** The address, and a change that waits. A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
@@ -64,7 +72,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
     const link = form.get("action") === "link" ? await linkOf(visit) : undefined;
     const proof = link === undefined ? { code: form.get("code") ?? "" } : { link };
     if ("code" in proof && proof.code.trim() === "") return shown(visit, { reason: "noCode" });
-    const result = await changes.confirm(sub, proof, askedAt(visit));
+    const result = await changes.confirm(sub, proof, askedAt(parts, visit));
     if (result.kind === "wrong") {
       const { triesLeft } = result;
       return shown(visit, triesLeft === 0 ? { reason: "noTries" } : { reason: "wrongCode", triesLeft });
@@ -86,7 +94,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
       if (action !== "again") return confirm(visit, form);
       const pending = await changes.pending(sub);
       if (pending === undefined) return shown(visit, { reason: "gone" });
-      const result = await changes.start(sub, pending.email, askedAt(visit));
+      const result = await changes.start(sub, pending.email, askedAt(parts, visit));
       if (result.kind === "limited")
         return shown(visit, { reason: "limited", retryAfter: result.retryAfter });
       return visit.done(PATH, "codeSent");
@@ -95,7 +103,9 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
 }
 
 /** The form for a new address, after a recent sign-in. */
-function newAddressPage({ pages }: EmailPageParts, changes: AddressChanges): PersonPage {
+function newAddressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage {
+  const { pages } = parts;
+
   function shown({ locals, send }: PersonVisit, value: string, problem?: EmailProblem): Promise<void> {
     const html = pages.accountNewEmail({ ...locals, value, ...(problem !== undefined && { problem }) });
     return send(html, statusOf(problem), retryOf(problem));
@@ -111,7 +121,7 @@ function newAddressPage({ pages }: EmailPageParts, changes: AddressChanges): Per
       if (emailProblem(email) !== undefined) return shown(visit, email, { reason: "invalid" });
       if (normaliseName(email) === normaliseName(account.email) && account.email_verified)
         return shown(visit, email, { reason: "same" });
-      const result = await changes.start(account.sub, email, askedAt(visit));
+      const result = await changes.start(account.sub, email, askedAt(parts, visit));
       if (result.kind === "limited")
         return shown(visit, email, { reason: "limited", retryAfter: result.retryAfter });
       if (result.kind === "invalid") return shown(visit, email, { reason: "invalid" });

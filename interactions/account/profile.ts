@@ -47,13 +47,19 @@ export function profilePage({ pages, accounts, limits, clock, locales }: Profile
       const today = new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
       const problems = problemsIn(values, before, { locales, today });
       if (problems.length > 0) return shown(visit, values, problems);
+      // Taken before it is known: to be refused must not tell that a username is taken, and not to be, that it is free.
+      const isRenamed = values.username !== "" && values.username !== before.username;
+      const attempt = isRenamed ? await limits.usernameTaken(account.sub) : undefined;
+      if (attempt?.allowed === false) return visit.limited(attempt.retryAfter);
+      let isTaken = false;
       try {
         await accounts.update(account.sub, changesOf(values), byCaller(visit.caller));
       } catch (error) {
-        if (!(error instanceof NameTaken)) throw error;
-        const { allowed, retryAfter } = await limits.usernameTaken(account.sub);
-        if (!allowed) return visit.limited(retryAfter);
+        isTaken = error instanceof NameTaken;
+        if (!isTaken) throw error;
         return shown(visit, values, [{ field: "username", reason: "taken" }]);
+      } finally {
+        if (!isTaken) await attempt?.withdraw();
       }
       // The language in the cookie wins over that of the account, so it changes too.
       if (values.locale !== before.locale) keepLanguage(visit.ctx, values.locale || undefined);

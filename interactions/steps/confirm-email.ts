@@ -59,7 +59,8 @@ async function confirm(entry: Entry, services: StepServices, registrations: Regi
     return settled(entry, services, renamed);
   }
   const proof = link === undefined ? { code: values.get("code") ?? "" } : { link };
-  return settled(entry, services, await registrations.confirm(uid, proof, at));
+  const confirmed = await registrations.confirm(uid, proof, at);
+  return confirmed.kind === "limited" ? confirmed : settled(entry, services, confirmed);
 }
 
 async function settled(

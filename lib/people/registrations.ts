@@ -89,9 +89,13 @@ export interface Registrations {
   ): Promise<{ readonly kind: "sent" } | { readonly kind: "gone" } | Limited>;
   /**
    * Creates the account. A link counts only for the interaction that it was sent for: find that by
-   * `Confirmations.findByLink`, and call this only in the browser that has its cookie.
+   * `Confirmations.findByLink`, and call this only in the browser that has its cookie. `limited`: as `rename`.
    */
-  confirm(interaction: string, proof: ConfirmationProof, at: AskedAt): Promise<RegistrationConfirmed>;
+  confirm(
+    interaction: string,
+    proof: ConfirmationProof,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed | Limited>;
   /**
    * Creates the account with another username, after `username-taken`. `null`: without one, if it is not required.
    * `invalid`: the username breaks a rule. `limited`: it was said often enough that usernames are taken.
@@ -217,7 +221,26 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });
   }
 
+  /** Takes a point before it is known whether a username is taken, and gives it back unless that is said. */
   async function create(
+    pending: Pending<PendingForm>,
+    form: PendingForm,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed | Limited> {
+    const attempt = form.username === undefined ? undefined : await limits.usernameTaken(pending.subject);
+    const limited = attempt && refusalOf(options, at, attempt);
+    if (limited !== undefined) return limited;
+    let isTaken = false;
+    try {
+      const result = await tryToCreate(pending, form, at);
+      isTaken = result.kind === "username-taken";
+      return result;
+    } finally {
+      if (!isTaken) await attempt?.withdraw();
+    }
+  }
+
+  async function tryToCreate(
     pending: Pending<PendingForm>,
     form: PendingForm,
     at: AskedAt,
@@ -276,7 +299,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     },
 
     confirm: (interaction, proof, at) =>
-      confirmations.prove<PendingForm, RegistrationConfirmed>(
+      confirmations.prove<PendingForm, RegistrationConfirmed | Limited>(
         "registration",
         { interaction },
         proof,
@@ -289,14 +312,8 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       for (;;) {
         const pending = await confirmations.find<PendingForm>(place(interaction));
         if (pending === undefined || !pending.confirmed) return { kind: "gone" };
-        // Taken before it is known: how often the answer is "taken" tells which usernames exist.
-        const attempt = await limits.usernameTaken(interaction);
-        const limited = refusalOf(options, at, attempt);
-        if (limited !== undefined) return limited;
         try {
-          const result = await create(pending, { ...pending.extra, username: username ?? undefined }, at);
-          if (result.kind !== "username-taken") await attempt.succeed();
-          return result;
+          return await create(pending, { ...pending.extra, username: username ?? undefined }, at);
         } catch (error) {
           if (!(error instanceof UsedUp)) throw error;
         }

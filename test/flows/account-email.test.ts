@@ -269,3 +269,22 @@ describe("the link in the mail to the old address", () => {
     ]);
   });
 });
+
+describe("mail to the address of the account", () => {
+  it("is not kept from its owner's browser by strangers who ask for mail to it [D-MAILLIMIT-1]", async () => {
+    await running.service.accounts.update(person.sub, { email_verified: false });
+    const owner = await new Browser().get(`${running.openid}/account/email`);
+    await signIn(owner, person);
+    const stranger = await new Browser().get(`${running.openid}/account`);
+    const forgot = `${stranger.url.href}/forgot-password`;
+    for (let count = 0; count < 6; count += 1) {
+      await stranger.get(forgot);
+      await stranger.submit(stranger.form("username"), { username: person.email });
+    }
+    expect(stranger.status).toBe(429);
+    await owner.get(`${running.openid}/account/email/new`);
+    await owner.submit(owner.form("email"), { email: person.email });
+    expect(owner.status).toBe(200);
+    expect(pageText(owner)).toContain("is on its way to the new address");
+  });
+});

@@ -435,5 +435,14 @@ describe("many changes", () => {
     await browser.get(`${running.openid}/account/profile`);
     await browser.submit(browser.form("username"), { username: `taken${people}` });
     expect([browser.status, pageText(browser).includes("this name is taken")]).toEqual([429, false]);
+    // A free one gets the same answer, or the limit would tell which are taken.
+    await browser.get(`${running.openid}/account/profile`);
+    await browser.submit(browser.form("username"), { username: `free${people}` });
+    expect(browser.status).toBe(429);
+    expect((await account())?.username).toBe(person.username);
+    // What has nothing to do with it goes on.
+    await browser.get(`${running.openid}/account/profile`);
+    await browser.submit(browser.form("surname"), { surname: "Free" });
+    expect((await account())?.surname).toBe("Free");
   });
 });

@@ -262,12 +262,16 @@ describe("the answer to a registration", () => {
     const { code } = await registered({ username: "bob" });
     await expect(confirm({ code })).resolves.toEqual({ kind: "username-taken" });
     const rename = (username: string) => stage.registrations.rename("i", username, AT);
-    for (let count = 0; count < 10; count += 1)
+    // It was said once already, by the confirmation.
+    for (let count = 0; count < 9; count += 1)
       await expect(rename("bob")).resolves.toEqual({ kind: "username-taken" });
     await expect(rename("bob")).resolves.toEqual({ kind: "limited", retryAfter: 3_600 });
     await expect(rename("free")).resolves.toMatchObject({ kind: "limited" });
+    await expect(confirm({ code })).resolves.toMatchObject({ kind: "limited" });
     stage.clock.advance(3_599);
     await expect(rename("free")).resolves.toMatchObject({ kind: "limited" });
+    // Without a username nothing is told.
+    await expect(stage.registrations.rename("i", null, AT)).resolves.toMatchObject({ kind: "created" });
   });
 
   it("drops what the form does not ask for", async () => {
