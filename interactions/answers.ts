@@ -1,4 +1,5 @@
 /** Sends pages: body, status and all headers. */
+import { hash } from "node:crypto";
 import { securityHeaders } from "../lib/security-headers.ts";
 import type { LoggedOutLocals } from "./page-locals.ts";
 import type { LanguageWishes } from "./look/language.ts";
@@ -20,7 +21,13 @@ export interface PageAnswer {
   readonly html: string;
   /** Seconds, for `Retry-After`. */
   readonly retryAfter?: number;
+  /** The CSP hash of the script of the page. Default: there is none. */
+  readonly scriptHash?: string;
 }
+
+/** Presses the button that signs out. */
+const SIGN_OUT = "document.forms[0].elements.logout.click()";
+const SIGN_OUT_HASH = `sha256-${hash("sha256", SIGN_OUT, "base64")}`;
 
 /** An error that a page shows. */
 export interface ErrorAnswer {
@@ -37,10 +44,13 @@ export interface ErrorAnswer {
 
 /** The pages that other parts of the service send. */
 export interface Answers {
-  /** 200: asks whether to sign out. The form goes to `action`, with the hidden field `xsrf` and the choice `logout`. */
+  /**
+   * 200: asks whether to sign out. The form goes to `action`, with the hidden field `xsrf` and the choice `logout`. With
+   * `atOnce`, a script presses the button, and only a browser without scripts asks.
+   */
   readonly confirmLogout: (
     ctx: AnswerContext,
-    form: { readonly action: string; readonly xsrf: string },
+    form: { readonly action: string; readonly xsrf: string; readonly atOnce?: boolean },
   ) => Promise<void>;
   /** 200: after signing out, after choosing to stay signed in, or after deleting the account. */
   readonly loggedOut: (ctx: AnswerContext, answer?: Pick<LoggedOutLocals, "after">) => Promise<void>;
@@ -58,12 +68,13 @@ export interface Answers {
 export function sendPage(
   ctx: AnswerContext,
   { styleHash }: Pick<Pages, "styleHash">,
-  { status, html, retryAfter }: PageAnswer,
+  { status, html, retryAfter, scriptHash }: PageAnswer,
 ): void {
   ctx.status = status;
   ctx.type = "text/html; charset=utf-8";
   ctx.body = html;
-  securityHeaders(ctx, { styleHash, secure: ctx.state.deployment.secure });
+  const { secure } = ctx.state.deployment;
+  securityHeaders(ctx, { styleHash, secure, ...(scriptHash !== undefined && { scriptHash }) });
   if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
 }
 
@@ -84,9 +95,11 @@ export function createAnswers(pages: Pages): Answers {
     accountUrl: `${ctx.state.deployment.url}/account`,
   });
   return {
-    async confirmLogout(ctx, { action, xsrf }) {
+    async confirmLogout(ctx, { action, xsrf, atOnce = false }) {
       const html = await pages.logout({ ...pages.visit(ctx), action, xsrf });
-      sendPage(ctx, pages, { status: 200, html });
+      if (!atOnce) return sendPage(ctx, pages, { status: 200, html });
+      const pressed = html.replace("</body>", `<script>${SIGN_OUT}</script></body>`);
+      return sendPage(ctx, pages, { status: 200, html: pressed, scriptHash: SIGN_OUT_HASH });
     },
     async loggedOut(ctx, { after = "signed out" } = {}) {
       const html = await pages.loggedOut({ ...pages.visit(ctx), after });

@@ -11,6 +11,8 @@ export interface PageSecurity {
    * allowed.
    */
   readonly styleHash?: string;
+  /** The CSP hash of the only script of the page. Default: no script is allowed. */
+  readonly scriptHash?: string;
   /**
    * Whether the page contains a script of oidc-provider, which adds its hash to an existing `script-src`. Default
    * `false`.
@@ -30,9 +32,9 @@ const STAY_ON_HTTPS = 31_536_000;
  */
 export function securityHeaders(
   ctx: HeaderTarget,
-  { styleHash, libraryScript = false, secure }: PageSecurity,
+  { styleHash, scriptHash, libraryScript = false, secure }: PageSecurity,
 ): void {
-  ctx.set("Content-Security-Policy", policy(styleHash, libraryScript));
+  ctx.set("Content-Security-Policy", policy(styleHash, scriptHash, libraryScript));
   ctx.set("X-Content-Type-Options", "nosniff");
   ctx.set("Referrer-Policy", "no-referrer");
   ctx.set("X-Frame-Options", "DENY");
@@ -42,11 +44,16 @@ export function securityHeaders(
 }
 
 /** Without form-action: browsers also apply it to redirects after a submitted form, which lead to the client. */
-function policy(styleHash: string | undefined, libraryScript: boolean): string {
+function policy(
+  styleHash: string | undefined,
+  scriptHash: string | undefined,
+  libraryScript: boolean,
+): string {
+  const script = scriptHash === undefined ? "'none'" : `'${scriptHash}'`;
   return [
     "default-src 'none'",
     // An empty list allows nothing either, but a hash can be added to it. Browsers reject a hash next to 'none'.
-    libraryScript ? "script-src" : "script-src 'none'",
+    libraryScript ? "script-src" : `script-src ${script}`,
     `style-src ${styleHash === undefined ? "'none'" : `'${styleHash}'`}`,
     "img-src 'self' data:",
     "base-uri 'none'",

@@ -233,6 +233,14 @@ function timesOfIdTokens(provider: Provider, now: Now): void {
   });
 }
 
+/**
+ * ID tokens of clients with back-channel logout have the claim `sid` (lib/models/client.js, `includeSid`). Those of all others
+ * have it too, so that signing out with one shows of which session it is.
+ */
+function sessionOfIdTokens(provider: Provider): void {
+  Object.defineProperty(provider.Client.prototype, "includeSid", { value: () => true });
+}
+
 /** Applies all patches to one instance; other instances in the process are not changed. */
 export function patchProvider(provider: Provider, checkSecret: SecretCheck, clock: Clock): void {
   keepMembers(provider);
@@ -241,4 +249,5 @@ export function patchProvider(provider: Provider, checkSecret: SecretCheck, cloc
   ownAuthorizations(provider);
   hashedSecrets(provider, checkSecret);
   configuredClock(provider, clock);
+  sessionOfIdTokens(provider);
 }

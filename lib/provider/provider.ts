@@ -2,6 +2,7 @@
 import {
   type Configuration as ProviderConfiguration,
   type JWK,
+  type KoaContextWithOIDC,
   Provider,
   type TokenEndpointGrantContext,
 } from "oidc-provider";
@@ -47,10 +48,13 @@ const routes = {
 
 /** The pages of oidc-provider's logout endpoints. */
 export interface LogoutPages {
-  /** Asks before signing out: a form to `action` with the hidden field `xsrf` and the choice `logout`. */
+  /**
+   * Asks before signing out: a form to `action` with the hidden field `xsrf` and the choice `logout`. With `atOnce` the form
+   * submits itself.
+   */
   confirmLogout(
     ctx: ParameterizedContext,
-    form: { readonly action: string; readonly xsrf: string },
+    form: { readonly action: string; readonly xsrf: string; readonly atOnce: boolean },
   ): Promise<void>;
   /** The answer to that form, if the client gave no address to return to. */
   loggedOut(ctx: ParameterizedContext, answer: { readonly after: "signed out" | "stayed" }): Promise<void>;
@@ -246,7 +250,8 @@ function features(
       enabled: true,
       async logoutSource(ctx) {
         const { secret = "" } = (ctx.oidc.session?.state ?? {}) as { secret?: string };
-        await pages.confirmLogout(ctx, { action: ctx.oidc.urlFor("end_session_confirm"), xsrf: secret });
+        const action = ctx.oidc.urlFor("end_session_confirm");
+        await pages.confirmLogout(ctx, { action, xsrf: secret, atOnce: comesFromSession(ctx) });
       },
       async postLogoutSuccessSource(ctx) {
         // Also called when the user has chosen to stay signed in.
@@ -257,6 +262,19 @@ function features(
       },
     },
   };
+}
+
+/**
+ * Whether a first-party client shows an ID token of this very session: it has asked the person already. No other site has
+ * that token (OpenID Connect RP-Initiated Logout 1.0 section 2).
+ */
+function comesFromSession({ oidc: { client, session, entities } }: KoaContextWithOIDC): boolean {
+  const { IdTokenHint: hint } = entities as {
+    readonly IdTokenHint?: { readonly payload: { readonly sub?: unknown; readonly sid?: unknown } };
+  };
+  if (client === undefined || hint === undefined || !clientRecord(client).first_party) return false;
+  const { sub, sid } = hint.payload;
+  return sid !== undefined && sub === session?.accountId && sid === session?.sidFor(client.clientId);
 }
 
 function timesToLive(

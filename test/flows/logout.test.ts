@@ -1,10 +1,11 @@
+import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, type JWTPayload, jwtVerify } from "jose";
 import * as client from "openid-client";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
-import { type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
-import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import { BOB, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 
 const GOODBYE = "http://127.0.0.1:4000/goodbye";
 
@@ -70,7 +71,7 @@ describe("RP-initiated logout", () => {
     const config = await client.discovery(new URL(running.openid), "news", NEWS.client_secret, undefined, {
       execute: [client.allowInsecureRequests],
     });
-    const parameters = { post_logout_redirect_uri: GOODBYE, id_token_hint: tokens.id_token ?? "" };
+    const parameters = { post_logout_redirect_uri: GOODBYE, client_id: NEWS.client_id };
     await browser.get(client.buildEndSessionUrl(config, { ...parameters, state: "a b" }));
     expect([browser.status, browser.location]).toEqual([200, undefined]);
     expect(browser.headers.get("content-security-policy")).toContain("default-src 'none'");
@@ -83,6 +84,40 @@ describe("RP-initiated logout", () => {
     expect((await news.userinfo(tokens.access_token)).status).toBe(200);
     const received = await take(2);
     expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
+  });
+
+  it("does not ask for a first-party client with an ID token of this very session", async () => {
+    const { browser, tokens } = await signedIn();
+    const address = (hint: string, client_id = "news") =>
+      `${running.openid}/oauth2/logout?${new URLSearchParams({ id_token_hint: hint, client_id })}`;
+    const asks = (): boolean => !browser.html.includes("<script>");
+    await browser.get(address(tokens.id_token ?? ""));
+    expect(asks()).toBe(false);
+    const script = /<script>(.*)<\/script>/.exec(browser.html)?.[1] ?? "";
+    const hash = createHash("sha256").update(script).digest("base64");
+    expect(browser.headers.get("content-security-policy")).toContain(`script-src 'sha256-${hash}'`);
+    // A refreshed ID token is of the session, too.
+    const { id_token = "" } = readTokens(await news.refresh(tokens.refresh_token));
+    await browser.get(address(id_token));
+    expect(asks()).toBe(false);
+
+    const other = await signedIn();
+    const partner = relyingParty(running, "openid", PARTNER);
+    const consenting = partner.browser({ stopAt: [PARTNER.redirect_uris[0]!] });
+    await consenting.get(partner.authorizeUrl({ scope: "openid" }));
+    await signIn(consenting);
+    await consenting.submit(consenting.form("decision"), { decision: "allow" });
+    const theirs = readTokens(await partner.exchange(consenting.location?.searchParams.get("code") ?? ""));
+    const bob = await news.tokens({ scope: "openid" }, BOB);
+    for (const hint of [other.tokens.id_token, bob.id_token]) {
+      await browser.get(address(hint ?? ""));
+      expect([browser.status, asks()]).toEqual([200, true]);
+    }
+    await consenting.get(address(theirs.id_token ?? "", "partner"));
+    expect([consenting.status, consenting.html.includes("<script>")]).toEqual([200, false]);
+    await browser.get(`${running.openid}/oauth2/logout?client_id=news`);
+    expect(asks()).toBe(true);
+    expect(await isSignedIn(browser)).toBe(true);
   });
 
   it("keeps a user who stays signed in [D-DEPLOY-4]", async () => {
