@@ -14,7 +14,7 @@ import { SENT_MAX_AGE } from "../lib/provider/policy.ts";
 import { SENT_STATE } from "../lib/provider/responses.ts";
 import { auditCaller } from "./caller.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
-import type { AuditLog, ErrorPages, Exchange, Step } from "./exchange.ts";
+import type { AuditLog, EndpointParts, ErrorPages, Exchange, Step } from "./exchange.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
 import { type Protocol, prefetch } from "./protocol.ts";
 import { formBody } from "./request-body.ts";
@@ -92,26 +92,68 @@ function objectClaims(request: unknown): Record<string, unknown> {
   }
 }
 
-/** Compares the address character by character; only the `oauth2` deployment lets a client omit it. */
-export const matchingRedirect: Step = async (exchange, next) => {
-  const { query, client, deployment } = exchange;
-  if (!query || !client || query.has("request_uri")) return next();
-  const given = query.all("redirect_uri");
-  if (given.length > 1) throw invalidRequest("redirect_uri is repeated");
-  if (given.length === 0 && deployment.kind === "oauth2" && client.redirect_uris[0] !== undefined) {
-    exchange.query = query.with("redirect_uri", client.redirect_uris[0]);
-  } else {
-    requireRegistered(client, given[0]);
-  }
-  await next();
-};
+/** Refuses a redirect address that is not one of the client's, character by character. */
+export type RedirectCheck = (exchange: Exchange, client: ClientRecord, address: string | undefined) => void;
 
-function requireRegistered({ redirect_uris }: ClientRecord, address: string | undefined): void {
-  if (address === undefined) throw invalidRequest("redirect_uri is missing");
-  if (address === "") throw invalidRequest("redirect_uri is empty");
-  if (!redirect_uris.includes(address)) {
-    throw badRequest("invalid_redirect_uri", "redirect_uri is not the registered address");
+const HOUR_MS = 3_600_000;
+/** Characters of a wrong address that an answer shows. */
+const MAX_SHOWN = 300;
+
+/**
+ * A wrong address is a mistake in the client's settings, or an attack. The log names the client once an hour, and the audit
+ * has one record an hour with a count. Outside production, the answer shows what was sent and what is registered.
+ */
+export function createRedirectCheck({
+  configuration: { production, clock },
+  audit,
+  onWarning,
+}: Pick<EndpointParts, "configuration" | "audit" | "onWarning">): RedirectCheck {
+  const warnedAt = new Map<string, number>();
+
+  function report(exchange: Exchange, { client_id }: ClientRecord): void {
+    audit.noteRefusal(
+      {
+        ...auditCaller(exchange, ANONYMOUS),
+        action: "client.redirect_refused",
+        subject: client_id,
+        outcome: "failure",
+        reason: "redirect_uri",
+      },
+      { limit: "redirect_uri", bucket: client_id, seconds: HOUR_MS / 1000 },
+    );
+    const now = clock.now();
+    if (now - (warnedAt.get(client_id) ?? -Infinity) < HOUR_MS) return;
+    warnedAt.set(client_id, now);
+    onWarning(`the client ${client_id} sends people to an address that is not among its redirect_uris`);
   }
+
+  return (exchange, client, address) => {
+    if (address === undefined) throw invalidRequest("redirect_uri is missing");
+    if (address === "") throw invalidRequest("redirect_uri is empty");
+    const { redirect_uris } = client;
+    if (redirect_uris.includes(address)) return;
+    report(exchange, client);
+    const details = production
+      ? ""
+      : `: ${address.slice(0, MAX_SHOWN)} was sent, and registered is ${redirect_uris.join(" or ")}`;
+    throw badRequest("invalid_redirect_uri", `redirect_uri is not the registered address${details}`);
+  };
+}
+
+/** Compares the address; only the `oauth2` deployment lets a client omit it. */
+export function matchingRedirect(requireRegistered: RedirectCheck): Step {
+  return async (exchange, next) => {
+    const { query, client, deployment } = exchange;
+    if (!query || !client || query.has("request_uri")) return next();
+    const given = query.all("redirect_uri");
+    if (given.length > 1) throw invalidRequest("redirect_uri is repeated");
+    if (given.length === 0 && deployment.kind === "oauth2" && client.redirect_uris[0] !== undefined) {
+      exchange.query = query.with("redirect_uri", client.redirect_uris[0]);
+    } else {
+      requireRegistered(exchange, client, given[0]);
+    }
+    await next();
+  };
 }
 
 /** The state is returned exactly as received, so its size is limited. */
@@ -166,14 +208,14 @@ export function requiredChallenge(profile: "documented" | "strict"): Step {
  * The checks of the authorization endpoint that oidc-provider does not make on a pushed request, or reports as another error
  * (RFC 9126 section 2.1).
  */
-export function checkPushed(profile: "documented" | "strict"): Step {
+export function checkPushed(profile: "documented" | "strict", requireRegistered: RedirectCheck): Step {
   return async (exchange, next) => {
     const { body, client } = exchange;
     if (!body) throw invalidRequest("the body is missing");
     if (body.has("request_uri")) throw badRequest("invalid_request_uri", "request_uri can't be pushed");
     if (client && !client.disabled) {
       const address = body.one("redirect_uri");
-      if (address) requireRegistered(client, address);
+      if (address) requireRegistered(exchange, client, address);
       if (body.has("response_type") && body.one("response_type") !== "code")
         throw badRequest("invalid_response_type", "response_type must be code");
       if (Buffer.byteLength(body.one("state") ?? "") > MOST_STATE_BYTES)

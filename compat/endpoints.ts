@@ -5,6 +5,7 @@ import type { FindBrowser } from "../lib/provider/browser-cookie.ts";
 import {
   boundedState,
   checkPushed,
+  createRedirectCheck,
   codeResponse,
   exactParameters,
   knownClient,
@@ -55,6 +56,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const inBrowser = ofBrowser(parts.findBrowser);
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
   const credentials = clientCredentials(clients);
+  const requireRegistered = createRedirectCheck(parts);
   const token = bearer(artifacts, clients, accounts);
   const userinfo = { "*": [token, basicClaims] };
   const profile = { "*": [token, profileClaims] };
@@ -69,7 +71,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         inBrowser,
         atomic,
         pushedRequest(units),
-        matchingRedirect,
+        matchingRedirect(requireRegistered),
         boundedState,
         codeResponse(authorize),
         requiredChallenge(strictness),
@@ -98,7 +100,9 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     },
     discovery: { "*": [publicDiscovery(parts), withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
-    par: { "*": [formBody, credentials, checkPushed(strictness), atomic, withBody(protocol)] },
+    par: {
+      "*": [formBody, credentials, checkPushed(strictness, requireRegistered), atomic, withBody(protocol)],
+    },
     introspect: { "*": [formBody, credentials, atomic, introspection(protocol)] },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],

@@ -1,6 +1,7 @@
 /** Turns validation issues into lines that a person can act on. No line contains a value, because any value may be a secret. */
 import type { z } from "zod";
 import { keysAt, leavesOf, textsAt } from "./documented-schema.ts";
+import { nearestKey } from "./nearest-key.ts";
 import { isPlainObject, isRefused } from "./plain-data.ts";
 
 /** A problem with one key. */
@@ -68,67 +69,6 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
     inner = Reflect.get(inner, key);
   }
   return inner;
-}
-
-/** Names longer than any key are compared by their first characters. */
-const COMPARED = 64;
-
-/** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
-export function editDistance(one: string, other: string): number {
-  const [a, b] = [one.slice(0, COMPARED).toLowerCase(), other.slice(0, COMPARED).toLowerCase()];
-  let before: number[] = [];
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const changed = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      const inOrOut = Math.min(row[j] ?? 0, next[j - 1] ?? 0) + 1;
-      const swaps = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      next.push(Math.min(changed, inOrOut, swaps ? (before[j - 2] ?? 0) + 1 : Infinity));
-    }
-    [before, row] = [row, next];
-  }
-  return row[b.length] ?? 0;
-}
-
-export interface Nearest {
-  /** The full path of the known key, such as `lifetimes.accessToken`. */
-  readonly path: string;
-  /** Close enough to be a typing error. */
-  readonly close: boolean;
-}
-
-interface Candidate {
-  readonly path: string;
-  readonly distance: number;
-}
-
-function nearestOf(unknown: string, paths: readonly string[]): Candidate | undefined {
-  let best: Candidate | undefined;
-  for (const path of paths) {
-    const distance = editDistance(unknown, path.slice(path.lastIndexOf(".") + 1));
-    if (best === undefined || distance < best.distance) best = { path, distance };
-  }
-  return best;
-}
-
-/**
- * The known key that is closest to an unknown key: a key of the same object, or a key from elsewhere if its name is
- * almost the same.
- *
- * @param siblings full paths of the keys of the same object.
- * @param others full paths of all keys, because a correct key may be in the wrong object.
- */
-export function nearestKey(
-  unknown: string,
-  siblings: readonly string[],
-  others: readonly string[],
-): Nearest | undefined {
-  const isClose = ({ distance }: Candidate): boolean => distance <= Math.max(1, unknown.length / 3);
-  const here = nearestOf(unknown, siblings);
-  const anywhere = nearestOf(unknown, [...siblings, ...others]);
-  if (anywhere !== undefined && isClose(anywhere)) return { path: anywhere.path, close: true };
-  return here && { path: here.path, close: false };
 }
 
 type Issue = z.core.$ZodIssue;

@@ -10,7 +10,7 @@ import { ConfigurationError } from "../lib/errors.ts";
 import { bare, type Leaf, type Node, textsOf } from "./documented-schema.ts";
 import { findJsonFault } from "./json-text.ts";
 import { isPlainObject } from "./plain-data.ts";
-import { nearestKey } from "./problems.ts";
+import { nearestKey } from "./nearest-key.ts";
 
 /** All names begin with this. */
 const PREFIX = "SIGN_IN_";

@@ -1,5 +1,5 @@
 /** The error of a command that failed, and what the operator is told about any error. */
-import { nearestKey } from "../../config/problems.ts";
+import { nearestKey } from "../../config/nearest-key.ts";
 import { ConfigurationError, SignInError, StorageUnavailable } from "../../lib/errors.ts";
 
 /** A problem was found, or the command failed. */

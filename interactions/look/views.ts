@@ -2,7 +2,7 @@
 import ejs from "ejs";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { nearestKey } from "../../config/problems.ts";
+import { nearestKey } from "../../config/nearest-key.ts";
 
 /** The folder of the built-in views and of `style.css`. */
 const BUILT_IN = join(import.meta.dirname, "..", "views");

@@ -92,6 +92,11 @@ const ACTIONS = {
   "client.enabled": { about: "client", means: "A disabled client was enabled" },
   "client.removed": { about: "client", means: "A client was removed" },
   "client.authentication": { about: "client", means: "A request presented a wrong client secret" },
+  "client.redirect_refused": {
+    about: "client",
+    means:
+      "A sign-in was started with a redirect address that is not registered; one record an hour, with a count",
+  },
   "service.created": { about: "service", means: "A service was added to the directory" },
   "service.updated": { about: "service", means: "A service in the directory was changed" },
   "service.removed": { about: "service", means: "A service was removed from the directory" },

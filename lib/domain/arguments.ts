@@ -3,7 +3,8 @@
  * repeats its value.
  */
 import { z } from "zod";
-import { formatPath, nearestKey } from "../../config/problems.ts";
+import { nearestKey } from "../../config/nearest-key.ts";
+import { formatPath } from "../../config/problems.ts";
 import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../audit/audit-event.ts";
 
 /** Names in a path that messages repeat: those of options, and valid keys. Anything else may be a secret in the wrong place. */

@@ -1,0 +1,66 @@
+/** A sign-in with a redirect address that is not registered: what the answer shows, the log and the audit. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, it } from "@jest/globals";
+import { relyingParty, send } from "./relying-party.ts";
+import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { newStorage } from "../servers/storage.ts";
+
+const WRONG = 'https://news.example/callback?x="<script>alert(1)</script>';
+
+let running: RunningService;
+afterEach(() => running.close());
+
+const wrongRequest = (kind: "oauth2" | "openid"): string =>
+  relyingParty(running, kind, NEWS).authorizeUrl({ redirect_uri: WRONG });
+const warnings = (): string[] => running.log.filter((line) => line.includes("redirect_uris"));
+
+async function recorded(): Promise<readonly { readonly count: number; readonly subject: string | null }[]> {
+  // Refusals are collected for a second.
+  const end = performance.now() + 20_000;
+  for (;;) {
+    const { records } = await running.service.audit.list({ action: "client.redirect_refused" });
+    if (records.reduce((sum, { count }) => sum + count, 0) >= 6 || performance.now() > end) return records;
+    await new Promise((resolve) => void setTimeout(resolve, 100));
+  }
+}
+
+it("outside production the answer shows what was sent and what is registered; log and audit are bounded", async () => {
+  running = await startService({ config: await newStorage() });
+  for (const kind of ["oauth2", "openid"] as const) {
+    const { status, body } = await send(wrongRequest(kind));
+    expect([status, body["error"]]).toEqual([400, "invalid_redirect_uri"]);
+    expect(body["error_description"]).toBe(
+      `redirect_uri is not the registered address: ${WRONG} was sent, and registered is ${NEWS.redirect_uris[0]}`,
+    );
+    const page = await send(wrongRequest(kind), { headers: { accept: "text/html" } });
+    expect(page.text).toContain(NEWS.redirect_uris[0]);
+    expect(page.text).toContain("https://news.example/callback?x=&#34;&lt;script&gt;");
+    expect(page.text).not.toContain("<script>");
+    await send(wrongRequest(kind));
+  }
+  expect(warnings()).toHaveLength(1);
+  expect(warnings()[0]).toContain("client news");
+  const records = await recorded();
+  expect(records).toMatchObject([{ subject: "news", client: "news", outcome: "failure", count: 6 }]);
+  expect(JSON.stringify([running.log, records])).not.toContain("news.example");
+});
+
+it("in production it shows neither", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "wrong-redirect-"));
+  running = await startService({
+    config: { storage: `sqlite:${join(folder, "sign-in.db")}`, proxy: true },
+    deployments: (origin) => ({
+      oauth2: { url: origin },
+      openid: { url: "https://login.example/openid" },
+    }),
+  });
+  const { status, body } = await send(wrongRequest("oauth2"));
+  expect([status, body]).toEqual([
+    400,
+    { error: "invalid_redirect_uri", error_description: "redirect_uri is not the registered address" },
+  ]);
+  expect(warnings()).toHaveLength(1);
+  await rm(folder, { recursive: true });
+});
