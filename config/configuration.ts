@@ -163,6 +163,8 @@ export interface RegistrationSettings {
 
 export interface InteractionSettings {
   readonly registration: boolean | RegistrationSettings;
+  /** Usernames that nobody can choose, in any case. */
+  readonly reservedUsernames: readonly string[];
   /** The first is the default. */
   readonly locales: readonly string[];
   /** Folders of EJS views that override the built-in ones. The first match wins. */

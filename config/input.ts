@@ -165,6 +165,11 @@ export interface AuditInput {
 export interface InteractionsInput {
   /** Whether people can make accounts of their own, and what they are asked for. Default `false`. */
   readonly registration?: boolean | RegistrationSettings;
+  /**
+   * Usernames that people can't choose at registration or in their profile, whatever the case. Replaces the default:
+   * `admin`, `root`, `support` and others.
+   */
+  readonly reservedUsernames?: readonly string[];
   /** Languages of the pages. The first is the default language. Default `["en", "pl"]`. */
   readonly locales?: readonly string[];
   /** Folders of EJS views that override the built-in ones. The first match wins. Default none. */

@@ -178,6 +178,14 @@ export const interactionsSchema: z.ZodType<
 > = writtenAs<InteractionsInput>()(
   z.strictObject({
     registration: registrationSchema,
+    reservedUsernames: described(
+      list(text(64, isPrintable, "a username"), 0).default(interactions.reservedUsernames),
+      {
+        form: "a list of different usernames",
+        description:
+          "Usernames that people can't choose at registration or in their profile, whatever the case; your list replaces the default",
+      },
+    ),
     locales: described(list(tag, 1).default(interactions.locales), {
       form: `a list of different entries, each ${tagForm}`,
       description: "Languages of the pages; the first is the default",

@@ -324,6 +324,7 @@ function accountPages(
     forgetSession: (ctx) => ctx.append("Set-Cookie", [...endedCookies]),
     clock,
     locales: configuration.interactions.locales,
+    reservedUsernames: configuration.interactions.reservedUsernames,
     length: options.passwords.length,
   });
 }

@@ -2,7 +2,8 @@
 import { seconds, type Clock } from "../../lib/clock.ts";
 import type { AccountChanges, Accounts } from "../../lib/domain/account.ts";
 import { byCaller } from "../../lib/domain/arguments.ts";
-import { dateProblem, textProblem, usernameProblem } from "../../lib/domain/text-rules.ts";
+import { chosenUsernameProblem } from "../../lib/domain/chosen-usernames.ts";
+import { dateProblem, textProblem } from "../../lib/domain/text-rules.ts";
 import { NameTaken } from "../../lib/errors.ts";
 import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
 import type { AccountRecord } from "../../lib/directory/directory.ts";
@@ -25,9 +26,17 @@ export interface ProfilePageParts {
   readonly clock: Clock;
   /** The configured locales. */
   readonly locales: readonly string[];
+  readonly reservedUsernames: readonly string[];
 }
 
-export function profilePage({ pages, accounts, limits, clock, locales }: ProfilePageParts): PersonPage {
+export function profilePage({
+  pages,
+  accounts,
+  limits,
+  clock,
+  locales,
+  reservedUsernames,
+}: ProfilePageParts): PersonPage {
   function shown(
     { locals, send }: PersonVisit,
     values: Values,
@@ -45,7 +54,7 @@ export function profilePage({ pages, accounts, limits, clock, locales }: Profile
       const before = valuesOf(account);
       const values = typed(form, before);
       const today = new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
-      const problems = problemsIn(values, before, { locales, today });
+      const problems = problemsIn(values, before, { locales, today, reservedUsernames });
       if (problems.length > 0) return shown(visit, values, problems);
       // Taken before it is known: to be refused must not tell that a username is taken, and not to be, that it is free.
       const isRenamed = values.username !== "" && values.username !== before.username;
@@ -83,27 +92,35 @@ function changesOf(values: Values): AccountChanges {
   return Object.fromEntries(PROFILE_FORM.map((field) => [field, values[field] || null] as const));
 }
 
+const textReason = (value: string) => (textProblem(value) === undefined ? undefined : "text");
+
 /** Values that have not changed are accepted, whatever they are. */
 function problemsIn(
   values: Values,
   before: Values,
-  { locales, today }: { readonly locales: readonly string[]; readonly today: string },
+  {
+    locales,
+    today,
+    reservedUsernames,
+  }: Pick<ProfilePageParts, "locales" | "reservedUsernames"> & { readonly today: string },
 ): ProfileProblem[] {
   const isDate = (date: string): boolean =>
     dateProblem(date) === undefined && date >= EARLIEST && date <= today;
-  const rules: Readonly<
-    Record<ProfileField, readonly [(value: string) => boolean, ProfileProblem["reason"]]>
-  > = {
-    name: [(value) => textProblem(value) === undefined, "text"],
-    surname: [(value) => textProblem(value) === undefined, "text"],
-    username: [(value) => usernameProblem(value) === undefined, "username"],
-    date_of_birth: [isDate, "date"],
-    gender: [(value) => GENDERS.has(value), "choice"],
-    locale: [(value) => locales.includes(value), "choice"],
+  const rules: Readonly<Record<ProfileField, (value: string) => ProfileProblem["reason"] | undefined>> = {
+    name: textReason,
+    surname: textReason,
+    username(value) {
+      const problem = chosenUsernameProblem(value, reservedUsernames);
+      return problem === "invalid" ? "username" : problem;
+    },
+    date_of_birth: (value) => (isDate(value) ? undefined : "date"),
+    gender: (value) => (GENDERS.has(value) ? undefined : "choice"),
+    locale: (value) => (locales.includes(value) ? undefined : "choice"),
   };
   return PROFILE_FORM.flatMap((field) => {
-    const [isRight, reason] = rules[field];
     const value = values[field];
-    return value === "" || value === before[field] || isRight(value) ? [] : [{ field, reason }];
+    if (value === "" || value === before[field]) return [];
+    const reason = rules[field](value);
+    return reason === undefined ? [] : [{ field, reason }];
   });
 }

@@ -38,7 +38,7 @@ export type ProfileField = (typeof PROFILE_FORM)[number];
 /** A field that can't be saved, and why. */
 export interface ProfileProblem {
   readonly field: ProfileField;
-  readonly reason: "text" | "username" | "taken" | "date" | "choice";
+  readonly reason: "text" | "username" | "reserved" | "taken" | "date" | "choice";
 }
 
 /** `account-profile`: a form with the fields of the profile. */

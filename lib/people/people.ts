@@ -20,7 +20,11 @@ export interface People {
 
 /** @param onWarning gets messages for the operator. */
 export function createPeople(
-  { interactions: { registration }, mail, mailer }: Pick<Configuration, "interactions" | "mail" | "mailer">,
+  {
+    interactions: { registration, reservedUsernames },
+    mail,
+    mailer,
+  }: Pick<Configuration, "interactions" | "mail" | "mailer">,
   options: PeopleOptions,
   onWarning: (text: string) => void,
 ): People {
@@ -45,7 +49,9 @@ export function createPeople(
   const settings = registration === true ? {} : registration;
   return {
     confirmations,
-    ...(settings !== false && { registrations: createRegistrations({ ...options, settings }) }),
+    ...(settings !== false && {
+      registrations: createRegistrations({ ...options, settings, reservedUsernames }),
+    }),
     passwordResets: createPasswordResets(options),
     addressChanges: createAddressChanges(options),
   };

@@ -6,13 +6,13 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { RegistrationRequest, RegistrationSettings } from "../../config/configuration.ts";
 import type { AccountRecord } from "../directory/directory.ts";
+import { chosenUsernameProblem } from "../domain/chosen-usernames.ts";
 import {
   canonicalEmail,
   dateProblem,
   emailProblem,
   normaliseName,
   textProblem,
-  usernameProblem,
 } from "../domain/text-rules.ts";
 import { passwordNames } from "../domain/accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
@@ -49,9 +49,9 @@ export type RegistrationField = Exclude<keyof RegistrationForm, "locale">;
 
 /**
  * What is wrong with a field. `invalid`: its form; `domain`: addresses of this domain can't register; `terms`: they are
- * not accepted, or have changed. The others are the rules for passwords.
+ * not accepted, or have changed; `reserved`: nobody may choose this username. The others are the rules for passwords.
  */
-export type FieldProblem = "required" | "invalid" | "domain" | "terms" | PasswordProblem;
+export type FieldProblem = "required" | "invalid" | "reserved" | "domain" | "terms" | PasswordProblem;
 
 export type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
 
@@ -115,17 +115,16 @@ type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
   readonly terms_version?: string | undefined;
 };
 
-/** Rules of the fields that the configuration can ask for. */
+/** Rules of the fields that the configuration can ask for besides the username. */
 const RULES = {
-  username: usernameProblem,
   name: textProblem,
   surname: textProblem,
   date_of_birth: dateProblem,
   gender: textProblem,
 } as const;
 
-type ExtraField = keyof typeof RULES;
-const EXTRA_FIELDS = Object.keys(RULES) as readonly ExtraField[];
+type ExtraField = keyof typeof RULES | "username";
+const EXTRA_FIELDS = ["username", ...Object.keys(RULES)] as readonly ExtraField[];
 
 /** Milliseconds that the `check` of the configuration may take. */
 const CHECK_LIMIT = 3_000;
@@ -134,10 +133,11 @@ const place = (interaction: string) => ({ purpose: "registration", interaction }
 
 export interface RegistrationsOptions extends PeopleOptions {
   readonly settings: RegistrationSettings;
+  readonly reservedUsernames: readonly string[];
 }
 
 export function createRegistrations(options: RegistrationsOptions): Registrations {
-  const { settings, directory, accounts, confirmations, passwords, limits } = options;
+  const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits } = options;
   const { fields = {}, terms, domains } = settings;
 
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
@@ -161,6 +161,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
   function extraFault(field: ExtraField, value: string | undefined): FieldProblem | undefined {
     if (value === undefined) return fields[field] === "required" ? "required" : undefined;
+    if (field === "username") return chosenUsernameProblem(value, reservedUsernames);
     return RULES[field](value) === undefined ? undefined : "invalid";
   }
 
