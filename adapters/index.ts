@@ -1,6 +1,6 @@
 /** The storage contract, for backends of your own. */
-export type { Clock } from "./clock.ts";
-export { ConditionFailed, StorageUnavailable } from "./errors.ts";
+export type { Clock } from "../core/clock.ts";
+export { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 export {
   checkCommit,
   type Commit,

@@ -1,6 +1,6 @@
 /** Opens the stores that the configuration names. A backend's code is loaded only when it is chosen. */
 import type { Configuration } from "../config/configuration.ts";
-import { ConfigurationError } from "./errors.ts";
+import { ConfigurationError } from "../core/errors.ts";
 import { memoryRateLimits, type RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
 
@@ -67,7 +67,7 @@ async function openMain(configuration: StoresConfiguration): Promise<OpenedStore
   const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
   const { memoryCounters = memoryRateLimits(clock) } = configuration;
   // The storage contract has no rate limits, so each process counts on its own.
-  if (own !== undefined) return { store: own, rateLimits: memoryCounters };
+  if (own !== undefined) return { store: own as RecordStore, rateLimits: memoryCounters };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/record-store.ts");

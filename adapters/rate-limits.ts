@@ -1,6 +1,6 @@
 /** Rate limits: the contract of every limiter, and the limiters that count in the memory of one process. */
 import type { RateLimit } from "../config/configuration.ts";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../core/clock.ts";
 
 /** The answer to a request for a point. */
 export interface Taken {

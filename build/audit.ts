@@ -1,5 +1,5 @@
 /** `docs/audit.md`: the text is written by hand, the table of actions is generated. */
-import { AUDIT_ACTIONS } from "../lib/audit/actions.ts";
+import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
 export const auditPage: Page = pageWithTables("docs/audit.md", () => ({

@@ -3,8 +3,8 @@ import { keyTable } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
-import { importedAccount } from "../lib/domain/account-schema.ts";
-import { entrySettings, serviceSettings } from "../lib/domain/directory.ts";
+import { importedAccount } from "../accounts/account-schema.ts";
+import { entrySettings, serviceSettings } from "../accounts/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Page, pageWithTables } from "./page.ts";
 

@@ -1,17 +1,17 @@
 // Part of `npm run build`: copies templates, texts and styles, which are not compiled, to the compiled files.
 // Usage: node build/copy-assets.mjs [OUT_DIR], by default `dist`.
-import { cpSync, readdirSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 const out = process.argv[2] ?? join(root, "dist");
-/** The folders that tsconfig.build.json compiles. */
-const FOLDERS = ["lib", "adapters", "interactions", "compat", "notifier", "config", "cli"];
+/** The folders that are compiled. */
+const { include: folders } = JSON.parse(readFileSync(join(root, "tsconfig.build.json"), "utf8"));
 /** Files of the examples that the server reads: it refuses the secrets in them. */
 const FILES = ["examples/conformance/server.json"];
 const ASSETS = new Set([".ejs", ".json", ".css", ".svg"]);
 
-for (const folder of FOLDERS) {
+for (const folder of folders) {
   for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
     if (!entry.isFile() || !ASSETS.has(extname(entry.name))) continue;
     const from = join(entry.parentPath, entry.name);

@@ -1,6 +1,6 @@
 /** `docs/kinds.md`: the text is written by hand, the tables are generated from the declarations of the kinds. */
-import { KINDS } from "../lib/records/all-kinds.ts";
-import type { AnyKind } from "../lib/records/kinds.ts";
+import { KINDS } from "../records/all-kinds.ts";
+import type { AnyKind } from "../records/kinds.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
 function table(heads: readonly string[], row: (kind: AnyKind) => readonly string[]): string {

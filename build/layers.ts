@@ -2,103 +2,54 @@
 import { dirname, join } from "node:path/posix";
 import type { Import, Source } from "./syntax.ts";
 
-/** Files may import from their own layer, and from layers on lower floors. */
+/** The folders of the product, from the top. Imports point down, and not to another folder of the same floor. */
+const FLOORS: readonly Readonly<Record<string, string>>[] = [
+  { cli: "commands, and the bundled server" },
+  { testing: "what sign-in-service/testing exports" },
+  { lib: "public names, composition root, seed" },
+  { interactions: "pages and steps", compat: "the documented endpoints" },
+  { provider: "oidc-provider: settings, policy, grants", notifier: "sends notifications and mail" },
+  { accounts: "rules: accounts, clients, passwords, limits" },
+  { records: "everything that is stored" },
+  { adapters: "the storage contract, a folder per backend" },
+  { config: "reads and checks the configuration" },
+  { core: "clock, errors, events, metrics, texts" },
+];
+
+/** A folder at the root. */
 export interface Layer {
   readonly name: string;
   readonly floor: number;
-  readonly holds: RegExp;
-  /** Text of the box in `docs/architecture.md`. Layers without a box aren't drawn. */
-  readonly box?: readonly [where: string, what: string];
+  /** What it is about, in the picture. Folders outside the product have no text, and are not drawn. */
+  readonly about?: string;
 }
 
-/** A file belongs to the first layer that matches its path. */
-const LAYERS: readonly Layer[] = [
-  {
-    // One layer: the examples use the bundled server, and its demo uses two of the examples.
-    name: "command line and examples",
-    floor: 10,
-    holds: /^(?:cli|examples)\//,
-    box: ["cli/", "the command line and the bundled server"],
-  },
-  { name: "bench", floor: 11, holds: /^bench\// },
-  { name: "tests and tools", floor: 12, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
-  {
-    name: "entry points",
-    floor: 9,
-    holds: /^(?:(?:lib\/(?:index|testing)|adapters\/index)|notifier\/(?:index|main|start-worker))\.ts$/,
-  },
-  {
-    name: "composition root",
-    floor: 7,
-    holds: /^lib\/(?:health|seed|service|service-http|start-service)\.ts$/,
-    box: ["lib/service.ts", "puts everything together"],
-  },
-  { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },
-  {
-    name: "plan",
-    floor: 3.5,
-    holds: /^notifier\/plan\.ts$/,
-    box: ["notifier/plan.ts", "which receiver gets what"],
-  },
-  { name: "compat", floor: 6, holds: /^compat\//, box: ["compat/", "the HTTP endpoints"] },
-  { name: "interactions", floor: 6, holds: /^interactions\//, box: ["interactions/", "the pages"] },
-  { name: "notifier", floor: 6, holds: /^notifier\//, box: ["notifier/", "sends notifications"] },
-  {
-    name: "lib/provider",
-    floor: 5,
-    holds: /^lib\/provider\//,
-    box: ["lib/provider/", "configures oidc-provider"],
-  },
-  {
-    name: "lib/people",
-    floor: 5.5,
-    // The records of confirmations are a layer below.
-    holds: /^lib\/people\/(?!records\.ts$)/,
-    box: ["lib/people/", "registration, reset, new address"],
-  },
-  {
-    name: "lib/domain",
-    floor: 4,
-    // The records of the keys are a layer below.
-    holds: /^lib\/(?:(?:domain|passwords)\/|keys\/(?!(?:signing-key|sealed)-store\.ts))/,
-    box: ["lib/domain/, passwords/, keys/", "the rules for accounts, clients, keys"],
-  },
-  {
-    name: "oidc adapter",
-    floor: 3.5,
-    holds: /^adapters\/oidc\//,
-    box: ["adapters/oidc/", "one request, one commit"],
-  },
-  {
-    name: "records",
-    floor: 3,
-    holds:
-      /^lib\/(?:(?:artifacts|audit|backup|deliveries|directory|keys|mail|records|sign-ins)\/|people\/records\.ts$|storage\.ts$)/,
-    box: ["lib/records/, artifacts/, directory/, deliveries/, mail/, audit/", "what is stored"],
-  },
-  {
-    name: "storage contract",
-    floor: -1,
-    holds: /^adapters\/(?:clock|errors|record-store)\.ts$/,
-    box: ["adapters/record-store.ts", "the storage contract"],
-  },
-  {
-    name: "adapters",
-    floor: 2,
-    holds: /^adapters\//,
-    box: ["adapters/sqlite/, postgresql/, mongodb/, redis/", "the storage backends"],
-  },
-  { name: "config", floor: 1, holds: /^config\//, box: ["config/", "settings, defaults and their checks"] },
-  {
-    name: "leaves",
-    floor: 0,
-    holds: /^lib\/(?:(?:outbound|texts)\/)?[^/]+\.ts$/,
-    box: ["lib/*.ts, lib/outbound/, texts/", "errors, events, texts, clock"],
-  },
+const PRODUCT: readonly Layer[] = FLOORS.flatMap((folders, index) =>
+  Object.entries(folders).map(([name, about]) => ({ name, about, floor: FLOORS.length - index })),
+);
+
+/** The folders outside the product. */
+const AROUND: readonly Layer[] = [
+  { name: "examples", floor: FLOORS.length + 1 },
+  { name: "bench", floor: FLOORS.length + 2 },
 ];
 
+/** `test/`, `build/`, `.ci/` and the files at the root use each other. */
+const TOOLS: Layer = { name: "tests and tools", floor: FLOORS.length + 3 };
+
+const LAYERS: ReadonlyMap<string, Layer> = new Map([
+  ...[...PRODUCT, ...AROUND].map((layer) => [layer.name, layer] as const),
+  ...["test", "build", ".ci", "."].map((name) => [name, TOOLS] as const),
+]);
+
+/** The layer of a file. */
 export function layerOf(path: string): Layer | undefined {
-  return LAYERS.find(({ holds }) => holds.test(path));
+  return LAYERS.get(path.includes("/") ? path.slice(0, path.indexOf("/")) : ".");
+}
+
+/** Whether a path is part of the published package. */
+export function isProduct(path: string): boolean {
+  return layerOf(path)?.about !== undefined;
 }
 
 /** An import of one of our files. */

@@ -1,5 +1,5 @@
 /** `docs/metrics.md`: the text is written by hand, the table is generated from the declarations of the metrics. */
-import { METRICS, type MetricDeclaration } from "../lib/metric-catalogue.ts";
+import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
 function labelsOf({ labels }: MetricDeclaration): string {

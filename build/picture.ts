@@ -1,5 +1,5 @@
 /** `docs/images/architecture.svg`: draws the layers as boxes, and the imports between them as arrows. */
-import { edgesOf, type Layer, layerOf } from "./layers.ts";
+import { edgesOf, isProduct, type Layer, layerOf } from "./layers.ts";
 import type { Page } from "./page.ts";
 import { type Files, parse } from "./syntax.ts";
 import { readTree } from "./tree.ts";
@@ -24,11 +24,11 @@ interface Item {
 
 /** The imports between the layers that are drawn. */
 export function importsBetween(files: Files): Imports {
-  const product = new Map([...files].filter(([path]) => layerOf(path)?.box !== undefined));
+  const product = new Map([...files].filter(([path]) => isProduct(path)));
   const found = new Map<Layer, Set<Layer>>();
   for (const { from, to } of edgesOf(parse(product))) {
     const [start, end] = [layerOf(from), layerOf(to)];
-    if (start === undefined || end?.box === undefined) continue;
+    if (start === undefined || end?.about === undefined) continue;
     found.set(end, found.get(end) ?? new Set());
     found.set(start, found.get(start) ?? new Set());
     if (start !== end) found.get(start)?.add(end);
@@ -58,7 +58,7 @@ function rowsOf(imports: Imports): Item[][] {
       .filter((layer) => layer.floor === floor)
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
     return row.map((layer) => {
-      const width = Math.max(190, 26 + 7.4 * Math.max(...(layer.box ?? []).map(({ length }) => length)));
+      const width = Math.max(190, 26 + 7.4 * Math.max(layer.name.length + 1, layer.about?.length ?? 0));
       const item: Item = { layer, width, above: [], below: [], x: 0 };
       boxes.set(layer, item);
       return item;
@@ -133,20 +133,19 @@ function arrows(rows: readonly Item[][]): string[] {
 function boxesOf(rows: readonly Item[][]): string[] {
   return rows.flatMap((row, index) =>
     row.flatMap(({ layer, width, x }) => {
-      if (layer?.box === undefined) return [];
+      if (layer?.about === undefined) return [];
       const top = MARGIN + index * ROW_HEIGHT;
-      const [where, what] = layer.box;
       return [
         `<rect x="${Math.round(x - width / 2)}" y="${top}" width="${Math.round(width)}" height="${BOX_HEIGHT}" rx="6"/>`,
-        `<text class="where" x="${Math.round(x)}" y="${top + 22}">${escaped(where)}</text>`,
-        `<text x="${Math.round(x)}" y="${top + 40}">${escaped(what)}</text>`,
+        `<text class="where" x="${Math.round(x)}" y="${top + 22}">${escaped(titleOf(layer))}</text>`,
+        `<text x="${Math.round(x)}" y="${top + 40}">${escaped(layer.about)}</text>`,
       ];
     }),
   );
 }
 
-function titleOf({ box, name }: Layer): string {
-  return box?.[0] ?? name;
+function titleOf({ name }: Layer): string {
+  return `${name}/`;
 }
 
 /** Describes the arrows for screen readers. */

@@ -17,7 +17,7 @@ export interface Screen {
   html(locale: string): Promise<string>;
 }
 
-const ENGLISH = join(import.meta.dirname, "../lib/texts/locales/en.json");
+const ENGLISH = join(import.meta.dirname, "../core/locales/en.json");
 
 /** The pages of a service with a help page, a privacy policy and terms. */
 export function screenPages({

@@ -1,5 +1,5 @@
 /** `accounts`: finds, creates, changes and deletes accounts. */
-import type { Account, AccountChanges, NewAccount } from "../lib/domain/account.ts";
+import type { Account, AccountChanges, NewAccount } from "../accounts/account.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";

@@ -1,8 +1,8 @@
 /** `audit`: reads the audit log. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { AuditRecord } from "../lib/audit/audit-event.ts";
-import { seconds } from "../lib/clock.ts";
-import type { AuditQuery } from "../lib/domain/audit-log.ts";
+import type { AuditRecord } from "../records/audit/audit-event.ts";
+import { seconds } from "../core/clock.ts";
+import type { AuditQuery } from "../accounts/audit-log.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import type { Given } from "./program/given.ts";
 import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";

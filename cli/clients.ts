@@ -1,5 +1,5 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
-import type { ClientChanges, NewClient } from "../lib/domain/client.ts";
+import type { ClientChanges, NewClient } from "../accounts/clients/client.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
 import type { Given } from "./program/given.ts";

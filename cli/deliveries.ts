@@ -1,5 +1,5 @@
 /** `deliveries` and `receivers`: what was sent, what waits, and operations on it. */
-import { RESTORED, type SendNowResult } from "../lib/deliveries/delivery.ts";
+import { RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts";
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
 import type { Command, CommandOption } from "./program/command.ts";

@@ -1,5 +1,5 @@
 /** `services`, `groups` and `portals`: the entries of the directory, each with its receiver of notifications. */
-import type { Entries, Entry, EntrySettings, ServiceSettings } from "../lib/domain/directory.ts";
+import type { Entries, Entry, EntrySettings, ServiceSettings } from "../accounts/directory.ts";
 import type { SignInService } from "../lib/service.ts";
 import type { Command, CommandOption, Surroundings } from "./program/command.ts";
 import { objectIn, readJsonObject } from "./program/json-file.ts";

@@ -1,8 +1,8 @@
 /** `doctor`: looks for what is wrong with a configuration, its storage and a running server. */
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/value-forms.ts";
-import { ConfigurationError, StorageMissing, StorageUnavailable } from "../lib/errors.ts";
-import { openStorage } from "../lib/storage.ts";
+import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
+import { openStorage } from "../records/storage.ts";
 import { type Check, sentence, type Trouble } from "./doctor/check.ts";
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
 import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";

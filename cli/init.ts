@@ -7,7 +7,7 @@ import { writePrivateFile } from "../config/private-file.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isLoopback, isSqlite } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
-import { ConfigurationError, neededUser } from "../lib/errors.ts";
+import { ConfigurationError, neededUser } from "../core/errors.ts";
 import { resolveVariable } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The program `sign-in-service`. Older versions of Node.js can run this file, which tells what is needed, and no other one. */
 import module from "node:module";
-import { olderNodeProblem } from "../lib/node-version.ts";
+import { olderNodeProblem } from "../core/node-version.ts";
 
 const problem = olderNodeProblem();
 if (problem !== undefined) {

@@ -4,10 +4,15 @@ import { type FileHandle, open } from "node:fs/promises";
 import { fillFile, storedKinds } from "../adapters/sqlite/whole-file.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { isSecret, readKeyFile } from "../config/keys.ts";
-import { type BackupSummary, checkBackup, restoreBackup, type RestoreRun } from "../lib/backup/restore.ts";
-import { readSecrets } from "../lib/keys/service-keys.ts";
-import { STORAGE_FORMAT } from "../lib/records/format.ts";
-import { createSealer } from "../lib/sealing.ts";
+import {
+  type BackupSummary,
+  checkBackup,
+  restoreBackup,
+  type RestoreRun,
+} from "../records/backup/restore.ts";
+import { readSecrets } from "../accounts/keys/service-keys.ts";
+import { STORAGE_FORMAT } from "../records/format.ts";
+import { createSealer } from "../core/sealing.ts";
 import { readSqliteConfig } from "./backup.ts";
 import { pathOf } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";

@@ -1,12 +1,12 @@
 /** `storage check`: finds and repairs inconsistencies of a storage. */
-import { KINDS } from "../lib/records/all-kinds.ts";
-import { type Check, type Flaw, kindChecks } from "../lib/records/check.ts";
-import type { Clock } from "../lib/clock.ts";
-import { deliveryChecks } from "../lib/deliveries/check.ts";
-import { directoryChecks } from "../lib/directory/check.ts";
-import { namesOf } from "../lib/domain/text-rules.ts";
+import { KINDS } from "../records/all-kinds.ts";
+import { type Check, type Flaw, kindChecks } from "../records/record-check.ts";
+import type { Clock } from "../core/clock.ts";
+import { deliveryChecks } from "../records/deliveries/delivery-check.ts";
+import { directoryChecks } from "../records/directory/directory-check.ts";
+import { namesOf } from "../accounts/text-rules.ts";
 import { isSqlite } from "../config/value-forms.ts";
-import { StorageUnavailable } from "../lib/errors.ts";
+import { StorageUnavailable } from "../core/errors.ts";
 import { describeAddress, pathOf, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { FAILED, INTERRUPTED, UNREACHABLE } from "./program/command-failure.ts";

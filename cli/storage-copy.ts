@@ -1,6 +1,6 @@
 /** `storage copy`: copies one storage to another. */
-import { KINDS } from "../lib/records/all-kinds.ts";
-import { StorageUnavailable } from "../lib/errors.ts";
+import { KINDS } from "../records/all-kinds.ts";
+import { StorageUnavailable } from "../core/errors.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import {
   describeAddress,

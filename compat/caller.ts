@@ -2,8 +2,8 @@
 import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
 import type { Deployment, ProxyTrust } from "../config/configuration.ts";
-import type { Actor, Caller } from "../lib/audit/audit-event.ts";
-import { originOf } from "../lib/audit/origin.ts";
+import type { Actor, Caller } from "../records/audit/audit-event.ts";
+import { originOf } from "../records/audit/origin.ts";
 import type { Exchange } from "./exchange.ts";
 
 function isTrusted(address: string, ranges: readonly string[]): boolean {

@@ -1,7 +1,7 @@
 /** The client's credentials at the token endpoint and wherever else a client authenticates. oidc-provider checks them. */
-import { clientIdProblem } from "../lib/domain/text-rules.ts";
-import type { ClientInternals } from "../lib/domain/client.ts";
-import { formDecoded } from "../lib/provider/clients.ts";
+import { clientIdProblem } from "../accounts/text-rules.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import { formDecoded } from "../provider/clients.ts";
 import { badRequest, invalidRequest } from "./errors.ts";
 import type { Exchange, Step } from "./exchange.ts";
 

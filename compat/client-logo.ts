@@ -1,5 +1,5 @@
 /** The logo of a client, from the service's own address: pages load nothing from other hosts. */
-import type { ClientInternals } from "../lib/domain/client.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
 import type { Step } from "./exchange.ts";
 
 /** Seconds for which a browser keeps a logo whose digest is in the address: a year. */

@@ -1,7 +1,7 @@
 /** The table of endpoints. A row shows everything that the service does at an endpoint, step by step. */
-import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
-import type { FindBrowser } from "../lib/provider/browser-cookie.ts";
+import type { FindBrowser } from "../provider/sessions/browser-cookie.ts";
 import {
   boundedState,
   checkPushed,

@@ -1,7 +1,7 @@
 /** How an error leaves the service: its status, its headers, and JSON or a page. Nothing else decides this. */
 import type { EndpointName } from "../config/deployments.ts";
-import { ConditionFailed, StorageUnavailable, VersionConflict } from "../lib/errors.ts";
-import { GRANT_TYPES } from "../lib/metric-catalogue.ts";
+import { ConditionFailed, StorageUnavailable, VersionConflict } from "../core/errors.ts";
+import { GRANT_TYPES } from "../core/metric-catalogue.ts";
 import { EndpointError } from "./errors.ts";
 import type { EndpointParts, ErrorPages, Exchange } from "./exchange.ts";
 

@@ -1,19 +1,19 @@
 /** One request on its way through the steps of its endpoint. */
 import type { Context } from "koa";
-import type { UnitRequest, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { UnitRequest, UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
-import type { AuditCollector } from "../lib/audit/collector.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import type { AuditCollector } from "../records/audit/collector.ts";
 import type { Connections } from "./connections.ts";
-import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
-import type { AccountInternals } from "../lib/domain/account.ts";
-import type { ClientInternals } from "../lib/domain/client.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import type { RequestTiming } from "../lib/metrics.ts";
-import type { Browser, FindBrowser } from "../lib/provider/browser-cookie.ts";
-import type { CurrentProvider } from "../lib/provider/current-provider.ts";
-import type { AttemptLimits } from "../lib/provider/attempt-limits.ts";
+import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import type { AccountInternals } from "../accounts/account.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import type { RequestTiming } from "../core/metrics.ts";
+import type { Browser, FindBrowser } from "../provider/sessions/browser-cookie.ts";
+import type { CurrentProvider } from "../provider/current-provider.ts";
+import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import type { Fields } from "./form-fields.ts";
 
 /** The pages that a browser gets instead of a JSON error. They read the deployment from `ctx.state`. */

@@ -1,8 +1,8 @@
 /** The endpoints that only the OpenID Connect deployment has: oidc-provider's own, with the documented differences. */
-import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import { type AttemptLimits, noteLimited } from "../lib/provider/attempt-limits.ts";
-import { ALL_FIELDS } from "../lib/provider/claims.ts";
-import { SENT_STATE } from "../lib/provider/responses.ts";
+import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { ALL_FIELDS } from "../provider/claims.ts";
+import { SENT_STATE } from "../provider/responses.ts";
 import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./errors.ts";
 import type { EndpointParts, AuditLog, ErrorPages, Step } from "./exchange.ts";

@@ -1,9 +1,9 @@
 /** Revocation has two forms: the documented call with a Bearer header, and RFC 7009 with client authentication. */
-import { ConditionFailed } from "../lib/errors.ts";
-import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
-import { artifactRef } from "../lib/artifacts/records.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import { Changes } from "../lib/records/records.ts";
+import { ConditionFailed } from "../core/errors.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import { artifactRef } from "../records/artifacts/artifact-kinds.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import { Changes } from "../records/records.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";

@@ -1,10 +1,10 @@
 /** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
-import { withTimeout } from "../adapters/with-timeout.ts";
+import { withTimeout } from "../core/with-timeout.ts";
 import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import type { Deployment } from "../config/configuration.ts";
-import { StorageUnavailable } from "../lib/errors.ts";
+import { StorageUnavailable } from "../core/errors.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
 import { createDispatch, type Destination } from "./dispatch.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";

@@ -1,8 +1,8 @@
 /** The documented token endpoint, in front of oidc-provider's. */
-import { PRESENTABLE } from "../adapters/oidc/adapter.ts";
-import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
-import { ConditionFailed } from "../lib/errors.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
+import { PRESENTABLE } from "../provider/adapter.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import { ConditionFailed } from "../core/errors.ts";
+import type { ServiceEmitter } from "../core/events.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { Exchange, Step } from "./exchange.ts";
 import { type Protocol, prefetch } from "./protocol.ts";

@@ -1,11 +1,11 @@
 /** userinfo and profile: three reads and an answer, without oidc-provider. */
-import { artifactKey } from "../adapters/oidc/adapter.ts";
-import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
-import type { AccountRecord } from "../lib/directory/directory.ts";
-import type { AccountInternals } from "../lib/domain/account.ts";
-import type { ClientInternals } from "../lib/domain/client.ts";
-import { isCurrent } from "../lib/provider/account.ts";
-import { openedFields } from "../lib/provider/grant.ts";
+import { artifactKey } from "../provider/adapter.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
+import type { AccountInternals } from "../accounts/account.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import { isCurrent } from "../provider/account.ts";
+import { openedFields } from "../provider/grants/grant.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { Exchange, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";

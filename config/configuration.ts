@@ -1,8 +1,7 @@
 /** The configuration after reading: checked, complete with defaults, and frozen. */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
-import type { RecordStore } from "../adapters/record-store.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Clock } from "../core/clock.ts";
 
 /** The value of `storage` when the host passed its own store. It is not a valid address. */
 export const OWN_STORAGE = "own";
@@ -242,12 +241,30 @@ export interface MetricsSettings {
   readonly token?: string;
 }
 
+/**
+ * A store that the host brings: a `RecordStore` of `sign-in-service/adapters`. Only `adapters/` knows what its methods
+ * take; the configuration checks that they are there.
+ */
+export type OwnStore = Readonly<Record<(typeof STORE_METHODS)[number], (...values: never[]) => unknown>>;
+
+export const STORE_METHODS = [
+  "get",
+  "list",
+  "scan",
+  "count",
+  "commit",
+  "next",
+  "sweep",
+  "ping",
+  "close",
+] as const;
+
 export interface Configuration {
   readonly deployments: { readonly oauth2?: Deployment; readonly openid?: Deployment };
   /** An address, or {@link OWN_STORAGE}. */
   readonly storage: string;
   /** The store that the host passed in place of an address. */
-  readonly store?: RecordStore;
+  readonly store?: OwnStore;
   /** Equal to `storage` unless configured. */
   readonly artifacts: string;
   readonly queue: string;

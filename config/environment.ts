@@ -1,5 +1,5 @@
 /** Reads environment variables, for entry points only. The library itself never reads them. */
-import { ConfigurationError } from "../lib/errors.ts";
+import { ConfigurationError } from "../core/errors.ts";
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 

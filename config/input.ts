@@ -1,8 +1,7 @@
 /** The configuration as a caller writes it. `schema.ts` checks the same shape, and the compiler checks that the two agree. */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
-import type { RecordStore } from "../adapters/record-store.ts";
-import type { Clock } from "../lib/clock.ts";
+import type { Clock } from "../core/clock.ts";
 import type {
   Mailer,
   MailMessage,
@@ -10,6 +9,7 @@ import type {
   RegistrationSettings,
   SmtpSettings,
   Theme,
+  OwnStore,
 } from "./configuration.ts";
 
 /** A rate limit. Missing keys keep their defaults. */
@@ -256,7 +256,7 @@ export interface SignInServiceConfig {
    * `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or your own store, which the
    * service closes. Default `sqlite:./sign-in.db`.
    */
-  readonly storage?: string | RecordStore;
+  readonly storage?: string | OwnStore;
   /**
    * Where to keep codes, tokens, sessions, interactions and rate limits: `redis://…` or `rediss://…`. `?prefix=` sets the
    * prefix of the keys (default `sign-in:`). Default: `storage`.

@@ -2,7 +2,7 @@
 import { createPrivateKey, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { neededUser, SignInError } from "../lib/errors.ts";
+import { neededUser, SignInError } from "../core/errors.ts";
 import { isPlainObject } from "./plain-data.ts";
 import { writePrivateFile } from "./private-file.ts";
 import { isInMemory, isSqlite } from "./value-forms.ts";

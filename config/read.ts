@@ -1,7 +1,7 @@
 /** Reads the caller's configuration: checks it, adds the defaults and freezes the result. */
 import type { z } from "zod";
-import { ConfigurationError } from "../lib/errors.ts";
-import { createSystemClock } from "../lib/clock.ts";
+import { ConfigurationError } from "../core/errors.ts";
+import { createSystemClock } from "../core/clock.ts";
 import {
   type Configuration,
   type DeploymentKind,

@@ -4,9 +4,8 @@
  */
 import type { Logger } from "pino";
 import { z } from "zod";
-import type { RecordStore } from "../adapters/record-store.ts";
-import type { Clock } from "../lib/clock.ts";
-import type { Configuration, Mailer } from "./configuration.ts";
+import type { Clock } from "../core/clock.ts";
+import { type Configuration, type Mailer, type OwnStore, STORE_METHODS } from "./configuration.ts";
 import { defaults } from "./defaults.ts";
 import type { SignInServiceConfig } from "./input.ts";
 import {
@@ -64,7 +63,7 @@ export interface CheckedConfig
       SignInServiceConfig,
       "artifacts" | "mail" | "stripPrefix" | "proxy" | "logger" | "clock" | "mailer" | "fetch"
     > {
-  readonly storage: string | RecordStore;
+  readonly storage: string | OwnStore;
   readonly deployments: {
     readonly oauth2?: { readonly url: string };
     readonly openid?: { readonly url: string; readonly post: boolean };
@@ -77,17 +76,7 @@ const baseUrl = described(z.string(), {
   otherwise: "required",
 });
 const storageAddress = text(4096, isStorageAddress, "");
-const ownStore = withMethods<RecordStore>(
-  "get",
-  "list",
-  "scan",
-  "count",
-  "commit",
-  "next",
-  "sweep",
-  "ping",
-  "close",
-);
+const ownStore = withMethods<OwnStore>(...STORE_METHODS);
 /** One check for both: as a union it would say of a wrong address that it is a string. */
 const isStorage = (value: unknown): boolean =>
   (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
@@ -120,7 +109,7 @@ const shape = {
       description: "The base URLs; at least one is required",
     },
   ),
-  storage: described(z.custom<string | RecordStore>(isStorage).default(defaults.storage), {
+  storage: described(z.custom<string | OwnStore>(isStorage).default(defaults.storage), {
     form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or a store of your own (an object with `get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`)",
     writtenForm: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
     description: "Where everything is stored. Data in memory ends with the process, so production refuses it",

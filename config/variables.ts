@@ -6,7 +6,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { z } from "zod";
-import { ConfigurationError } from "../lib/errors.ts";
+import { ConfigurationError } from "../core/errors.ts";
 import { bare, type Leaf, type Node, textsOf } from "./documented-schema.ts";
 import { findJsonFault } from "./json-text.ts";
 import { isPlainObject } from "./plain-data.ts";

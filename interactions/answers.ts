@@ -1,6 +1,6 @@
 /** Sends pages: body, status and all headers. */
 import { hash } from "node:crypto";
-import { securityHeaders } from "../lib/security-headers.ts";
+import { securityHeaders } from "../core/security-headers.ts";
 import type { LoggedOutLocals } from "./page-locals.ts";
 import type { LanguageWishes } from "./look/language.ts";
 import type { Pages } from "./pages.ts";

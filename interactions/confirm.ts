@@ -4,12 +4,12 @@
  */
 import type { Context } from "koa";
 import type { Deployment } from "../config/configuration.ts";
-import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import type { ConfirmationPurpose } from "../lib/people/records.ts";
-import type { AddressChanges, EarlierAddress } from "../lib/people/address-changes.ts";
-import type { AskedAt } from "../lib/people/requests.ts";
-import type { People } from "../lib/people/people.ts";
-import type { Signer } from "../lib/sealing.ts";
+import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import type { ConfirmationPurpose } from "../records/people/confirmations.ts";
+import type { AddressChanges, EarlierAddress } from "../accounts/people/address-changes.ts";
+import type { AskedAt } from "../accounts/people/requests.ts";
+import type { People } from "../accounts/people/people.ts";
+import type { Signer } from "../core/sealing.ts";
 import { createAnswers, seeOther, sendPage } from "./answers.ts";
 import { type Form, isFromHere, readable } from "./forms.ts";
 import { isLinkToken, type LinkCookie } from "./link-cookie.ts";

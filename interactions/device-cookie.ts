@@ -4,9 +4,9 @@
  * password invalidates the entry of its account.
  */
 import { randomBytes } from "node:crypto";
-import type { AccountRecord } from "../lib/directory/directory.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Deployment } from "../config/configuration.ts";
-import type { Signer } from "../lib/sealing.ts";
+import type { Signer } from "../core/sealing.ts";
 
 /** What the cookie is read from and written to. */
 interface CookieContext {

@@ -1,5 +1,5 @@
 /** The machine of the steps: finds the step that a person is at, checks the token of what is submitted, and commits. */
-import { ConditionFailed } from "../lib/errors.ts";
+import { ConditionFailed } from "../core/errors.ts";
 import {
   type Field,
   type InteractionContext,

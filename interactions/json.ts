@@ -1,5 +1,5 @@
 /** The steps as JSON, for a UI of a team's own on the same host. */
-import { securityHeaders } from "../lib/security-headers.ts";
+import { securityHeaders } from "../core/security-headers.ts";
 import type { Answer, SignInFlow } from "./flow.ts";
 import type { Pages } from "./pages.ts";
 import type { StepDescription } from "./steps/description.ts";

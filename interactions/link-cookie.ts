@@ -2,9 +2,9 @@
  * A link in mail has its token in the address, where others may see it. The token moves to a cookie at once, which is
  * for this browser and ten minutes.
  */
-import type { BrowserContext, FindBrowser } from "../lib/provider/browser-cookie.ts";
-import { cookieValues } from "../lib/provider/cookies.ts";
-import { isEqual } from "../lib/sealing.ts";
+import type { BrowserContext, FindBrowser } from "../provider/sessions/browser-cookie.ts";
+import { cookieValues } from "../provider/sessions/cookies.ts";
+import { isEqual } from "../core/sealing.ts";
 
 export interface LinkCookie {
   /** The token of the link that this browser has followed. */

@@ -1,6 +1,6 @@
 /** `service.interactions`: the steps for routes in the application of a team. */
 import type { Context } from "koa";
-import type { UnitRequest, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { UnitRequest, UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Deployment } from "../config/configuration.ts";
 import type { SignInFlow } from "./flow.ts";
 import { isFromHere } from "./forms.ts";

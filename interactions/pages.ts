@@ -3,7 +3,7 @@ import { waitText } from "./look/moments.ts";
 import { createHash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
-import { ConfigurationError } from "../lib/errors.ts";
+import { ConfigurationError } from "../core/errors.ts";
 import { type LocalsOfPersonPages, personViews } from "./account/views.ts";
 import {
   type DeliveriesLocals,
@@ -33,7 +33,7 @@ import type {
 } from "./page-locals.ts";
 import { firstLetter, letterIcon } from "./look/pictures.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
-import { readTexts, type Translator } from "../lib/texts/texts.ts";
+import { readTexts, type Translator } from "../core/texts.ts";
 import { readTheme, type Theme } from "./look/theme.ts";
 import { describeStep, type StepDescription } from "./steps/description.ts";
 import type { PresentStep } from "./steps/step.ts";

@@ -1,13 +1,13 @@
 /** The running sign-ins of oidc-provider, as the steps need them. */
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
-import { artifactKey } from "../adapters/oidc/adapter.ts";
-import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
-import type { Artifact } from "../lib/artifacts/artifact.ts";
-import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
-import { isDisabled } from "../lib/domain/account.ts";
-import type { AccountInternals } from "../lib/domain/account.ts";
-import type { ClientInternals } from "../lib/domain/client.ts";
-import { ConditionFailed } from "../lib/errors.ts";
+import { artifactKey } from "../provider/adapter.ts";
+import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { Artifact } from "../records/artifacts/artifact.ts";
+import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import { isDisabled } from "../accounts/account.ts";
+import type { AccountInternals } from "../accounts/account.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import { ConditionFailed } from "../core/errors.ts";
 import {
   ACR_PASSWORD,
   ALL_FIELDS,
@@ -15,9 +15,9 @@ import {
   isPersonal,
   requestedClaims,
   scopeClaims,
-} from "../lib/provider/claims.ts";
-import type { CurrentProvider, ServedProvider } from "../lib/provider/current-provider.ts";
-import type { Signer } from "../lib/sealing.ts";
+} from "../provider/claims.ts";
+import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
+import type { Signer } from "../core/sealing.ts";
 import type { DeviceCookies } from "./device-cookie.ts";
 import type { InteractionContext, RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
 

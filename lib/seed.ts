@@ -2,13 +2,13 @@
 import { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
-import { importedAccount } from "./domain/account-schema.ts";
-import type { Accounts } from "./domain/account.ts";
-import type { ImportedAccount } from "./domain/account.ts";
-import { exactly, isObject, mapOf, pathIn } from "./domain/arguments.ts";
-import type { ClientCredentials, NewClient } from "./domain/client.ts";
-import { identifiedClient } from "./domain/client-schema.ts";
-import type { Clients } from "./domain/client.ts";
+import { importedAccount } from "../accounts/account-schema.ts";
+import type { Accounts } from "../accounts/account.ts";
+import type { ImportedAccount } from "../accounts/account.ts";
+import { exactly, isObject, mapOf, pathIn } from "../accounts/arguments.ts";
+import type { ClientCredentials, NewClient } from "../accounts/clients/client.ts";
+import { identifiedClient } from "../accounts/clients/client-schema.ts";
+import type { Clients } from "../accounts/clients/client.ts";
 import {
   type Directory,
   entryKey,
@@ -16,8 +16,8 @@ import {
   entrySettings,
   type ServiceSettings,
   serviceSettings,
-} from "./domain/directory.ts";
-import { textProblem } from "./domain/text-rules.ts";
+} from "../accounts/directory.ts";
+import { textProblem } from "../accounts/text-rules.ts";
 import {
   AlreadyExists,
   ConfigurationError,
@@ -25,8 +25,8 @@ import {
   InvalidPassword,
   NameTaken,
   UnknownReference,
-} from "./errors.ts";
-import { createLogger } from "./logger.ts";
+} from "../core/errors.ts";
+import { createLogger } from "../core/logger.ts";
 
 /** A client in a seed. The id and secret are required, because generated ones would be unknown. */
 export interface SeedClient extends Omit<NewClient, "name"> {

@@ -1,7 +1,7 @@
 /** The HTTP side of a service: the provider, the pages and the endpoints, put together. */
 import type { Context, Middleware, Next } from "koa";
-import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
-import type { Storage } from "./storage.ts";
+import { createUnitsOfWork } from "../provider/unit-of-work.ts";
+import type { Storage } from "../records/storage.ts";
 import { callerAddress } from "../compat/caller.ts";
 import type { ConfirmPage, ErrorPages, InteractionSteps } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
@@ -25,31 +25,36 @@ import { createLinkCookie, type LinkCookie } from "../interactions/link-cookie.t
 import type { Offers } from "../interactions/steps/step.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
-import { monotonic } from "./clock.ts";
+import { monotonic } from "../core/clock.ts";
 import { watchConnections } from "../compat/connections.ts";
-import type { SessionsEnded } from "./domain/account-change.ts";
-import type { RequestTiming } from "./metrics.ts";
-import type { AccountInternals, Accounts } from "./domain/account.ts";
-import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/client.ts";
-import type { AuditCollector } from "./audit/collector.ts";
-import type { ServiceEmitter } from "./events.ts";
-import { type BackchannelLogout, createBackchannelLogout } from "./provider/backchannel-logout.ts";
-import { createFindBrowser } from "./provider/browser-cookie.ts";
-import { cookieName, deviceCookieName, endedSessionCookies, sessionCookieName } from "./provider/cookies.ts";
-import type { Passwords } from "./passwords/passwords.ts";
-import { createConfirmations } from "./people/confirmations.ts";
-import { createPeople, type People } from "./people/people.ts";
-import { type AttemptLimits, createAttemptLimits } from "./provider/attempt-limits.ts";
-import { createPasswordCheck } from "./provider/password-check.ts";
-import { createNewBrowsers, type NewBrowsers } from "./provider/new-browsers.ts";
-import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
-import { createProvider, type ProviderOptions } from "./provider/provider.ts";
-import { createSignedIn } from "./provider/account.ts";
-import { createSignInSessions } from "./provider/sessions.ts";
-import type { DirectoryStore, EntryKind } from "./directory/directory.ts";
-import { createSigner, deriveKey, hmac, type Signer } from "./sealing.ts";
-import { securityHeaders } from "./security-headers.ts";
-import type { ServiceKeys } from "./keys/service-keys.ts";
+import type { SessionsEnded } from "../accounts/account-change.ts";
+import type { RequestTiming } from "../core/metrics.ts";
+import type { AccountInternals, Accounts } from "../accounts/account.ts";
+import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
+import type { AuditCollector } from "../records/audit/collector.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import { type BackchannelLogout, createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
+import { createFindBrowser } from "../provider/sessions/browser-cookie.ts";
+import {
+  cookieName,
+  deviceCookieName,
+  endedSessionCookies,
+  sessionCookieName,
+} from "../provider/sessions/cookies.ts";
+import type { Passwords } from "../accounts/passwords/passwords.ts";
+import { createConfirmations } from "../accounts/people/confirmations.ts";
+import { createPeople, type People } from "../accounts/people/people.ts";
+import { type AttemptLimits, createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
+import { createPasswordCheck } from "../accounts/limits/password-check.ts";
+import { createNewBrowsers, type NewBrowsers } from "../accounts/limits/new-browsers.ts";
+import { createCurrentProvider, type CurrentProvider } from "../provider/current-provider.ts";
+import { createProvider, type ProviderOptions } from "../provider/provider.ts";
+import { createSignedIn } from "../provider/account.ts";
+import { createSignInSessions } from "../provider/sessions/sessions.ts";
+import type { DirectoryStore, EntryKind } from "../records/directory/directory.ts";
+import { createSigner, deriveKey, hmac, type Signer } from "../core/sealing.ts";
+import { securityHeaders } from "../core/security-headers.ts";
+import type { ServiceKeys } from "../accounts/keys/service-keys.ts";
 
 export interface ServiceHttpOptions {
   readonly configuration: Configuration;

@@ -3,8 +3,8 @@
  * notifications does not need the protocol core, the pages and password hashing.
  */
 import type { SignInServiceConfig } from "../config/input.ts";
-import { ConfigurationError } from "./errors.ts";
-import { olderNodeProblem } from "./node-version.ts";
+import { ConfigurationError } from "../core/errors.ts";
+import { olderNodeProblem } from "../core/node-version.ts";
 import type { Seed, SeededService } from "./seed.ts";
 import type { SignInService } from "./service.ts";
 

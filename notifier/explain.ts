@@ -1,8 +1,8 @@
 /** A dry run of the plan: which receivers an action would notify, and why. */
-import type { DeliveryStore } from "../lib/deliveries/delivery.ts";
-import type { DirectoryStore } from "../lib/directory/directory.ts";
-import { type Clock, seconds } from "../lib/clock.ts";
-import { readPlannedDirectory } from "../lib/domain/account-plan.ts";
+import type { DeliveryStore } from "../records/deliveries/delivery.ts";
+import type { DirectoryStore } from "../records/directory/directory.ts";
+import { type Clock, seconds } from "../core/clock.ts";
+import { readPlannedDirectory } from "../accounts/account-plan.ts";
 import {
   explainDeliveries,
   type NotificationBody,
@@ -10,7 +10,7 @@ import {
   type PlanDecision,
   type PlannedAccount,
   type PlanReason,
-} from "./plan.ts";
+} from "../accounts/plan.ts";
 
 /** A possible action on an account. */
 export interface ExplainedAction {

@@ -1,7 +1,7 @@
 /** Sending and receiving notifications: the worker, and the kit for receivers. */
 export { createNotificationWorker } from "./start-worker.ts";
 export type { NotificationWorker } from "./main.ts";
-export { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
+export { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 export type { ShownDelivery } from "./notifications.ts";
 export {
   notificationReceiver,

@@ -1,14 +1,14 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
-import { openStorage } from "../lib/storage.ts";
+import { openStorage } from "../records/storage.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
-import { ConfigurationError } from "../lib/errors.ts";
-import { createEvents, type ServiceEmitter } from "../lib/events.ts";
-import { type Health, storageHealth } from "../lib/health.ts";
-import { createLogger, describeDefect } from "../lib/logger.ts";
-import { createMetrics } from "../lib/metrics.ts";
-import { createOutages } from "../lib/outages.ts";
-import { openSealer } from "../lib/keys/service-keys.ts";
+import { ConfigurationError } from "../core/errors.ts";
+import { createEvents, type ServiceEmitter } from "../core/events.ts";
+import { type Health, storageHealth } from "../records/health.ts";
+import { createLogger, describeDefect } from "../core/logger.ts";
+import { createMetrics } from "../core/metrics.ts";
+import { createOutages } from "../core/outages.ts";
+import { openSealer } from "../accounts/keys/service-keys.ts";
 import type { Notifications } from "./notifications.ts";
 import { createNotifier } from "./notifier.ts";
 

@@ -1,11 +1,11 @@
 /** The arguments that the calls about notifications accept. */
 import { z } from "zod";
-import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
-import { actor, type CallOptions, exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
-import { parseReceiverName } from "../lib/domain/receivers.ts";
-import { subProblem } from "../lib/domain/text-rules.ts";
+import type { DeliveryFilter, DeliveryState } from "../records/deliveries/delivery.ts";
+import { actor, type CallOptions, exactly, flag, integer, ruled } from "../accounts/arguments.ts";
+import { parseReceiverName } from "../accounts/receivers.ts";
+import { subProblem } from "../accounts/text-rules.ts";
 import type { ExplainedAction } from "./explain.ts";
-import { NOTIFICATION_TYPES } from "./plan.ts";
+import { NOTIFICATION_TYPES } from "../accounts/plan.ts";
 
 /** A filter for deliveries, and one page of them. */
 export interface DeliveryPageInput extends DeliveryFilter {

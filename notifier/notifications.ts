@@ -1,6 +1,6 @@
 /** The public calls for notifications: lists, reports and operations. */
-import type { AuditAction } from "../lib/audit/actions.ts";
-import type { AuditDetail, AuditStore } from "../lib/audit/audit-event.ts";
+import type { AuditAction } from "../records/audit/actions.ts";
+import type { AuditDetail, AuditStore } from "../records/audit/audit-event.ts";
 import {
   type Delivery,
   type DeliveryAttempt,
@@ -9,13 +9,13 @@ import {
   type RedriveResult,
   RESTORED,
   type SendNowResult,
-} from "../lib/deliveries/delivery.ts";
-import { answerContext } from "../lib/deliveries/records.ts";
-import type { DirectoryStore } from "../lib/directory/directory.ts";
-import type { Clock } from "../lib/clock.ts";
-import { callerFor, type CallOptions, checked } from "../lib/domain/arguments.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import type { Sealer } from "../lib/sealing.ts";
+} from "../records/deliveries/delivery.ts";
+import { answerContext } from "../records/deliveries/delivery-kinds.ts";
+import type { DirectoryStore } from "../records/directory/directory.ts";
+import type { Clock } from "../core/clock.ts";
+import { callerFor, type CallOptions, checked } from "../accounts/arguments.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import type { Sealer } from "../core/sealing.ts";
 import type { Attempt } from "./sending/attempt.ts";
 import type { CircuitBreaker } from "./sending/breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";

@@ -1,12 +1,12 @@
 /** Puts together what is sent in the background: notifications, with their public calls, and mail. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { Storage } from "../lib/storage.ts";
+import type { Storage } from "../records/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { type DeliveryStore, RESTORED } from "../lib/deliveries/delivery.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import type { Outage } from "../lib/outages.ts";
-import type { Sealer } from "../lib/sealing.ts";
+import { type DeliveryStore, RESTORED } from "../records/deliveries/delivery.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import type { Outage } from "../core/outages.ts";
+import type { Sealer } from "../core/sealing.ts";
 import { CircuitBreaker } from "./sending/breaker.ts";
 import { createDeliverer } from "./sending/deliver.ts";
 import { LaneWorker } from "./sending/lane-worker.ts";

@@ -4,10 +4,10 @@
  * a change by another process, and at a fixed interval, because not every storage reports changes.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Claim, DeliveryStore } from "../lib/deliveries/delivery.ts";
+import type { Claim, DeliveryStore } from "../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
-import type { Clock } from "../lib/clock.ts";
-import type { Outage } from "../lib/outages.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Outage } from "../core/outages.ts";
 import type { LaneWorker } from "./sending/lane-worker.ts";
 import { reservedSlots, type Scheduler, shareSlots, TIME_SLICE } from "./scheduler.ts";
 

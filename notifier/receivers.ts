@@ -1,14 +1,14 @@
 /** Receivers: how to reach one, a test of one, and a report about all of them. */
 import { randomBytes } from "node:crypto";
-import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../lib/deliveries/delivery.ts";
-import type { DirectoryStore, EntryKind, ReceiverRecord } from "../lib/directory/directory.ts";
-import { type Clock, seconds } from "../lib/clock.ts";
-import { findReceiver, parseReceiverName, receiverName, signingSecrets } from "../lib/domain/receivers.ts";
-import { SignInError } from "../lib/errors.ts";
-import { isObjectName } from "../lib/untrusted-keys.ts";
-import type { Sealer } from "../lib/sealing.ts";
+import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
+import type { DirectoryStore, EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
+import { type Clock, seconds } from "../core/clock.ts";
+import { findReceiver, parseReceiverName, receiverName, signingSecrets } from "../accounts/receivers.ts";
+import { SignInError } from "../core/errors.ts";
+import { isObjectName } from "../core/untrusted-keys.ts";
+import type { Sealer } from "../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./sending/attempt.ts";
-import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
+import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 
 /** The result of a test. */
 export interface TestResult {

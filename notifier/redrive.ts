@@ -1,6 +1,11 @@
 /** Redrives parked deliveries, lane by lane and in order. */
-import type { Delivery, DeliveryFilter, DeliveryStore, RedriveResult } from "../lib/deliveries/delivery.ts";
-import type { NotificationType } from "./plan.ts";
+import type {
+  Delivery,
+  DeliveryFilter,
+  DeliveryStore,
+  RedriveResult,
+} from "../records/deliveries/delivery.ts";
+import type { NotificationType } from "../accounts/plan.ts";
 
 /** Types that would restore old data if the lane has delivered something since. */
 export const SUPERSEDABLE: readonly NotificationType[] = ["PROFILE_CHANGED"];

@@ -3,7 +3,7 @@
  * due. The table of delays is `notifications.retryDelays` in the configuration. Pure functions.
  * Specification: `decisions.md`, "Retries".
  */
-import type { Delivery, Outcome } from "../lib/deliveries/delivery.ts";
+import type { Delivery, Outcome } from "../records/deliveries/delivery.ts";
 import type { AttemptResult } from "./sending/attempt.ts";
 
 /** Each delay varies by up to this fraction of itself, so that deliveries that failed together spread out. */

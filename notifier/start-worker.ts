@@ -1,7 +1,7 @@
 /** Starts a worker. Its code is loaded on the first call: a program that only receives notifications never needs it. */
 import type { SignInServiceConfig } from "../config/input.ts";
-import { ConfigurationError } from "../lib/errors.ts";
-import { olderNodeProblem } from "../lib/node-version.ts";
+import { ConfigurationError } from "../core/errors.ts";
+import { olderNodeProblem } from "../core/node-version.ts";
 import type { NotificationWorker } from "./main.ts";
 
 /**

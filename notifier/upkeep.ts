@@ -1,9 +1,9 @@
 /** Background maintenance: repairs lanes, finishes interrupted releases, parks for removed receivers, and purges. */
-import { type DeliveryStore, untouchedReceiver } from "../lib/deliveries/delivery.ts";
+import { type DeliveryStore, untouchedReceiver } from "../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
-import type { Clock } from "../lib/clock.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import type { Outage } from "../lib/outages.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import type { Outage } from "../core/outages.ts";
 import type { CircuitBreaker } from "./sending/breaker.ts";
 import { RECEIVER_REMOVED } from "./sending/lane-worker.ts";
 import type { Receivers } from "./receivers.ts";

@@ -26,7 +26,7 @@ describe("the architecture", () => {
 
   it("is checked on the real sources", () => {
     expect(tree.sources.map(({ path }) => path)).toEqual(
-      expect.arrayContaining(["adapters/record-store.ts", "config/configuration.ts", "lib/errors.ts"]),
+      expect.arrayContaining(["adapters/record-store.ts", "config/configuration.ts", "core/errors.ts"]),
     );
     expect(tree.sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(100);
   });

@@ -168,8 +168,8 @@ describe("the packed package", () => {
     const files = run("find", [".", "-type", "f"], installed).trim().split("\n");
     expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
     expect(files.filter((file) => !/^\.\/(?:deploy|dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
-    expect(files).toContain("./dist/lib/texts/locales/en.json");
-    expect(files).toContain("./dist/lib/mail/views/mail.ejs");
+    expect(files).toContain("./dist/core/locales/en.json");
+    expect(files).toContain("./dist/accounts/people/views/mail.ejs");
   });
 
   it("contains what its README links to, and its documents name the file that npm pack makes", () => {
@@ -233,9 +233,9 @@ describe("the packed package", () => {
     const imports = [...readFileSync(program, "utf8").matchAll(/^import (.*)/gm)].map(([, line]) => line);
     expect(imports).toEqual([
       'module from "node:module";',
-      '{ olderNodeProblem } from "../lib/node-version.js";',
+      '{ olderNodeProblem } from "../core/node-version.js";',
     ]);
-    const version = join(dirname(program), "../lib/node-version.js");
+    const version = join(dirname(program), "../core/node-version.js");
     expect(readFileSync(version, "utf8")).not.toMatch(/^import /m);
   });
 

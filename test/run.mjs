@@ -64,7 +64,7 @@ const ON_EACH = [
   "test/cli/administration.test.ts",
   "test/cli/binary.test.ts",
   "test/cli/reseal.test.ts",
-  "test/lib/rules.test.ts",
+  "test/records/rules.test.ts",
   CAMPAIGN,
 ];
 

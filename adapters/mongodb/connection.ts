@@ -1,9 +1,9 @@
 /** The connection to MongoDB: how clients are opened, replaced and closed, and how the stores read and write through it. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, Db, Document, MongoClient, MongoClientOptions } from "mongodb";
-import type { Clock } from "../clock.ts";
-import { ConfigurationError, StorageUnavailable } from "../errors.ts";
-import { withTimeout } from "../with-timeout.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isRefused, lateFault } from "./faults.ts";
 import { Transactions } from "./transactions.ts";
 

@@ -1,5 +1,5 @@
 /** Translates the driver's errors. */
-import { SignInError, StorageUnavailable } from "../errors.ts";
+import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 
 /** Milliseconds for an operation: less than a request may take. */
 export const DEFAULT_WAIT = 4500;

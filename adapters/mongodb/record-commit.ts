@@ -1,6 +1,6 @@
 /** One commit of records, inside its transaction. */
 import type { AnyBulkWriteOperation, ClientSession, Document } from "mongodb";
-import { ConditionFailed } from "../errors.ts";
+import { ConditionFailed } from "../../core/errors.ts";
 import type { Commit, RecordData, Ref } from "../record-store.ts";
 import {
   entriesOf,

@@ -1,8 +1,8 @@
 /** Stores records as documents, finds them, and deletes expired ones. */
 import type { ClientSession, Collection, Db } from "mongodb";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Found, IndexEntry, Page, Query, Ref } from "../record-store.ts";
-import { ConfigurationError } from "../errors.ts";
+import { ConfigurationError } from "../../core/errors.ts";
 import type { Connection } from "./connection.ts";
 import { isRefused } from "./faults.ts";
 

@@ -1,6 +1,6 @@
 /** The record store in MongoDB, shared by any number of processes. */
-import type { Clock } from "../clock.ts";
-import { StorageMissing, StorageUnavailable } from "../errors.ts";
+import type { Clock } from "../../core/clock.ts";
+import { StorageMissing, StorageUnavailable } from "../../core/errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
 import { closeClient, connect, type Connection, openClient } from "./connection.ts";

@@ -3,8 +3,8 @@ import { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import { SignInError, StorageUnavailable } from "../errors.ts";
-import { withTimeout } from "../with-timeout.ts";
+import { SignInError, StorageUnavailable } from "../../core/errors.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 
 /** Milliseconds for one call. */
 const PATIENCE = 4_500;

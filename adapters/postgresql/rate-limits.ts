@@ -1,5 +1,5 @@
 /** Rate limits that all processes share: windows in one table, which need not survive a crash. */
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { KeyedBatches } from "../keyed-batches.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import type { Connections } from "./connection.ts";

@@ -1,13 +1,13 @@
 /** The record store in PostgreSQL, shared by any number of processes. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import {
   ConditionFailed,
   ConfigurationError,
   SignInError,
   StorageMissing,
   StorageUnavailable,
-} from "../errors.ts";
+} from "../../core/errors.ts";
 import {
   checkCommit,
   type Commit,
@@ -17,7 +17,7 @@ import {
   type RecordStore,
 } from "../record-store.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
-import { withTimeout } from "../with-timeout.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 import { asFault, Connections, isPassing, lateFault, sqlState } from "./connection.ts";
 import { POINTS_SCHEMA, postgresRateLimits } from "./rate-limits.ts";
 import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";

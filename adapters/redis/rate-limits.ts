@@ -1,6 +1,6 @@
 /** Shared rate limits: each window is one key, which Redis deletes when it expires. */
 import { hash } from "node:crypto";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import { type Connection, script } from "./connection.ts";
 

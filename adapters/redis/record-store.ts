@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { readRedisAddress } from "../../config/value-forms.ts";
-import type { Clock } from "../clock.ts";
-import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../errors.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
 import {
   checkCommit,
@@ -16,7 +16,7 @@ import {
   type RecordStore,
   type Ref,
 } from "../record-store.ts";
-import { withTimeout } from "../with-timeout.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 import { answerCode, Connection, createClient, Unanswered } from "./connection.ts";
 import { firstConnection, checkServer, type Purpose, unusable } from "./startup.ts";
 import { redisRateLimits } from "./rate-limits.ts";

@@ -1,7 +1,7 @@
 /** Checks at start-up whether this Redis can be used, and warns about its settings. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { ConfigurationError, StorageUnavailable } from "../errors.ts";
+import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import { answerCode, reason } from "./connection.ts";
 
 /** Codes of refused credentials and missing rights: waiting does not help. */

@@ -3,8 +3,8 @@ import { constants } from "node:fs";
 import { access, mkdir, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
-import type { Clock } from "../clock.ts";
-import { neededUser, StorageUnavailable } from "../errors.ts";
+import type { Clock } from "../../core/clock.ts";
+import { neededUser, StorageUnavailable } from "../../core/errors.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
 import {
   createTransaction,

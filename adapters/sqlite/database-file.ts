@@ -1,6 +1,6 @@
 /** The database file: creates its tables, and finds damage. */
 import { DatabaseSync } from "node:sqlite";
-import { ConfigurationError, StorageMissing } from "../errors.ts";
+import { ConfigurationError, StorageMissing } from "../../core/errors.ts";
 
 /**
  * A record keeps its `id` when it is replaced, and its children refer to that id, so they never belong to a later

@@ -1,6 +1,6 @@
 /** Translates SQLite's errors, and waits for locks without blocking. */
 import { setTimeout as pause } from "node:timers/promises";
-import { StorageUnavailable } from "../errors.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 
 /** Primary result codes of a lock held by another connection: SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL. */
 const LOCKED_CODES: ReadonlySet<number> = new Set([5, 6, 15]);

@@ -6,7 +6,7 @@
 import { close, fdatasync, open, realpath } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { StorageUnavailable } from "../errors.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 import { asFault, isLocked, lockedFault, nextDelay } from "./faults.ts";
 
 export interface Durability {

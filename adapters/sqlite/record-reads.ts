@@ -3,7 +3,7 @@
  * the file changes.
  */
 import { deepFreeze } from "../../config/plain-data.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Found, JsonObject, Page, Position, Query, Ref } from "../record-store.ts";
 import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
 

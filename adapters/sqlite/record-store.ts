@@ -1,7 +1,7 @@
 /** The record store in one SQLite file, or in memory. */
 import { stat } from "node:fs/promises";
-import type { Clock } from "../clock.ts";
-import { StorageMissing, StorageUnavailable } from "../errors.ts";
+import type { Clock } from "../../core/clock.ts";
+import { StorageMissing, StorageUnavailable } from "../../core/errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import { connect, type Connection, numberAt } from "./connection.ts";
 import { prepareFile, requireTables } from "./database-file.ts";

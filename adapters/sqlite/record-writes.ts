@@ -1,6 +1,6 @@
 /** Writes records, within a write of the connection. */
-import type { Clock } from "../clock.ts";
-import { ConditionFailed } from "../errors.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ConditionFailed } from "../../core/errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
 import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
 import type { RecordCache } from "./record-reads.ts";

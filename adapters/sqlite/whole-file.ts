@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { JsonObject, RecordData, Ref } from "../record-store.ts";
 import { connect } from "./connection.ts";
 import { prepareFile } from "./database-file.ts";

@@ -3,11 +3,16 @@
  * service, from records that the service has written itself.
  */
 import { hash, randomUUID } from "node:crypto";
-import { artifactKey } from "../../adapters/oidc/adapter.ts";
+import { artifactKey } from "../../provider/adapter.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
-import { artifactKind, artifactRecord, type ArtifactValue } from "../../lib/artifacts/records.ts";
-import { deliveryRecord, type StoredDelivery, type Lane, laneRecord } from "../../lib/deliveries/records.ts";
-import { accountRecord, nameRecord, numberRecord } from "../../lib/directory/records.ts";
+import { artifactKind, artifactRecord, type ArtifactValue } from "../../records/artifacts/artifact-kinds.ts";
+import {
+  deliveryRecord,
+  type StoredDelivery,
+  type Lane,
+  laneRecord,
+} from "../../records/deliveries/delivery-kinds.ts";
+import { accountRecord, nameRecord, numberRecord } from "../../records/directory/directory-kinds.ts";
 import { PERSON } from "../servers/people.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
 

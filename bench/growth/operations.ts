@@ -1,6 +1,6 @@
 /** The operations that are measured: calls of the service and its storage, without HTTP. */
-import { createUnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
-import type { Artifact } from "../../lib/artifacts/artifact.ts";
+import { createUnitsOfWork } from "../../provider/unit-of-work.ts";
+import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { CLIENT } from "../servers/people.ts";
 import { artifactMaker, finishWaiting, keyOf, type MakeArtifact, put, subOf } from "./fill.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";

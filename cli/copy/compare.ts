@@ -1,7 +1,7 @@
 /** Compares two storages: every record of each side is looked up on the other. */
 import { isDeepStrictEqual } from "node:util";
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
-import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
+import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
 import { isMark } from "./mark.ts";
 
 /** One kind on both sides. */

@@ -1,9 +1,9 @@
 /** Copies one storage to another, page by page, and compares the two. */
 import { randomUUID } from "node:crypto";
 import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { ConditionFailed } from "../../lib/errors.ts";
-import { type AnyKind, type Kinds, storeOf, type Stores } from "../../lib/records/kinds.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ConditionFailed } from "../../core/errors.ts";
+import { type AnyKind, type Kinds, storeOf, type Stores } from "../../records/kinds.ts";
 import { CommandFailure } from "../program/command-failure.ts";
 import { compareKind, type KindComparison } from "./compare.ts";
 import {

@@ -1,9 +1,9 @@
 /** The progress of a copy, stored as a setting of the target, so that the next run can continue. */
 import { randomUUID } from "node:crypto";
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Position, RecordStore } from "../../adapters/record-store.ts";
-import { SETTING, type Setting } from "../../lib/directory/records.ts";
-import { UNFINISHED_COPY } from "../../lib/storage.ts";
+import { SETTING, type Setting } from "../../records/directory/directory-kinds.ts";
+import { UNFINISHED_COPY } from "../../records/storage.ts";
 
 /** The progress of one kind. */
 export interface KindMark {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
-import { MAILBOX_PATH } from "../../lib/testing/mailbox.ts";
+import { MAILBOX_PATH } from "../../testing/mailbox.ts";
 import { checkConfigFile, type ConfigFile, type Seed } from "../server/config-file.ts";
 
 /** The configuration of the demo, on the default ports. */

@@ -16,7 +16,7 @@ import type { Surroundings } from "../program/command.ts";
 import { misused } from "../program/command-failure.ts";
 import type { Given } from "../program/given.ts";
 import { DEFAULT_PORT, type Seed } from "../server/config-file.ts";
-import { mailboxFor } from "../../lib/testing/mailbox.ts";
+import { mailboxFor } from "../../testing/mailbox.ts";
 import { banner, demoConfig } from "./demo.ts";
 import { demoControls } from "./demo-controls.ts";
 import { Generation } from "../server/generation.ts";

@@ -7,7 +7,7 @@ import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { isClearSmtp, isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
-import { ConfigurationError, SignInError } from "../../lib/errors.ts";
+import { ConfigurationError, SignInError } from "../../core/errors.ts";
 import { pathOf } from "../program/addresses.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";

@@ -1,6 +1,6 @@
 /** The error of a command that failed, and what the operator is told about any error. */
 import { nearestKey } from "../../config/nearest-key.ts";
-import { ConfigurationError, SignInError, StorageUnavailable } from "../../lib/errors.ts";
+import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
 
 /** A problem was found, or the command failed. */
 export const FAILED = 1;

@@ -1,6 +1,6 @@
 /** The interface of commands, and what they get from their process. */
 import type { Environment } from "../../config/environment.ts";
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Given } from "./given.ts";
 import type { Output } from "./progress.ts";
 

@@ -2,7 +2,7 @@
 import { type FileHandle, link, lstat, open, readdir, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { syncFolder } from "../../config/private-file.ts";
-import { neededUser } from "../../lib/errors.ts";
+import { neededUser } from "../../core/errors.ts";
 import { CommandFailure } from "./command-failure.ts";
 
 const codeOf = (error: unknown): string => String(Reflect.get(Object(error), "code"));

@@ -1,6 +1,6 @@
 /** Commands that call the public objects of a service, opened on the storage beside a running server. */
 import { userInfo } from "node:os";
-import type { CallOptions } from "../../lib/domain/arguments.ts";
+import type { CallOptions } from "../../accounts/arguments.ts";
 import type { SignInService } from "../../lib/service.ts";
 import { isInMemory } from "../../config/value-forms.ts";
 import type { CommandOption, Run, Surroundings } from "./command.ts";
@@ -67,7 +67,7 @@ async function openService(given: Given, surroundings: Surroundings): Promise<Si
     });
   const [{ createSignInServiceOver }, { openStorage }, { pino }] = await Promise.all([
     import("../../lib/service.ts"),
-    import("../../lib/storage.ts"),
+    import("../../records/storage.ts"),
     import("pino"),
   ]);
   const { notifications } = config;

@@ -1,14 +1,14 @@
 /** Opens the stores of a storage for a command. */
 import { openStores } from "../../adapters/open.ts";
-import { KINDS } from "../../lib/records/all-kinds.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { SHARED_KINDS } from "../../lib/directory/records.ts";
-import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
-import { checkFormat } from "../../lib/records/format.ts";
-import { Records } from "../../lib/records/records.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import type { Clock } from "../../core/clock.ts";
+import { SHARED_KINDS } from "../../records/directory/directory-kinds.ts";
+import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
+import { checkFormat } from "../../records/format.ts";
+import { Records } from "../../records/records.ts";
 import type { StorageAddress } from "./addresses.ts";
 import { CommandFailure, MISUSED, UNREACHABLE } from "./command-failure.ts";
-import type { Stores } from "../../lib/records/kinds.ts";
+import type { Stores } from "../../records/kinds.ts";
 
 export interface OpenStores extends Stores {
   close(): Promise<void>;

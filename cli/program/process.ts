@@ -2,7 +2,7 @@
 import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
 import type * as ProcessEnvironment from "../../config/environment.ts";
-import { createSystemClock } from "../../lib/clock.ts";
+import { createSystemClock } from "../../core/clock.ts";
 import { run } from "./program.ts";
 import { askWithoutEcho } from "./secret-input.ts";
 import { onStopSignal } from "./stop-signals.ts";

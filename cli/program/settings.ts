@@ -11,7 +11,7 @@ import {
   variableBehind,
   withVariables,
 } from "../../config/variables.ts";
-import { ConfigurationError } from "../../lib/errors.ts";
+import { ConfigurationError } from "../../core/errors.ts";
 import type { Surroundings } from "./command.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
 import type { Given } from "./given.ts";

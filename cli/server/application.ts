@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
 import { discoveryAdvice } from "../../config/deployments.ts";
 import { createAnswers, createPages } from "../../interactions/index.ts";
-import type { Mailbox } from "../../lib/testing/mailbox.ts";
+import type { Mailbox } from "../../testing/mailbox.ts";
 import { publicMonitoring } from "./monitoring.ts";
 
 /**

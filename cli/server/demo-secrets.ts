@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readConfiguration } from "../../config/read.ts";
-import { openReceiver, type OpenedReceiver } from "../../lib/domain/receivers.ts";
+import { openReceiver, type OpenedReceiver } from "../../accounts/receivers.ts";
 import { ConfigurationError, SignInError, type SignInService } from "../../lib/index.ts";
-import { loadServiceKeys, type ServiceKeys } from "../../lib/keys/service-keys.ts";
-import { hmac } from "../../lib/sealing.ts";
-import type { Storage } from "../../lib/storage.ts";
+import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
+import { hmac } from "../../core/sealing.ts";
+import type { Storage } from "../../records/storage.ts";
 import type { ConfigFile, Seed } from "./config-file.ts";
 
 const PUBLISHED = ["../demo/demo.json", "../../examples/conformance/server.json"] as const;

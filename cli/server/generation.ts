@@ -6,9 +6,9 @@ import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
 import type { RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
-import { openStorage, type Storage } from "../../lib/storage.ts";
+import { openStorage, type Storage } from "../../records/storage.ts";
 import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
-import type { Mailbox } from "../../lib/testing/mailbox.ts";
+import type { Mailbox } from "../../testing/mailbox.ts";
 import { monitoringListener } from "./monitoring.ts";
 import { listenerOf, PATIENCE } from "./opened.ts";
 

@@ -1,7 +1,7 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
 import { pino } from "pino";
 import { memoryRateLimits } from "../../adapters/rate-limits.ts";
-import { createSystemClock } from "../../lib/clock.ts";
+import { createSystemClock } from "../../core/clock.ts";
 import type { Environment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
@@ -13,7 +13,7 @@ import { isConfigured } from "../program/settings.ts";
 import { endWithNpm } from "../program/stop-signals.ts";
 import { type ConfigFile, DEFAULT_PORT, readProcessConfig } from "./config-file.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
-import { mailboxFor } from "../../lib/testing/mailbox.ts";
+import { mailboxFor } from "../../testing/mailbox.ts";
 import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
 import { METRICS_PORT, metricsPlace, withMetricsPort } from "./monitoring.ts";

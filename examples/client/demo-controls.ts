@@ -1,6 +1,6 @@
 /** Buttons of the demo that cause notifications. A real client has nothing like this. */
-import type { Html } from "../../lib/html.ts";
-import { html } from "../../lib/html.ts";
+import type { Html } from "../../core/html.ts";
+import { html } from "../../core/html.ts";
 
 export interface DemoControl {
   /** In lower case. `POST /demo/NAME` runs it. */

@@ -1,7 +1,7 @@
 /** The pages of the demo client. */
 import { createHash } from "node:crypto";
 import type { Call, Fields } from "./documented-calls.ts";
-import { Html, html } from "../../lib/html.ts";
+import { Html, html } from "../../core/html.ts";
 import type { SignedIn } from "./sessions.ts";
 import { STYLE } from "./style.ts";
 

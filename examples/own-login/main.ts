@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import Koa from "koa";
 import { build } from "vite";
 import { applySeed, createSignInService } from "../../lib/index.ts";
-import { Mailbox } from "../../lib/testing.ts";
+import { Mailbox } from "../../testing/index.ts";
 import { readExample } from "../example-config.ts";
 
 /** Where the page lives. The service redirects people who must sign in to it. */

@@ -1,10 +1,10 @@
 /** Deleting the account, and signing out: the pages after which nobody is signed in. */
-import type { AccountRecord, DirectoryStore } from "../../lib/directory/directory.ts";
-import { readPlannedDirectory } from "../../lib/domain/account-plan.ts";
-import type { Accounts } from "../../lib/domain/account.ts";
-import { byCaller } from "../../lib/domain/arguments.ts";
-import type { SignInSessions } from "../../lib/provider/sessions.ts";
-import { explainDeliveries } from "../../notifier/plan.ts";
+import type { AccountRecord, DirectoryStore } from "../../records/directory/directory.ts";
+import { readPlannedDirectory } from "../../accounts/account-plan.ts";
+import type { Accounts } from "../../accounts/account.ts";
+import { byCaller } from "../../accounts/arguments.ts";
+import type { SignInSessions } from "../../provider/sessions/sessions.ts";
+import { explainDeliveries } from "../../accounts/plan.ts";
 import { createAnswers, seeOther } from "../answers.ts";
 import type { Pages } from "../pages.ts";
 import type { AccountContext, AccountGate, AccountPage } from "./gate.ts";

@@ -1,8 +1,8 @@
 /** The e-mail address: a new one counts once the person shows that they read mail there. */
-import { emailProblem, normaliseName } from "../../lib/domain/text-rules.ts";
-import type { AddressChanges } from "../../lib/people/address-changes.ts";
-import type { Confirmations } from "../../lib/people/confirmations.ts";
-import type { AskedAt } from "../../lib/people/requests.ts";
+import { emailProblem, normaliseName } from "../../accounts/text-rules.ts";
+import type { AddressChanges } from "../../accounts/people/address-changes.ts";
+import type { Confirmations } from "../../accounts/people/confirmations.ts";
+import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { Form } from "../forms.ts";
 import type { LinkCookie } from "../link-cookie.ts";

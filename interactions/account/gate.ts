@@ -2,8 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "koa";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
-import { type Clock, seconds } from "../../lib/clock.ts";
-import type { FindSignedIn, SignedIn } from "../../lib/provider/account.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
 import { type Answers, seeOther } from "../answers.ts";
 import type { ReturnPaths } from "./return-paths.ts";
 

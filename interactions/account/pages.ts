@@ -1,5 +1,5 @@
 /** The table of the pages under `{base}/account`. */
-import type { SignedIn } from "../../lib/provider/account.ts";
+import type { SignedIn } from "../../provider/account.ts";
 import { createAnswers } from "../answers.ts";
 import type { Pages } from "../pages.ts";
 import { deletePage, type DeletePageParts, signedOutPage, signOut, type SignOutParts } from "./delete.ts";

@@ -1,8 +1,8 @@
 /** The password: a new one, after a recent sign-in. */
-import type { AccountInternals, Accounts } from "../../lib/domain/account.ts";
-import { byCaller } from "../../lib/domain/arguments.ts";
-import { InvalidPassword } from "../../lib/errors.ts";
-import type { SignInSessions } from "../../lib/provider/sessions.ts";
+import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import { byCaller } from "../../accounts/arguments.ts";
+import { InvalidPassword } from "../../core/errors.ts";
+import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { Pages } from "../pages.ts";
 import type { PersonPage, PersonVisit } from "./person-pages.ts";

@@ -1,11 +1,11 @@
 /** What all pages of the signed-in person have in common: who may see them, and which forms count. */
 import type { Context } from "koa";
-import { originOf } from "../../lib/audit/origin.ts";
-import type { Caller } from "../../lib/audit/audit-event.ts";
-import { NotFound } from "../../lib/errors.ts";
-import type { AuditCollector } from "../../lib/audit/collector.ts";
-import { type AttemptLimits, noteLimited } from "../../lib/provider/attempt-limits.ts";
-import type { SignedIn } from "../../lib/provider/account.ts";
+import { originOf } from "../../records/audit/origin.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import { NotFound } from "../../core/errors.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
+import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import type { SignedIn } from "../../provider/account.ts";
 import { createAnswers, seeOther, sendPage } from "../answers.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
 import type { Pages } from "../pages.ts";

@@ -1,12 +1,12 @@
 /** The profile: names, date of birth, gender and language, in one form. */
-import { seconds, type Clock } from "../../lib/clock.ts";
-import type { AccountChanges, Accounts } from "../../lib/domain/account.ts";
-import { byCaller } from "../../lib/domain/arguments.ts";
-import { chosenUsernameProblem } from "../../lib/domain/chosen-usernames.ts";
-import { dateProblem, textProblem } from "../../lib/domain/text-rules.ts";
-import { NameTaken } from "../../lib/errors.ts";
-import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
-import type { AccountRecord } from "../../lib/directory/directory.ts";
+import { seconds, type Clock } from "../../core/clock.ts";
+import type { AccountChanges, Accounts } from "../../accounts/account.ts";
+import { byCaller } from "../../accounts/arguments.ts";
+import { chosenUsernameProblem } from "../../accounts/chosen-usernames.ts";
+import { dateProblem, textProblem } from "../../accounts/text-rules.ts";
+import { NameTaken } from "../../core/errors.ts";
+import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
 import type { Pages } from "../pages.ts";

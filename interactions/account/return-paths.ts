@@ -1,8 +1,8 @@
 /** The page that a person returns to after signing in to the account pages. */
 import type { Deployment } from "../../config/configuration.ts";
-import type { Clock } from "../../lib/clock.ts";
-import type { BrowserContext, FindBrowser } from "../../lib/provider/browser-cookie.ts";
-import { decrypt, encrypt } from "../../lib/sealing.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { BrowserContext, FindBrowser } from "../../provider/sessions/browser-cookie.ts";
+import { decrypt, encrypt } from "../../core/sealing.ts";
 
 /** A request for a page of a deployment. */
 interface ReturnContext extends BrowserContext {

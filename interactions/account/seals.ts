@@ -1,7 +1,7 @@
 /** Signs what the forms and addresses of the account pages carry, for one session of one person. */
-import type { Clock } from "../../lib/clock.ts";
-import type { SignedIn } from "../../lib/provider/account.ts";
-import type { Signer } from "../../lib/sealing.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { SignedIn } from "../../provider/account.ts";
+import type { Signer } from "../../core/sealing.ts";
 
 /** What a page says about the change that led to it; its text is `account.notice.<notice>`. */
 export const NOTICES = [

@@ -1,11 +1,16 @@
 /** The services that the account is connected to: what they may read, and disconnecting them. */
-import type { Clock } from "../../lib/clock.ts";
-import type { AccountRecord, ClientRecord, Consent, DirectoryStore } from "../../lib/directory/directory.ts";
-import type { Accounts } from "../../lib/domain/account.ts";
-import { consentOf } from "../../lib/domain/consents.ts";
-import { byCaller } from "../../lib/domain/arguments.ts";
-import { ALL_FIELDS } from "../../lib/provider/claims.ts";
-import { ownValue } from "../../lib/untrusted-keys.ts";
+import type { Clock } from "../../core/clock.ts";
+import type {
+  AccountRecord,
+  ClientRecord,
+  Consent,
+  DirectoryStore,
+} from "../../records/directory/directory.ts";
+import type { Accounts } from "../../accounts/account.ts";
+import { consentOf } from "../../accounts/clients/consents.ts";
+import { byCaller } from "../../accounts/arguments.ts";
+import { ALL_FIELDS } from "../../provider/claims.ts";
+import { ownValue } from "../../core/untrusted-keys.ts";
 import type { Pages } from "../pages.ts";
 import { consentFields } from "../protocol.ts";
 import type { PersonPage } from "./person-pages.ts";

@@ -1,7 +1,7 @@
 /** Where the person is signed in, and ending that. */
-import type { AccountInternals } from "../../lib/domain/account.ts";
-import type { Clock } from "../../lib/clock.ts";
-import type { SignInSessions } from "../../lib/provider/sessions.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { Pages } from "../pages.ts";
 import type { PersonPage } from "./person-pages.ts";
 

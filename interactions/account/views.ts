@@ -1,6 +1,6 @@
 /** What each page of the signed-in person is given, and the texts and times that their views print. */
-import type { SignInSession } from "../../lib/provider/sessions.ts";
-import type { Translator } from "../../lib/texts/texts.ts";
+import type { SignInSession } from "../../provider/sessions/sessions.ts";
+import type { Translator } from "../../core/texts.ts";
 import { moments, waitText } from "../look/moments.ts";
 import { languageName } from "../look/language.ts";
 import type { Locals } from "../look/views.ts";

@@ -1,9 +1,9 @@
 /** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
 import type { Context } from "koa";
-import type { Clock } from "../../lib/clock.ts";
-import type { DeliveryFilter, SendNowResult } from "../../lib/deliveries/delivery.ts";
-import type { SignedIn } from "../../lib/provider/account.ts";
-import type { Signer } from "../../lib/sealing.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { DeliveryFilter, SendNowResult } from "../../records/deliveries/delivery.ts";
+import type { SignedIn } from "../../provider/account.ts";
+import type { Signer } from "../../core/sealing.ts";
 import type { AccountContext } from "../account/gate.ts";
 import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
 import { createAnswers, seeOther, sendPage } from "../answers.ts";

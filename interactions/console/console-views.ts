@@ -1,6 +1,6 @@
 /** The pages of the delivery console: their addresses, what each is given, and the texts and times that their views print. */
-import type { DeliveryFilter, DeliveryState } from "../../lib/deliveries/delivery.ts";
-import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
+import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import type {
   ConsoleAttempt,
   ConsoleDelivery,
@@ -8,7 +8,7 @@ import type {
   ConsoleReceiver,
 } from "./delivery-console.ts";
 import type { PageLocals } from "../page-locals.ts";
-import type { Translator } from "../../lib/texts/texts.ts";
+import type { Translator } from "../../core/texts.ts";
 import { type Moments, moments } from "../look/moments.ts";
 import { timeZones } from "../look/time-zone.ts";
 import type { Locals } from "../look/views.ts";

@@ -4,7 +4,7 @@ import type {
   DeliveryState,
   RedriveResult,
   SendNowResult,
-} from "../../lib/deliveries/delivery.ts";
+} from "../../records/deliveries/delivery.ts";
 
 /** A delivery, without its content. Times are milliseconds since the epoch, except `at`. */
 export interface ConsoleDelivery {

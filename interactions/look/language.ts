@@ -1,6 +1,6 @@
 /** The language of a page: what the client asks for, what the person chose, and what the browser prefers. */
 
-import { closestLocale } from "../../lib/texts/texts.ts";
+import { closestLocale } from "../../core/texts.ts";
 
 /** What choosing a language needs of a Koa context. */
 export interface LanguageWishes {

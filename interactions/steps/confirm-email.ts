@@ -1,5 +1,5 @@
 /** The step `confirm-email`: the code from the mail of a registration, or its link, in the browser that registered. */
-import type { Registrations, RegistrationConfirmed } from "../../lib/people/registrations.ts";
+import type { Registrations, RegistrationConfirmed } from "../../accounts/people/registrations.ts";
 import { finishSignIn } from "./sign-in.ts";
 import {
   askedAt,

@@ -1,6 +1,6 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { waitText } from "../look/moments.ts";
-import type { Translator } from "../../lib/texts/texts.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
 
 /** Something that is wrong with what was submitted. */

@@ -1,5 +1,5 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
-import type { RegistrationForm } from "../../lib/people/registrations.ts";
+import type { RegistrationForm } from "../../accounts/people/registrations.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
 
 /** What the pages offer for `gender`, besides leaving it empty. */

@@ -1,8 +1,8 @@
 /** How a person is signed in: by a password, and then, if there are terms to accept, by accepting them. */
-import { ANONYMOUS } from "../../lib/audit/audit-event.ts";
-import { seconds } from "../../lib/clock.ts";
-import type { AccountRecord } from "../../lib/directory/directory.ts";
-import { noteLimited } from "../../lib/provider/attempt-limits.ts";
+import { ANONYMOUS } from "../../records/audit/audit-event.ts";
+import { seconds } from "../../core/clock.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { callerOf, type Entry, type Outcome, type StepServices } from "./step.ts";
 
 /** What the person entered. */

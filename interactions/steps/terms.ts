@@ -1,5 +1,5 @@
 /** The step `terms`: new terms of use, before the sign-in of a person who has not accepted them is complete. */
-import { isDisabled } from "../../lib/domain/account.ts";
+import { isDisabled } from "../../accounts/account.ts";
 import { termsField } from "./register.ts";
 import { finishSignIn } from "./sign-in.ts";
 import { callerOf, type Step } from "./step.ts";

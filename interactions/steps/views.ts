@@ -1,5 +1,5 @@
 /** The variables of the views of the steps. */
-import type { Translator } from "../../lib/texts/texts.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { Locals } from "../look/views.ts";
 import { sharedSentence, type StepDescription } from "./description.ts";
 import type { PresentStep, StepName } from "./step.ts";

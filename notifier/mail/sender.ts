@@ -4,12 +4,12 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration, Mailer, SmtpSettings } from "../../config/configuration.ts";
-import type { ServiceEmitter } from "../../lib/events.ts";
-import type { RenderMail } from "../../lib/mail/messages.ts";
-import type { MailClaim, Outbox } from "../../lib/mail/outbox.ts";
-import { openMail } from "../../lib/mail/records.ts";
-import type { Outage } from "../../lib/outages.ts";
-import type { Sealer } from "../../lib/sealing.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
+import type { RenderMail } from "../../accounts/people/messages.ts";
+import type { MailClaim, Outbox } from "../../records/people/outbox.ts";
+import { openMail } from "../../records/people/mail-kinds.ts";
+import type { Outage } from "../../core/outages.ts";
+import type { Sealer } from "../../core/sealing.ts";
 import { ATTEMPT_LIMIT, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
 
 export interface MailSenderOptions {
@@ -120,7 +120,7 @@ export class MailSender {
 
   async #message(mail: MailClaim["mail"]): Promise<Parameters<SendMail>[0]> {
     const { configuration, sealer } = this.#options;
-    this.#render ??= import("../../lib/mail/messages.ts").then(({ createMessages }) =>
+    this.#render ??= import("../../accounts/people/messages.ts").then(({ createMessages }) =>
       createMessages(configuration),
     );
     const render = await this.#render;

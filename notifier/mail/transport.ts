@@ -2,8 +2,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../../config/configuration.ts";
 import { isClearSmtp } from "../../config/value-forms.ts";
-import { emailProblem } from "../../lib/domain/text-rules.ts";
-import type { MailFailure } from "../../lib/events.ts";
+import { emailProblem } from "../../accounts/text-rules.ts";
+import type { MailFailure } from "../../core/events.ts";
 
 /** A message was not accepted. It has no message of its own: the server's may contain the address. */
 export class MailRefused extends Error {

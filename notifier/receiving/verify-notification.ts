@@ -1,7 +1,7 @@
 /** For receivers: reads a notification from a request, and verifies that it comes from the service. */
 import { z } from "zod";
-import { SignInError } from "../../lib/errors.ts";
-import { NOTIFICATION_TYPES, type NotificationBody } from "../plan.ts";
+import { SignInError } from "../../core/errors.ts";
+import { NOTIFICATION_TYPES, type NotificationBody } from "../../accounts/plan.ts";
 import { isSigned } from "../signature.ts";
 
 /** A notification with the id that distinguishes it from others. */

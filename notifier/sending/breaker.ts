@@ -3,10 +3,14 @@
  * time probes it; the first success makes everything due that failed until then.
  * Specification: `decisions.md`, "A receiver that fails".
  */
-import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../../lib/deliveries/delivery.ts";
+import {
+  type DeliveryStore,
+  type ReceiverState,
+  untouchedReceiver,
+} from "../../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
-import type { Clock } from "../../lib/clock.ts";
-import type { ServiceEmitter } from "../../lib/events.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
 
 /** The state after a failed attempt. `probe`: the attempt was made while the receiver was held back. */
 export function afterFailure(

@@ -9,10 +9,10 @@
  */
 import { urlToHttpOptions } from "node:url";
 import type { NotificationSettings } from "../../config/configuration.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { receiverAddressProblem } from "../../lib/domain/text-rules.ts";
-import { createGuardedAgents, type Resolve } from "../../lib/outbound/agents.ts";
-import { createAddressRules } from "../../lib/outbound/addresses.ts";
+import type { Clock } from "../../core/clock.ts";
+import { receiverAddressProblem } from "../../accounts/text-rules.ts";
+import { createGuardedAgents, type Resolve } from "../../core/outbound-agents.ts";
+import { createAddressRules } from "../../core/outbound-addresses.ts";
 import type { Attempt, AttemptResult, AttemptTarget, AttemptTiming } from "./attempt.ts";
 import { post, type PostAddress, type PostOutcome } from "./post.ts";
 import { readRetryAfter } from "../retry-schedule.ts";
@@ -40,7 +40,7 @@ const MAX_REASON = 200;
 /**
  * Checks the text of a URL before anything is looked up: http or https; the host written plainly (no decimal, octal or
  * hexadecimal address, no escapes, no zone, no trailing dot); no user name, password or fragment. The agents of
- * `lib/outbound/agents.ts` check the resolved addresses when they connect.
+ * `core/outbound-agents.ts` check the resolved addresses when they connect.
  * @returns the address, or why it is refused.
  */
 function inspectUrl(text: string): PostAddress | string {

@@ -11,13 +11,13 @@ import type {
   FinishOptions,
   LeaseTerms,
   Outcome,
-} from "../../lib/deliveries/delivery.ts";
+} from "../../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { answerContext, deliveryContext } from "../../lib/deliveries/records.ts";
-import { SignInError, StorageUnavailable } from "../../lib/errors.ts";
-import type { ServiceEmitter } from "../../lib/events.ts";
-import type { Sealer } from "../../lib/sealing.ts";
+import type { Clock } from "../../core/clock.ts";
+import { answerContext, deliveryContext } from "../../records/deliveries/delivery-kinds.ts";
+import { SignInError, StorageUnavailable } from "../../core/errors.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
+import type { Sealer } from "../../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
 import type { CircuitBreaker } from "./breaker.ts";
 import { NO_KEY, type Receivers } from "../receivers.ts";

@@ -1,7 +1,7 @@
 /** One POST on one connection, and everything that the peer may do in return. */
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
-import { AddressRefused, type GuardedAgents, http, https } from "../../lib/outbound/agents.ts";
+import { AddressRefused, type GuardedAgents, http, https } from "../../core/outbound-agents.ts";
 
 /** Where a POST goes, in the form that `http.request` takes. */
 export interface PostAddress {

@@ -1,7 +1,7 @@
 /** Batches of requests for one key; here, workers that claim deliveries of one receiver at the same time. */
 import { describe, expect, it } from "@jest/globals";
-import type { Claim } from "../../lib/deliveries/delivery.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import type { Claim } from "../../records/deliveries/delivery.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 import { KeyedBatches } from "../../adapters/keyed-batches.ts";
 
 interface Call {

@@ -5,8 +5,8 @@ import { MongoClient } from "mongodb";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
-import { createSystemClock } from "../../lib/clock.ts";
-import { find, ref, thing } from "../../lib/testing/storage/stage.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { find, ref, thing } from "../../testing/storage/stage.ts";
 import { BACKENDS, type Ground } from "./backends.ts";
 import { openAt } from "./open-at.ts";
 

@@ -1,7 +1,7 @@
 /** Opens the store at an address, whichever it is. */
 import { type OpenedStore, openStores, schemeOf } from "../../adapters/open.ts";
 import { openRedis } from "../../adapters/redis/record-store.ts";
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 
 /** `shared` is a shared kind, and `thing` one that is watched. */
 export async function openAt(address: string, clock: Clock): Promise<OpenedStore> {

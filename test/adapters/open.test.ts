@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { openStorage } from "../../lib/storage.ts";
-import { ManualClock } from "../lib/rules/stage.ts";
+import { openStorage } from "../../records/storage.ts";
+import { ManualClock } from "../records/rules/stage.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 
 const clock = new ManualClock();

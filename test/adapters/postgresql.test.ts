@@ -2,8 +2,8 @@ import { type AddressInfo, createServer } from "node:net";
 import * as runner from "@jest/globals";
 import { Client } from "pg";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
-import { describeRateLimits } from "../lib/rules/rate-limits.ts";
-import { ManualClock, type Stage as RateStage } from "../lib/rules/stage.ts";
+import { describeRateLimits } from "../records/rules/rate-limits.ts";
+import { ManualClock, type Stage as RateStage } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
 const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } = runner;

@@ -2,9 +2,9 @@
 import { randomUUID } from "node:crypto";
 import * as runner from "@jest/globals";
 import type { Commit, Expectation, RecordData, RecordStore } from "../../adapters/record-store.ts";
-import { createSystemClock } from "../../lib/clock.ts";
-import { find, keysOf, outcomes, ref, thing } from "../../lib/testing/storage/stage.ts";
-import { describeStorage } from "../../lib/testing/storage/suite.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { find, keysOf, outcomes, ref, thing } from "../../testing/storage/stage.ts";
+import { describeStorage } from "../../testing/storage/suite.ts";
 import { rounds } from "../rounds.ts";
 import { BACKENDS, type Ground } from "./backends.ts";
 import { openAt } from "./open-at.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { memoryRateLimits } from "../../adapters/rate-limits.ts";
-import { ManualClock } from "../lib/rules/stage.ts";
+import { ManualClock } from "../records/rules/stage.ts";
 
 function limiter(points = 10, seconds = 900) {
   const clock = new ManualClock();

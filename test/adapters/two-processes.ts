@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import type { RecordStore } from "../../adapters/record-store.ts";
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 
 type Method = Exclude<keyof RecordStore, "watch">;
 

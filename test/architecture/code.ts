@@ -1,3 +1,4 @@
+import { isProduct } from "../../build/layers.ts";
 import {
   isBinaryExpression,
   isCallExpression,
@@ -10,7 +11,6 @@ import {
 import type { Node } from "typescript/unstable/ast";
 import { lineOf, walk } from "../../build/syntax.ts";
 import type { Source } from "../../build/syntax.ts";
-import { isProduct } from "./rule.ts";
 import type { Rule } from "./rule.ts";
 
 /** The file that reads `process.env`. Plain scripts that run before the first install may read it too. */

@@ -2,9 +2,9 @@ import { describe, expect, it } from "@jest/globals";
 import { drawArchitecture, importsBetween, reduced } from "../../build/picture.ts";
 
 const TREE = new Map([
-  ["compat/a.ts", 'import "../lib/domain/b.ts";\nimport type { C } from "../config/c.ts";'],
-  ["lib/domain/b.ts", 'import "../../config/c.ts";\nimport "./d.ts";'],
-  ["lib/domain/d.ts", ""],
+  ["compat/a.ts", 'import "../accounts/b.ts";\nimport type { C } from "../config/c.ts";'],
+  ["accounts/b.ts", 'import "../config/c.ts";\nimport "./d.ts";'],
+  ["accounts/d.ts", ""],
   ["config/c.ts", ""],
   ["test/e.test.ts", 'import "../compat/a.ts";'],
 ]);
@@ -16,7 +16,7 @@ function arrows(imports: ReturnType<typeof importsBetween>): string[] {
 describe("the picture of the architecture", () => {
   it("has an arrow for each import between layers, except transitive ones", () => {
     const imports = importsBetween(TREE);
-    const all = ["compat → config", "compat → lib/domain", "lib/domain → config"];
+    const all = ["compat → config", "compat → accounts", "accounts → config"];
     expect(arrows(imports).toSorted()).toEqual(all);
     expect(arrows(reduced(imports)).toSorted()).toEqual(all.slice(1));
   });
@@ -25,9 +25,9 @@ describe("the picture of the architecture", () => {
     const picture = drawArchitecture(TREE);
     expect(picture).toMatch(/<title id="title">.+<\/title>/);
     expect(picture).toMatch(
-      /<desc id="desc">compat\/ imports from lib\/domain\/.+ imports from config\/\.<\/desc>/,
+      /<desc id="desc">compat\/ imports from accounts\/.+ imports from config\/\.<\/desc>/,
     );
     expect(drawArchitecture(TREE)).toBe(picture);
-    expect(drawArchitecture(new Map([...TREE, ["lib/domain/b.ts", ""]]))).not.toBe(picture);
+    expect(drawArchitecture(new Map([...TREE, ["accounts/b.ts", ""]]))).not.toBe(picture);
   });
 });

@@ -89,7 +89,7 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     ReceivedNotification: "argument of a receiver's handler",
     InvalidNotification: "caught by receivers",
   },
-  "lib/testing.ts": {
+  "testing/index.ts": {
     createTestSignIn: "contract",
     TestSignIn: "what `createTestSignIn` returns",
     TestSignInConfig: "argument of `createTestSignIn`",

@@ -18,10 +18,3 @@ export interface Rule {
   /** The expected violations. */
   readonly finds: readonly string[];
 }
-
-const PRODUCT = /^(?:lib|adapters|config|compat|interactions|notifier|cli)\//;
-
-/** Whether a path is part of the published package. */
-export function isProduct(path: string): boolean {
-  return PRODUCT.test(path);
-}

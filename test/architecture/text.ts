@@ -1,5 +1,5 @@
+import { isProduct } from "../../build/layers.ts";
 import { isSource } from "../../build/syntax.ts";
-import { isProduct } from "./rule.ts";
 import type { Rule, Tree } from "./rule.ts";
 
 const MAX_LINES = 500;
@@ -25,7 +25,7 @@ const FOREIGN: Readonly<Record<string, RegExp>> = {
 
 /** A path of ours in a document: `lib/a.ts`, or a folder with its slash. */
 const NAMED_PATH =
-  /`((?:lib|adapters|config|compat|interactions|notifier|cli|test|build|examples|bench)\/(?:[\w.-]+\/)*(?:[\w-]+\.[\w.-]+)?)`/g;
+  /`((?:accounts|adapters|build|bench|cli|compat|config|core|examples|interactions|lib|notifier|provider|records|test|testing)\/(?:[\w.-]+\/)*(?:[\w-]+\.[\w.-]+)?)`/g;
 
 /** The lock file names the public registry in every entry, as npm writes it. */
 const LOCK = "package-lock.json";
@@ -107,7 +107,7 @@ export function textRules(checkout: string): readonly Rule[] {
         "lib/a.ts": "\n".repeat(500),
         "lib/b.ts": "\n".repeat(501),
         "interactions/views/c.ejs": `${"\n".repeat(500)}x`,
-        "lib/texts/locales/en.json": "\n".repeat(400),
+        "core/locales/en.json": "\n".repeat(400),
       },
       finds: ["lib/b.ts:501", "interactions/views/c.ejs:501"],
     },

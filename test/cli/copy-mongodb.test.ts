@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { SETTING } from "../../lib/directory/records.ts";
-import { UNFINISHED_COPY } from "../../lib/storage.ts";
+import { SETTING } from "../../records/directory/directory-kinds.ts";
+import { UNFINISHED_COPY } from "../../records/storage.ts";
 import { rounds } from "../rounds.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";

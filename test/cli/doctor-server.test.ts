@@ -3,7 +3,7 @@ import Koa from "koa";
 import { koaBody } from "koa-body";
 import { monitoringListener } from "../../cli/server/monitoring.ts";
 import { createSignInService } from "../../lib/index.ts";
-import { createLogger } from "../../lib/logger.ts";
+import { createLogger } from "../../core/logger.ts";
 import { type ProxyOptions, startProxy } from "../hosting/host.ts";
 import { doctor, open, serve, write } from "./doctor-stage.ts";
 

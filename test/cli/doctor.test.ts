@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { clockTrouble, storageChecks } from "../../cli/doctor/storage-checks.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
-import { createLogger } from "../../lib/logger.ts";
+import { createLogger } from "../../core/logger.ts";
 import { start } from "../examples/processes.ts";
 import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnRedis } from "../servers/redis.ts";

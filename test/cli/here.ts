@@ -2,7 +2,7 @@
 import { readEnvironment } from "../../config/environment.ts";
 import type { Surroundings } from "../../cli/program/command.ts";
 import { run } from "../../cli/program/program.ts";
-import { createSystemClock } from "../../lib/clock.ts";
+import { createSystemClock } from "../../core/clock.ts";
 
 export interface Outcome {
   readonly code: number;

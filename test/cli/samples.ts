@@ -1,15 +1,15 @@
 /** Records of every kind, some with hostile names, as a service could have written them. */
 import { randomUUID } from "node:crypto";
 import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
-import type { Stores } from "../../lib/records/kinds.ts";
-import { MAIL, type StoredMail } from "../../lib/mail/records.ts";
-import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../lib/sign-ins/records.ts";
-import { CONFIRMATION, type StoredConfirmation } from "../../lib/people/records.ts";
-import { KINDS } from "../../lib/records/all-kinds.ts";
-import { AUDIT } from "../../lib/audit/records.ts";
-import { artifactRecord } from "../../lib/artifacts/records.ts";
-import { untouchedReceiver } from "../../lib/deliveries/delivery.ts";
-import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
+import type { Stores } from "../../records/kinds.ts";
+import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../records/people/sign-ins.ts";
+import { CONFIRMATION, type StoredConfirmation } from "../../records/people/confirmations.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { AUDIT } from "../../records/audit/audit-kinds.ts";
+import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
+import { untouchedReceiver } from "../../records/deliveries/delivery.ts";
+import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../records/deliveries/delivery-kinds.ts";
 import {
   ACCOUNT,
   CLIENT,
@@ -18,9 +18,9 @@ import {
   SETTING,
   SIGN_IN_NAME,
   USER_ID,
-} from "../../lib/directory/records.ts";
-import { SIGNING_KEY, SIGNING_KEY_SET } from "../../lib/keys/signing-key-store.ts";
-import { account, client, entry, hostileKeys } from "../lib/rules/stage.ts";
+} from "../../records/directory/directory-kinds.ts";
+import { SIGNING_KEY, SIGNING_KEY_SET } from "../../records/signing-key-store.ts";
+import { account, client, entry, hostileKeys } from "../records/rules/stage.ts";
 
 const HOUR = 3_600_000;
 const DELIVERIES_IN_LANE = 4;

@@ -5,11 +5,11 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Found } from "../../adapters/record-store.ts";
 import { openAddressed } from "../../cli/program/open-stores.ts";
-import { KINDS } from "../../lib/records/all-kinds.ts";
-import { createSystemClock } from "../../lib/clock.ts";
-import { SETTING } from "../../lib/directory/records.ts";
-import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
-import { UNFINISHED_COPY } from "../../lib/storage.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { SETTING } from "../../records/directory/directory-kinds.ts";
+import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
+import { UNFINISHED_COPY } from "../../records/storage.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { here } from "./here.ts";
 

@@ -6,9 +6,9 @@ import { callerAddress, requestedHost } from "../../compat/caller.ts";
 import { EndpointError } from "../../compat/errors.ts";
 import { Fields, parseFields } from "../../compat/form-fields.ts";
 import { plainBasic } from "../../compat/client-credentials.ts";
-import { callerNetwork } from "../../lib/provider/attempt-limits.ts";
-import { appendToQuery } from "../../lib/provider/responses.ts";
-import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../lib/provider/claims.ts";
+import { callerNetwork } from "../../accounts/limits/attempt-limits.ts";
+import { appendToQuery } from "../../provider/responses.ts";
+import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../provider/claims.ts";
 import { rounds } from "../rounds.ts";
 
 /** Text that may be in a parameter: whole Unicode, no NUL. */

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { withTimeout } from "../../adapters/with-timeout.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 import { COMMIT_TIME, WORK_TIME } from "../../compat/routes.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 
 beforeEach(() => {
   jest.useFakeTimers();

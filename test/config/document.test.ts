@@ -9,8 +9,8 @@ import { defaults } from "../../config/defaults.ts";
 import { keyTable, leavesOf } from "../../config/documented-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import { documentedVariable } from "../../config/variables.ts";
-import { importedAccount } from "../../lib/domain/account-schema.ts";
-import { entrySettings, serviceSettings } from "../../lib/domain/directory.ts";
+import { importedAccount } from "../../accounts/account-schema.ts";
+import { entrySettings, serviceSettings } from "../../accounts/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 

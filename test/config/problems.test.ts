@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from "@jest/globals";
 import { readConfiguration } from "../../config/read.ts";
-import { ConfigurationError } from "../../lib/errors.ts";
+import { ConfigurationError } from "../../core/errors.ts";
 import { problemsIn, problemsWith, SMALLEST } from "./refusals.ts";
 
 describe("problems", () => {

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
-import { METRICS } from "../../lib/metric-catalogue.ts";
-import { createTestSignIn } from "../../lib/testing.ts";
+import { METRICS } from "../../core/metric-catalogue.ts";
+import { createTestSignIn } from "../../testing/index.ts";
 import { ROOT, textOf } from "../examples/documents.ts";
 import { describeWith } from "./tools.ts";
 

@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { type Child, type ChildPlan, startChild } from "../../examples/cluster/children.ts";
 import { createProxy } from "../../examples/cluster/proxy.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { describeMongo } from "../servers/mongodb.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "@jest/globals";
 import { createRemoteJWKSet, type JWTPayload, jwtVerify } from "jose";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, basic, type Parameters, send } from "../flows/relying-party.ts";
 import type { ConformanceStage, Page, SuiteFile } from "./conformance-stage.ts";
 

@@ -1,6 +1,6 @@
 /** Notifications in the demo: changes in the client, receivers that print and fail, the console. */
 import { afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 interface Demo {

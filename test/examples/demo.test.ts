@@ -1,8 +1,8 @@
 /** What people see when they run `npm start` and open the printed URL. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import { readTags } from "../../lib/testing/browser/html.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import { readTags } from "../../testing/browser/html.ts";
 import { ROOT, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 

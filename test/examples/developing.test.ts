@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { blocks, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";

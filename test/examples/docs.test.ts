@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { checkConfigFile } from "../../cli/server/config-file.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { type Block, blocks, documents, links, ROOT, tableAfter, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
@@ -135,7 +135,7 @@ describe("the commands of sign-in-service in README and docs", () => {
 
 describe("the events of notifications", () => {
   it("are all in the documentation", () => {
-    const declared = readFileSync(join(ROOT, "lib/events.ts"), "utf8").matchAll(
+    const declared = readFileSync(join(ROOT, "core/events.ts"), "utf8").matchAll(
       /"((?:delivery|receiver)\.\w+)":/g,
     );
     const rows = tableAfter("docs/operating-notifications.md", "`worker.events`.");

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import * as runner from "@jest/globals";
 import { type Clock, type RecordStore, StorageUnavailable } from "../../adapters/index.ts";
 import { createNotificationWorker, createSignInService } from "../../lib/index.ts";
-import { describeStorage } from "../../lib/testing.ts";
+import { describeStorage } from "../../testing/index.ts";
 import { openInbox } from "../flows/inbox.ts";
 import { readTokens, relyingParty } from "../flows/relying-party.ts";
 import { NEWS, startService } from "../flows/running-service.ts";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { blocks, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 

@@ -1,6 +1,6 @@
 /** The steps of an operator at the delivery console. */
 import { expect } from "@jest/globals";
-import { readForms } from "../../lib/testing/browser/forms.ts";
+import { readForms } from "../../testing/browser/forms.ts";
 import { authorizeUrl, get, Person, post, type Wire } from "./person.ts";
 import { OPERATOR, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";

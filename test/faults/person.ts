@@ -1,7 +1,7 @@
 /** One person's browser that stays at every answer, and the calls of a client: each one request. */
 import { setTimeout as pause } from "node:timers/promises";
-import { CookieJar } from "../../lib/testing/browser/cookie-jar.ts";
-import { readForms } from "../../lib/testing/browser/forms.ts";
+import { CookieJar } from "../../testing/browser/cookie-jar.ts";
+import { readForms } from "../../testing/browser/forms.ts";
 import { CALLBACK, type ClientName, type Credentials, PASSWORD, type Stage } from "./stage.ts";
 
 /** One request that can be sent again exactly as it was. */

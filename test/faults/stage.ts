@@ -7,12 +7,12 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import Koa from "koa";
 import { pino } from "pino";
-import { openStorage } from "../../lib/storage.ts";
+import { openStorage } from "../../records/storage.ts";
 import { defaults } from "../../config/defaults.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Account } from "../../lib/domain/account.ts";
+import type { Account } from "../../accounts/account.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
-import { createPasswords } from "../../lib/passwords/passwords.ts";
+import { createPasswords } from "../../accounts/passwords/passwords.ts";
 import { WatchedStorage } from "./watched-storage.ts";
 
 /** What is in the database: table → its rows as JSON, in their order. */

@@ -1,7 +1,7 @@
 /** One code in two services that share a storage: each with its own cache and its own clock. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { ANSWERED_WITHIN } from "../../lib/artifacts/artifact.ts";
+import { ANSWERED_WITHIN } from "../../records/artifacts/artifact.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { rounds } from "../rounds.ts";
 import { exchange, refresh, send, signedIn, type Tokens, tokensOf, withToken } from "./person.ts";

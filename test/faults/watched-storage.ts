@@ -1,6 +1,6 @@
 /** The real storage, with every call of it seen before it begins: to make it fail, or to hold it. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Storage } from "../../lib/storage.ts";
+import type { Storage } from "../../records/storage.ts";
 
 /** One call, such as `artifacts.commit`. */
 export interface Call {

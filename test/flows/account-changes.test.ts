@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../lib/domain/account.ts";
-import type { Accounts } from "../../lib/domain/account.ts";
+import type { Account } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/account.ts";
 import { type Held, Holdings, STOP } from "./holdings.ts";
 import { relyingParty, type RelyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";

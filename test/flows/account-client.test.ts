@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { ACCOUNT_CLIENT } from "../../lib/domain/client.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { send, signIn } from "./relying-party.ts";
 import { type RunningService, startService } from "./running-service.ts";
 

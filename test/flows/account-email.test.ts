@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { MailMessage } from "../../config/configuration.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Person, send, signIn } from "./relying-party.ts";
 import { ADA, BOB, type RunningService, startService } from "./running-service.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../lib/storage.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { openStorage } from "../../records/storage.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { relyingParty, send, signedIn, signIn } from "./relying-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
 

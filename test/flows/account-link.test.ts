@@ -1,7 +1,7 @@
 /** Every error page links to the account page. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { relyingParty, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 

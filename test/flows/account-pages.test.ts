@@ -1,9 +1,9 @@
 /** What people do on the pages of their account, over HTTP, on both deployments. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../lib/domain/account.ts";
-import { TestClock } from "../../lib/testing/test-clock.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Account } from "../../accounts/account.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { bodyOf, httpPeer, type Peer } from "../notifier/peers.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Person, RelyingParty, relyingParty, signIn } from "./relying-party.ts";

@@ -4,10 +4,10 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { AuditQuery } from "../../lib/domain/audit-log.ts";
-import type { AuditRecord } from "../../lib/audit/audit-event.ts";
-import type { ServiceEvents } from "../../lib/events.ts";
-import { TestClock } from "../../lib/testing/test-clock.ts";
+import type { AuditQuery } from "../../accounts/audit-log.ts";
+import type { AuditRecord } from "../../records/audit/audit-event.ts";
+import type { ServiceEvents } from "../../core/events.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import { Holdings } from "./holdings.ts";
 import {
   basic,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Parameters, type RelyingParty, relyingParty, send } from "./relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 import { expectTokens } from "./token-answers.ts";

@@ -1,7 +1,7 @@
 /** Logout tokens to real receivers that misbehave. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../lib/events.ts";
+import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../core/events.ts";
 import { tableAfter } from "../examples/documents.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer, tcpPeer } from "../notifier/peers.ts";
 import { relyingParty } from "./relying-party.ts";

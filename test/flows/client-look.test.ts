@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { readConfigFile } from "../../cli/server/config-file.ts";
-import type { NewClient } from "../../lib/domain/client.ts";
+import type { NewClient } from "../../accounts/clients/client.ts";
 import { applySeed } from "../../lib/seed.ts";
 import { relyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";

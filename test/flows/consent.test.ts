@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Parameters, readTokens, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
 
@@ -33,7 +33,7 @@ async function consentPage(
 }
 
 const texts = JSON.parse(
-  readFileSync(new URL("../../lib/texts/locales/en.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../../core/locales/en.json", import.meta.url), "utf8"),
 ) as Record<string, string>;
 /** Field names by their label on the page. Documented names precede standard claims in the file. */
 const FIELDS = new Map(

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Account } from "../../lib/domain/account.ts";
-import type { ServiceEvent, ServiceEvents } from "../../lib/events.ts";
+import type { Account } from "../../accounts/account.ts";
+import type { ServiceEvent, ServiceEvents } from "../../core/events.ts";
 import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
 import { send, signedIn, signIn } from "./relying-party.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "./running-service.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { formOf, resultOf } from "../interactions/console-visitor.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 import { type RelyingParty, relyingParty, send, signedIn, signIn, viaProxy } from "./relying-party.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Person, relyingParty, type RelyingParty, signIn, viaProxy } from "./relying-party.ts";
 import {
   ADA,

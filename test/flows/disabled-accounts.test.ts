@@ -1,6 +1,6 @@
 /** A disabled account can do nothing, and no response reveals why. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Accounts } from "../../lib/domain/account.ts";
+import type { Accounts } from "../../accounts/account.ts";
 import { Holdings } from "./holdings.ts";
 import {
   type Answer,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { type Answer, basic, type RelyingParty, relyingParty, send } from "./relying-party.ts";
-import { ACR_PASSWORD } from "../../lib/provider/claims.ts";
+import { ACR_PASSWORD } from "../../provider/claims.ts";
 import {
   ADA,
   BOB,

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import { TestClock } from "../../lib/testing/test-clock.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import { basic, readTokens, type RelyingParty, relyingParty, signIn, type Tokens } from "./relying-party.ts";
 import {
   CALLBACK,

@@ -1,7 +1,7 @@
 /** Requests for a recent sign-in (`max_age`), and for one person (`id_token_hint`, the claim `sub`). */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import { TestClock } from "../../lib/testing/test-clock.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import { startSelfService, TERMS } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { readTokens, type RelyingParty, relyingParty, signIn, basic, send } from "./relying-party.ts";

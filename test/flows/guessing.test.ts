@@ -6,12 +6,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { openStorage } from "../../lib/storage.ts";
-import { createSealer } from "../../lib/sealing.ts";
-import { sealMail } from "../../lib/mail/records.ts";
+import { openStorage } from "../../records/storage.ts";
+import { createSealer } from "../../core/sealing.ts";
+import { sealMail } from "../../records/people/mail-kinds.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
-import type { SignInStore } from "../../lib/sign-ins/records.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { SignInStore } from "../../records/people/sign-ins.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Answer, type Person, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
 import {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
 
 /** This client uses only documented URLs, parameters and headers. */

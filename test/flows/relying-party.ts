@@ -1,6 +1,6 @@
 /** A client as documented: it builds URLs, sends forms and reads responses. */
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { Browser, type BrowserOptions, type Send } from "../../lib/testing/browser/browser.ts";
+import { Browser, type BrowserOptions, type Send } from "../../testing/browser/browser.ts";
 import { ADA, type KnownClient, type RunningService } from "./running-service.ts";
 
 /** Parameters to send, without those that are `undefined`. */

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import Koa from "koa";
 import { pino } from "pino";
 import type { DeploymentsInput, RateLimitsInput, SignInServiceConfig } from "../../config/input.ts";
-import type { Account, ImportedAccount } from "../../lib/domain/account.ts";
+import type { Account, ImportedAccount } from "../../accounts/account.ts";
 import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Browser, Send } from "../../lib/testing/browser/browser.ts";
+import type { Browser, Send } from "../../testing/browser/browser.ts";
 import {
   type Parameters,
   readTokens,

@@ -10,9 +10,9 @@ import type { Context } from "koa";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
-import { TestClock } from "../../lib/testing/test-clock.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import { BACKENDS } from "../servers/storage.ts";
-import type { SigningKey } from "../../lib/keys/signing-keys.ts";
+import type { SigningKey } from "../../accounts/keys/signing-keys.ts";
 import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
 import { ADA, NEWS, type RunningService, startService, storageIn } from "./running-service.ts";
 

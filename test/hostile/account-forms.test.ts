@@ -1,6 +1,6 @@
 /** Every form of the account pages, sent in every wrong way. Nothing may change. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { type Person, send, signIn } from "../flows/relying-party.ts";
 import { newStorage } from "../servers/storage.ts";
 import { BOB, type RunningService, startService } from "../flows/running-service.ts";

@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Form } from "../../lib/testing/browser/forms.ts";
+import type { Form } from "../../testing/browser/forms.ts";
 import { signedIn } from "../flows/relying-party.ts";
 import { OPERATOR, type RunningService } from "../flows/running-service.ts";
 import { formOf } from "../interactions/console-visitor.ts";

@@ -1,6 +1,6 @@
 /** Anonymous requests can't fill the storage with sessions. */
 import { afterEach, describe, expect, it } from "@jest/globals";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 

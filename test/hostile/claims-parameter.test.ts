@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { decodeJwt } from "jose";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { basic, readTokens, type RelyingParty, relyingParty, send, signIn } from "../flows/relying-party.ts";
 import { PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 import { PLANTED } from "./verdict.ts";

@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { defaults } from "../../config/defaults.ts";
-import { createPasswords } from "../../lib/passwords/passwords.ts";
+import { createPasswords } from "../../accounts/passwords/passwords.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";

@@ -1,7 +1,7 @@
 /** Rate limits do not reveal which names exist or belong together. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, type Person, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, SHOP, startService } from "../flows/running-service.ts";
 

@@ -2,10 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { openStorage } from "../../lib/storage.ts";
-import type { Storage } from "../../lib/storage.ts";
+import { openStorage } from "../../records/storage.ts";
+import type { Storage } from "../../records/storage.ts";
 import { readConfiguration } from "../../config/read.ts";
-import type { Account } from "../../lib/domain/account.ts";
+import type { Account } from "../../accounts/account.ts";
 import { applySeed, type Seed } from "../../lib/seed.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { relyingParty } from "../flows/relying-party.ts";

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser, type Send } from "../../lib/testing/browser/browser.ts";
+import { Browser, type Send } from "../../testing/browser/browser.ts";
 import { type RelyingParty, relyingParty, signIn, viaProxy } from "../flows/relying-party.ts";
 import { ADA, BOB, CALLBACK, NEWS, storageIn } from "../flows/running-service.ts";
 import { linkIn, type SelfService, startSelfService } from "../interactions/self-service.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 

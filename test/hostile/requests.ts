@@ -1,7 +1,7 @@
 /** A valid request for every method of every endpoint, as a basis for hostile ones. */
 import { endpointPaths, type EndpointName } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { basic, type RelyingParty, relyingParty, type Tokens } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService } from "../flows/running-service.ts";
 import { type AccountParts, accountParts } from "./account-samples.ts";

@@ -2,7 +2,7 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../lib/storage.ts";
+import { openStorage } from "../../records/storage.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { basic, relyingParty, type RelyingParty, signIn } from "../flows/relying-party.ts";

@@ -1,8 +1,8 @@
 /** Every step of a sign-in against what a hostile site, program or person sends. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { StepName } from "../../interactions/steps/step.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";

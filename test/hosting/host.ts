@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type Koa from "koa";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import {
   ADA,

@@ -9,7 +9,7 @@ import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { applySeed } from "../../lib/seed.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
-import { Browser, type Send } from "../../lib/testing/browser/browser.ts";
+import { Browser, type Send } from "../../testing/browser/browser.ts";
 import { basic, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { signedIn } from "./host.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { problemsIn } from "../config/refusals.ts";
 import { relyingParty } from "../flows/relying-party.ts";

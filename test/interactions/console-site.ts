@@ -2,18 +2,18 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
-import type { AccountRecord } from "../../lib/directory/directory.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account/gate.ts";
 import { createOperatorPages } from "../../interactions/account/pages.ts";
 import { createConsolePages, createConsoleSeals } from "../../interactions/console/console-pages.ts";
-import { createSigner } from "../../lib/sealing.ts";
+import { createSigner } from "../../core/sealing.ts";
 import type {
   ConsoleDeliveryDetail,
   ConsoleReceiver,
   DeliveryConsole,
 } from "../../interactions/console/delivery-console.ts";
-import type { SignedIn } from "../../lib/provider/account.ts";
+import type { SignedIn } from "../../provider/account.ts";
 import { readForm } from "../../compat/request-body.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { pagesWith } from "./every-page.ts";

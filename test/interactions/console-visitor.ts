@@ -1,8 +1,8 @@
 /** A user of the console's pages. */
 import { expect } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import type { Form } from "../../lib/testing/browser/forms.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import type { Form } from "../../testing/browser/forms.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 
 /** The deliveries in the table. */
 export function listed(browser: Browser): string[] {

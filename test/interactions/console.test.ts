@@ -3,8 +3,8 @@ import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
 import { formOf, listed, open, press, resultOf } from "./console-visitor.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { localeFile } from "./every-page.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 
 const TEXTS = localeFile("en");
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createDeviceCookies } from "../../interactions/device-cookie.ts";
-import { createSigner } from "../../lib/sealing.ts";
+import { createSigner } from "../../core/sealing.ts";
 
 const NAME = "__Host-sis_device_0a1b2c3d";
 const EARLIER = "sis_device_0a1b2c3d";

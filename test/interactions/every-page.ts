@@ -39,7 +39,7 @@ export async function everyPage(
 
 /** The built-in texts of a locale. */
 export function localeFile(locale: string): Record<string, string> {
-  return JSON.parse(readFileSync(join(SOURCES, "../lib/texts/locales", `${locale}.json`), "utf8"));
+  return JSON.parse(readFileSync(join(SOURCES, "../core/locales", `${locale}.json`), "utf8"));
 }
 
 /** A folder of a team's own views. It is removed after the tests of the file. */

@@ -1,9 +1,9 @@
 /** The handlers and responses in a bare Koa application, over a flow in memory. */
-import type { AccountRecord } from "../../lib/directory/directory.ts";
-import type { CheckedPassword, PasswordTry } from "../../lib/provider/password-check.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { CheckedPassword, PasswordTry } from "../../accounts/limits/password-check.ts";
 import { describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
-import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
+import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
 import Koa from "koa";
 import request, { type Response, type Test } from "supertest";
 import type { Deployment } from "../../config/configuration.ts";
@@ -11,10 +11,10 @@ import { createAnswers } from "../../interactions/answers.ts";
 import { createSignInFlow, type SignInFlow } from "../../interactions/flow.ts";
 import { createInteractionHandlers } from "../../interactions/handlers.ts";
 import type { InteractionContext, RunningSignIn, StepServices } from "../../interactions/steps/step.ts";
-import type { FindBrowser } from "../../lib/provider/browser-cookie.ts";
+import type { FindBrowser } from "../../provider/sessions/browser-cookie.ts";
 import { createLinkCookie } from "../../interactions/link-cookie.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 
 /** Host of the deployment. */
 const HOST = "login.example";

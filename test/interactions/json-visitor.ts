@@ -1,7 +1,7 @@
 /** A program at the JSON interface: it keeps cookies, as a UI in a browser does, and expects answers as published. */
 import type { StepDescription } from "../../interactions/steps/description.ts";
 import { deviation } from "./published.ts";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 
 /** An answer of the JSON interface. */
 export interface JsonAnswer {

@@ -12,7 +12,7 @@ import {
 } from "../flows/running-service.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
-import { readTags } from "../../lib/testing/browser/html.ts";
+import { readTags } from "../../testing/browser/html.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 import { checkOf, deviation, DOCUMENT } from "./published.ts";
 import { type JsonAnswer, JsonVisitor } from "./json-visitor.ts";

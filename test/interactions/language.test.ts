@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { LanguageWishes } from "../../interactions/look/language.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { pagesWith } from "./every-page.ts";
 
 interface Request {

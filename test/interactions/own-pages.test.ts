@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import type { Context } from "koa";
-import { Browser } from "../../lib/testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { RelyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 

@@ -3,8 +3,8 @@ import { describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
-import { ConfigurationError } from "../../lib/errors.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
+import { ConfigurationError } from "../../core/errors.ts";
 import { pagesWith, viewsFolder } from "./every-page.ts";
 
 /** The problems that the start reports. */

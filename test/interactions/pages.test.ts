@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { allPages, everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
 import type { Problem } from "../../interactions/steps/step.ts";
-import { readTags, tagsNamed } from "../../lib/testing/browser/html.ts";
+import { readTags, tagsNamed } from "../../testing/browser/html.ts";
 
 /** The tags and attributes of a page without texts and values. It changes when a text becomes a tag or an attribute. */
 function skeleton(html: string): string[] {

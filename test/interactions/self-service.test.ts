@@ -1,7 +1,7 @@
 /** Registration and forgotten passwords inside a running sign-in, as pages and as JSON. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
 import { BOB, NEWS } from "../flows/running-service.ts";
 import { JsonVisitor } from "./json-visitor.ts";

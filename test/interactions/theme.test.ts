@@ -3,7 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { join } from "node:path";
 import { writeFileSync } from "node:fs";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { contrast, readTheme } from "../../interactions/look/theme.ts";
 import { everyPage, pagesWith, viewsFolder } from "./every-page.ts";
 

@@ -6,8 +6,8 @@ import { sampleStep } from "../../interactions/sample-pages.ts";
 import { describeStep } from "../../interactions/steps/description.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
 import { stepLocals } from "../../interactions/steps/views.ts";
-import { readTexts } from "../../lib/texts/texts.ts";
-import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { readTexts } from "../../core/texts.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 
 /** Key → placeholders. */
 function shape(texts: Record<string, string>): Record<string, string[]> {
@@ -28,8 +28,8 @@ describe("the texts", () => {
       ...readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
         .filter((file) => /\.(?:ts|ejs)$/.test(file))
         .map((file) => join(SOURCES, file)),
-      join(SOURCES, "../lib/mail/messages.ts"),
-      join(SOURCES, "../lib/mail/views/mail.ejs"),
+      join(SOURCES, "../accounts/people/messages.ts"),
+      join(SOURCES, "../accounts/people/views/mail.ejs"),
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName = new RegExp(

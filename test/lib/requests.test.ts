@@ -4,11 +4,11 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import type { Context, Middleware } from "koa";
-import type { Artifact } from "../../lib/artifacts/artifact.ts";
+import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { watchConnections } from "../../compat/connections.ts";
-import { createCodeExchanges } from "../../lib/provider/code-grant.ts";
+import { createCodeExchanges } from "../../provider/grants/code-grant.ts";
 import { createRequestGate } from "../../lib/service-http.ts";
-import { ManualClock } from "./rules/stage.ts";
+import { ManualClock } from "../records/rules/stage.ts";
 
 const nothing = (): Promise<void> => Promise.resolve();
 const context = {} as Context;

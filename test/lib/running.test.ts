@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { openStorage } from "../../lib/storage.ts";
-import type { Storage } from "../../lib/storage.ts";
+import { openStorage } from "../../records/storage.ts";
+import type { Storage } from "../../records/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { createSystemClock } from "../../lib/clock.ts";
-import { storageHealth, watchClocks } from "../../lib/health.ts";
-import { loadServiceKeys, type ServiceKeys } from "../../lib/keys/service-keys.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { storageHealth, watchClocks } from "../../records/health.ts";
+import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import { startSweeper } from "../../lib/service.ts";
 
 /** Milliseconds between two passes. */

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
-import { ConfigurationError } from "../../lib/errors.ts";
+import { ConfigurationError } from "../../core/errors.ts";
 import { applySeed, type Seed, type SeededService } from "../../lib/seed.ts";
-import { openDomain, type Domain } from "./domain/open-domain.ts";
+import { openDomain, type Domain } from "../accounts/open-domain.ts";
 
 const receiver = {
   url: "http://127.0.0.1:4000/g",

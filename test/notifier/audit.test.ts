@@ -1,6 +1,6 @@
 /** What operators ask for through the calls, as the audit has it. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 import type { Notifications } from "../../notifier/notifications.ts";
 import { openWorld, type World } from "./stage.ts";
 

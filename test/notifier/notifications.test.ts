@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { Webhook } from "standardwebhooks";
-import type { ServiceEvents } from "../../lib/events.ts";
+import type { ServiceEvents } from "../../core/events.ts";
 import type { SignInService } from "../../lib/service.ts";
 import type { Inbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";

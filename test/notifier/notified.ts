@@ -1,9 +1,9 @@
 /** A service with real receivers. */
 import { pino } from "pino";
 import type { NotificationsInput } from "../../config/input.ts";
-import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
+import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
-import { type NotificationType, NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import { type NotificationType, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 
 /** A service with its log and its receivers. */

@@ -1,8 +1,8 @@
 /** What the log says of a storage that fails under the worker, and that comes back. */
 import { afterEach, expect, it } from "@jest/globals";
 import { pino } from "pino";
-import { openStorage } from "../../lib/storage.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { openStorage } from "../../records/storage.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { until } from "./bullmq/stage.ts";

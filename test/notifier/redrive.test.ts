@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { DeliveryStore } from "../../lib/deliveries/delivery.ts";
+import type { DeliveryStore } from "../../records/deliveries/delivery.ts";
 import { redriveMatching, SUPERSEDABLE } from "../../notifier/redrive.ts";
 import { HOUR, MINUTE, openWorld, type World } from "./stage.ts";
 

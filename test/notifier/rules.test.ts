@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { type ReceiverState, untouchedReceiver } from "../../lib/deliveries/delivery.ts";
+import { type ReceiverState, untouchedReceiver } from "../../records/deliveries/delivery.ts";
 import { defaults } from "../../config/defaults.ts";
 import type { AttemptResult } from "../../notifier/sending/attempt.ts";
 import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/sending/breaker.ts";

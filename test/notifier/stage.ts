@@ -1,23 +1,23 @@
 /** The worker over a real storage in memory, with a clock that is moved by hand and attempts that the test answers. */
-import type { NewDelivery } from "../../lib/deliveries/delivery.ts";
-import type { ReceiverRecord } from "../../lib/directory/directory.ts";
-import { openStorage } from "../../lib/storage.ts";
-import type { Storage } from "../../lib/storage.ts";
+import type { NewDelivery } from "../../records/deliveries/delivery.ts";
+import type { ReceiverRecord } from "../../records/directory/directory.ts";
+import { openStorage } from "../../records/storage.ts";
+import type { Storage } from "../../records/storage.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { defaults } from "../../config/defaults.ts";
-import { createDirectory, type Directory } from "../../lib/domain/directory.ts";
-import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
-import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../lib/events.ts";
-import { createSealer, type Sealer } from "../../lib/sealing.ts";
+import { createDirectory, type Directory } from "../../accounts/directory.ts";
+import type { ReceiverSettings } from "../../accounts/receivers.ts";
+import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
+import { createSealer, type Sealer } from "../../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/sending/attempt.ts";
 import { CircuitBreaker } from "../../notifier/sending/breaker.ts";
 import { LaneWorker } from "../../notifier/sending/lane-worker.ts";
 import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
-import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import { Poller } from "../../notifier/poller.ts";
 import { Receivers } from "../../notifier/receivers.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
-import { ManualClock, store } from "../lib/rules/stage.ts";
+import { ManualClock, store } from "../records/rules/stage.ts";
 
 export const SECOND = 1000;
 export const MINUTE: number = 60 * SECOND;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Storage } from "../../lib/storage.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import type { Storage } from "../../records/storage.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
 import { type Answer, HOUR, MINUTE, openWorld, SECOND, type Worker, type World } from "./stage.ts";
 
 let world: World;

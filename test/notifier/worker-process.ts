@@ -2,7 +2,7 @@
  * A notification worker as a process of its own. Arguments: its configuration as JSON, and by how many milliseconds its
  * clock is ahead: what another worker has leased can then be taken over without waiting for it.
  */
-import { createSystemClock } from "../../lib/clock.ts";
+import { createSystemClock } from "../../core/clock.ts";
 import { createNotificationWorker } from "../../lib/index.ts";
 
 const [, , config = "", ahead = "0"] = process.argv;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Storage } from "../../lib/storage.ts";
+import type { Storage } from "../../records/storage.ts";
 import { HOUR, MINUTE, openWorld, receiverSettings, SECOND, unreadable, type World } from "./stage.ts";
 
 let world: World;

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, beforeEach, expect, it, jest } from "@jest/globals
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import type { OpenedStore } from "../../../adapters/open.ts";
 import type { Commit } from "../../../adapters/record-store.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
-import { find, ref, thing } from "../../../lib/testing/storage/stage.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import { find, ref, thing } from "../../../testing/storage/stage.ts";
 import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
 
 const clock = createSystemClock();

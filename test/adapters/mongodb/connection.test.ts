@@ -12,8 +12,8 @@ import {
 } from "../../../adapters/mongodb/connection.ts";
 import { prepareCollections } from "../../../adapters/mongodb/record-reads.ts";
 import type { OpenedStore } from "../../../adapters/open.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
-import { ConditionFailed } from "../../../lib/errors.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import { ConditionFailed } from "../../../core/errors.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { selfSigned } from "../../notifier/peers.ts";
 import {
@@ -23,7 +23,7 @@ import {
   openMongoServer,
   startOwnMongo,
 } from "../../servers/mongodb.ts";
-import { outcomes } from "../../../lib/testing/storage/stage.ts";
+import { outcomes } from "../../../testing/storage/stage.ts";
 
 const clock = createSystemClock();
 

@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { OpenedStore } from "../../../adapters/open.ts";
 import type { Commit, RecordData } from "../../../adapters/record-store.ts";
 import { openRedis } from "../../../adapters/redis/record-store.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
-import { find, ManualClock, outcomes, ref, thing } from "../../../lib/testing/storage/stage.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import { find, ManualClock, outcomes, ref, thing } from "../../../testing/storage/stage.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { Wire } from "../../servers/wire.ts";
 

@@ -9,12 +9,12 @@ import { afterEach, describe, expect, it } from "@jest/globals";
 import type { OpenedStore } from "../../../adapters/open.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openRedis } from "../../../adapters/redis/record-store.ts";
-import { openStorage } from "../../../lib/storage.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
+import { openStorage } from "../../../records/storage.ts";
+import { createSystemClock } from "../../../core/clock.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { newRedisTls } from "../../servers/redis-tls.ts";
-import { find, ref, thing } from "../../../lib/testing/storage/stage.ts";
+import { find, ref, thing } from "../../../testing/storage/stage.ts";
 
 const clock = createSystemClock();
 const SECRET = "a-secret-that-is-nowhere";

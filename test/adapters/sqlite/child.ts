@@ -3,7 +3,7 @@ import { writeSync } from "node:fs";
 import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
+import { createSystemClock } from "../../../core/clock.ts";
 
 const clock = createSystemClock();
 

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type Connection, connect } from "../../../adapters/sqlite/connection.ts";
 import { createDurability, logDurability } from "../../../adapters/sqlite/group-commit.ts";
 import { createRecordTables } from "../../../adapters/sqlite/database-file.ts";
-import { ManualClock } from "../../lib/rules/stage.ts";
+import { ManualClock } from "../../records/rules/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();

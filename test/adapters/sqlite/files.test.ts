@@ -11,8 +11,8 @@ import type { Commit, RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { createWhole } from "../../../cli/program/new-file.ts";
 import { readOrMakeKeyFile } from "../../../config/keys.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
-import { find, outcomes, ref, thing } from "../../../lib/testing/storage/stage.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import { find, outcomes, ref, thing } from "../../../testing/storage/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();

@@ -1,7 +1,7 @@
 import { constants, DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { createTransaction, GroupCommit, inMemoryDurability } from "../../../adapters/sqlite/group-commit.ts";
-import { ConditionFailed } from "../../../lib/errors.ts";
+import { ConditionFailed } from "../../../core/errors.ts";
 
 let database: DatabaseSync;
 let group: GroupCommit;

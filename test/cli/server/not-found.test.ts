@@ -1,7 +1,7 @@
 /** How the bundled server responds to unknown paths. */
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../../lib/testing/browser/browser.ts";
+import { Browser } from "../../../testing/browser/browser.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
 

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../../lib/testing/browser/browser.ts";
+import { Browser } from "../../../testing/browser/browser.ts";
 import { freePorts, type Running, start } from "../../examples/processes.ts";
 import { configuration, SECRET, Servers } from "../../examples/servers.ts";
 import { rounds } from "../../rounds.ts";

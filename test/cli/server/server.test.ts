@@ -1,7 +1,7 @@
 /** `npm start -- --config FILE`: the bundled server in operation. */
 import { connect } from "node:net";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../../lib/testing/browser/browser.ts";
+import { Browser } from "../../../testing/browser/browser.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration, Servers, SECRET } from "../../examples/servers.ts";
 

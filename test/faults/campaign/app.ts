@@ -1,9 +1,9 @@
 /** An app process of a campaign: changes accounts on request. Argument: its configuration as JSON. */
 import { openStores } from "../../../adapters/open.ts";
 import type { Configuration } from "../../../config/configuration.ts";
-import { SHARED_KINDS } from "../../../lib/directory/records.ts";
+import { SHARED_KINDS } from "../../../records/directory/directory-kinds.ts";
 import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
-import { type Storage, storageOver, WATCHED_KINDS } from "../../../lib/storage.ts";
+import { type Storage, storageOver, WATCHED_KINDS } from "../../../records/storage.ts";
 import { carryOut, type Change, type Outcome } from "./change.ts";
 import { live } from "./child.ts";
 import { withJournalOf } from "./journal.ts";

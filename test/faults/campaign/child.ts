@@ -1,6 +1,6 @@
 /** The life of a process in a campaign. */
 import { flushCompileCache } from "node:module";
-import { SignInError } from "../../../lib/errors.ts";
+import { SignInError } from "../../../core/errors.ts";
 
 /** Exit code of a process that failed to start because Redis or the storage was unavailable. This is not a crash. */
 export const NOT_NOW = 75;

@@ -12,14 +12,14 @@ import type {
   RecordStore,
   Ref,
 } from "../../../adapters/record-store.ts";
-import { KINDS } from "../../../lib/records/all-kinds.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
-import type { StoredDelivery } from "../../../lib/deliveries/records.ts";
-import { createDeliveryStore } from "../../../lib/deliveries/delivery-store.ts";
-import { LaneAccess } from "../../../lib/deliveries/lane-access.ts";
-import type { AccountRecord } from "../../../lib/directory/directory.ts";
-import { SHARED_KINDS } from "../../../lib/directory/records.ts";
-import { WATCHED_KINDS } from "../../../lib/storage.ts";
+import { KINDS } from "../../../records/all-kinds.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import type { StoredDelivery } from "../../../records/deliveries/delivery-kinds.ts";
+import { createDeliveryStore } from "../../../records/deliveries/delivery-store.ts";
+import { LaneAccess } from "../../../records/deliveries/lane-access.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { SHARED_KINDS } from "../../../records/directory/directory-kinds.ts";
+import { WATCHED_KINDS } from "../../../records/storage.ts";
 
 /** What the campaign reads of an account. */
 export type AccountState = Pick<

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
-import { StorageUnavailable } from "../../../lib/errors.ts";
+import { StorageUnavailable } from "../../../core/errors.ts";
 import { createSignInService } from "../../../lib/index.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 import type { Answer } from "./app.ts";

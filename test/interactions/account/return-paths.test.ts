@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createReturnPaths, isAccountPath } from "../../../interactions/account/return-paths.ts";
-import type { FindBrowser } from "../../../lib/provider/browser-cookie.ts";
-import { encrypt } from "../../../lib/sealing.ts";
+import type { FindBrowser } from "../../../provider/sessions/browser-cookie.ts";
+import { encrypt } from "../../../core/sealing.ts";
 import { rounds } from "../../rounds.ts";
 
 const COOKIE = "browser";

@@ -1,21 +1,21 @@
 /** Workers over one storage and a real Redis; attempts are answered by the test. */
-import type { NewDelivery } from "../../../lib/deliveries/delivery.ts";
-import { openStorage } from "../../../lib/storage.ts";
-import type { Storage } from "../../../lib/storage.ts";
+import type { NewDelivery } from "../../../records/deliveries/delivery.ts";
+import { openStorage } from "../../../records/storage.ts";
+import type { Storage } from "../../../records/storage.ts";
 import type { NotificationSettings } from "../../../config/configuration.ts";
 import { defaults } from "../../../config/defaults.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
-import { createDirectory } from "../../../lib/domain/directory.ts";
-import { createEvents } from "../../../lib/events.ts";
-import { createOutages } from "../../../lib/outages.ts";
-import { createSealer } from "../../../lib/sealing.ts";
+import { createSystemClock } from "../../../core/clock.ts";
+import { createDirectory } from "../../../accounts/directory.ts";
+import { createEvents } from "../../../core/events.ts";
+import { createOutages } from "../../../core/outages.ts";
+import { createSealer } from "../../../core/sealing.ts";
 import type { Attempt } from "../../../notifier/sending/attempt.ts";
 import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
 import { CircuitBreaker } from "../../../notifier/sending/breaker.ts";
 import { LaneWorker } from "../../../notifier/sending/lane-worker.ts";
 import { Receivers } from "../../../notifier/receivers.ts";
 import type { Scheduler } from "../../../notifier/scheduler.ts";
-import { store } from "../../lib/rules/stage.ts";
+import { store } from "../../records/rules/stage.ts";
 import { receiverSettings } from "../stage.ts";
 
 export interface Posted {

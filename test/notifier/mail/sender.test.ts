@@ -11,11 +11,11 @@ import {
   createSignInService,
   type NotificationWorker,
 } from "../../../lib/index.ts";
-import { type NewMail, sealMail } from "../../../lib/mail/records.ts";
-import { createSealer } from "../../../lib/sealing.ts";
+import { type NewMail, sealMail } from "../../../records/people/mail-kinds.ts";
+import { createSealer } from "../../../core/sealing.ts";
 import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
-import { openStorage, type Storage } from "../../../lib/storage.ts";
-import { TestClock } from "../../../lib/testing/test-clock.ts";
+import { openStorage, type Storage } from "../../../records/storage.ts";
+import { TestClock } from "../../../testing/test-clock.ts";
 import { newFolder, type Running, start } from "../../examples/processes.ts";
 import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../../servers/smtp.ts";
 import { newStorage } from "../../servers/storage.ts";

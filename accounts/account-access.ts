@@ -1,0 +1,152 @@
+/** What an account may use: its services, and its sessions, codes and tokens. */
+import { ConditionFailed, NotFound } from "../core/errors.ts";
+import type { AccountRecord, DirectoryStore } from "../records/directory/directory.ts";
+import { ownValue, withEntry, withoutEntries } from "../core/untrusted-keys.ts";
+import { type AccountInternals, type Accounts, isDisabled, toAccount } from "./account.ts";
+import { type AccountDecision, type AccountWriter, clientsOf } from "./account-change.ts";
+import { clientId as clientIdSchema, serviceKey, serviceKeys, userIdInService } from "./account-schema.ts";
+import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
+import { generationAt, raised } from "./generations.ts";
+
+export type AccountAccess = Pick<
+  Accounts & AccountInternals,
+  | "assign"
+  | "assignAtSignIn"
+  | "unassign"
+  | "endSessions"
+  | "endOtherSessions"
+  | "revokeTokens"
+  | "disable"
+  | "enable"
+>;
+
+/** The error for a change of an account that does not exist. */
+export function noAccount(): NotFound {
+  return new NotFound("this account");
+}
+
+export function createAccountAccess(
+  writer: AccountWriter,
+  directory: Pick<DirectoryStore, "listClients">,
+): AccountAccess {
+  async function setDisabled(
+    sub: string,
+    action: "account.disabled" | "account.enabled",
+    options: CallOptions | undefined,
+  ): Promise<boolean> {
+    checked("sub", anyString, sub);
+    const disabled = action === "account.disabled";
+    const { record } = await writer.change(sub, callerOf(options), (before) => {
+      if (before === undefined || isDisabled(before) === disabled) return undefined;
+      // Sessions and tokens that were issued before stay invalid after the account is enabled again.
+      const after = disabled ? withoutTokens(withoutSessions(before)) : before;
+      return { action, record: { ...after, disabled } };
+    });
+    return record !== undefined;
+  }
+
+  return {
+    async assign(sub, key, number, options) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(options);
+      const service = checked("serviceKey", serviceKey, key);
+      const given = checked("userIdInService", userIdInService.optional(), number);
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined) throw noAccount();
+        const current = ownValue(before.services, service);
+        const value = given === undefined ? (current ?? null) : given;
+        return current === value ? undefined : assigned(before, service, value);
+      });
+      if (record === undefined) throw noAccount();
+      return toAccount(record);
+    },
+
+    async assignAtSignIn(sub, service, signedIn, caller) {
+      const { record } = await writer.change(sub, caller, (before) => {
+        const isCurrent =
+          before !== undefined &&
+          before.tokens_generation === signedIn.tokensGeneration &&
+          generationAt(before.service_generations, service) === signedIn.serviceGeneration;
+        if (!isCurrent) throw new ConditionFailed("the sign-in was revoked before it finished");
+        return Object.hasOwn(before.services, service) ? undefined : assigned(before, service, null);
+      });
+      if (record === undefined) throw new ConditionFailed("the account was deleted during the sign-in");
+      return record;
+    },
+
+    async unassign(sub, services, options) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(options);
+      const keys = checked("serviceKeys", serviceKeys, services);
+      const clients = new Set(await clientsOf(directory, keys));
+      const { changed } = await writer.change(sub, caller, (before) => {
+        const leaving = keys.filter((key) => before !== undefined && Object.hasOwn(before.services, key));
+        if (before === undefined || leaving.length === 0) return undefined;
+        const record = {
+          ...before,
+          services: withoutEntries(before.services, new Set(leaving)),
+          service_generations: raised(before.service_generations, leaving),
+          consents: withoutEntries(before.consents, clients),
+        };
+        return { action: "account.unassigned", record, detail: { services: leaving.join(" ") } };
+      });
+      return changed;
+    },
+
+    async endSessions(sub, options) {
+      checked("sub", anyString, sub);
+      const { changed } = await writer.change(
+        sub,
+        callerOf(options),
+        (before) => before && { action: "account.sessions_ended", record: withoutSessions(before) },
+      );
+      return changed;
+    },
+
+    async endOtherSessions(sub, keepSession, caller) {
+      const { record } = await writer.change(
+        sub,
+        caller,
+        (before) =>
+          before && { action: "account.sessions_ended", record: withoutSessions(before), keepSession },
+      );
+      return record;
+    },
+
+    async revokeTokens(sub, clientId, options) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(options);
+      const client = checked("client_id", clientIdSchema.optional(), clientId);
+      const { changed } = await writer.change(sub, caller, (before) => {
+        if (before === undefined) return undefined;
+        const action = "account.tokens_revoked";
+        if (client === undefined) return { action, record: { ...withoutTokens(before), consents: {} } };
+        const record = {
+          ...before,
+          client_generations: raised(before.client_generations, [client]),
+          consents: withoutEntries(before.consents, new Set([client])),
+        };
+        return { action, record, client };
+      });
+      return changed;
+    },
+
+    disable: (sub, options) => setDisabled(sub, "account.disabled", options),
+    enable: (sub, options) => setDisabled(sub, "account.enabled", options),
+  };
+}
+
+function assigned(before: AccountRecord, service: string, value: number | null): AccountDecision {
+  const record = { ...before, services: withEntry(before.services, service, value) };
+  return { action: "account.assigned", record, detail: { service } };
+}
+
+/** Ends all sessions of the account. */
+export function withoutSessions(before: AccountRecord): AccountRecord {
+  return { ...before, sessions_generation: before.sessions_generation + 1 };
+}
+
+/** Ends all codes and tokens of the account. */
+export function withoutTokens(before: AccountRecord): AccountRecord {
+  return { ...before, tokens_generation: before.tokens_generation + 1 };
+}

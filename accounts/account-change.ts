@@ -1,0 +1,307 @@
+/**
+ * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
+ * the current record and committed in one atomic write with its notifications and its audit record.
+ */
+import type { RecordData } from "../adapters/record-store.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import type { ArtifactFilter } from "../records/artifacts/artifact.ts";
+import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
+import { type Clock, seconds } from "../core/clock.ts";
+import type { NewDelivery } from "../records/deliveries/delivery.ts";
+import type {
+  AccountChange,
+  AccountRecord,
+  Consent,
+  DirectoryStore,
+  UsedRecord,
+} from "../records/directory/directory.ts";
+import type { ServiceEmitter, SessionEnd } from "../core/events.ts";
+import { type NewMail, sealMail } from "../records/people/mail-kinds.ts";
+import type { Sealer } from "../core/sealing.ts";
+import { ownValue } from "../core/untrusted-keys.ts";
+import { planChange } from "./account-plan.ts";
+import { afterCommit, retryOnConflict } from "./commit.ts";
+import { raisedKeys } from "./generations.ts";
+import { namesOf } from "./text-rules.ts";
+
+/** Why the sign-in sessions of an account ended. */
+export type EndReason = Exclude<SessionEnd, "signed_out">;
+
+/** The sessions of an account that have just ended: the clients in them get a back-channel logout. */
+export interface SessionsEnded {
+  readonly sub: string;
+  readonly reason: EndReason;
+  /** The `uid` of the one session that stays signed in. */
+  readonly keepSession?: string;
+}
+
+export interface AccountWriterOptions {
+  readonly directory: DirectoryStore;
+  readonly artifacts: ArtifactStore;
+  readonly clock: Clock;
+  readonly events: ServiceEmitter;
+  /** Seals the bodies of notifications and mail. */
+  readonly sealer: Sealer;
+  /** Every scope and claim that exists; a consent stores no other. */
+  readonly grantable: Consent;
+  /** Called after a commit that stored deliveries, so that they are sent without waiting for the next poll. */
+  readonly notify?: (deliveries: readonly NewDelivery[]) => void;
+  /** Called after a commit that stored mail. */
+  readonly onMail?: () => void;
+  /** Called after a commit that ended sessions, before their records are removed. */
+  readonly onEnded?: (ended: SessionsEnded) => void | Promise<void>;
+}
+
+/** The name of an account change in events and in the audit. */
+export type AccountAction =
+  | "account.created"
+  | "account.registered"
+  | "account.imported"
+  | "account.updated"
+  | "account.password_changed"
+  | "account.password_reset"
+  | "account.address_restored"
+  | "account.terms_accepted"
+  | "account.disabled"
+  | "account.enabled"
+  | "account.rehashed"
+  | "account.deleted"
+  | "account.assigned"
+  | "account.unassigned"
+  | "account.sessions_ended"
+  | "account.tokens_revoked"
+  | "account.consented"
+  | "account.consent_forgotten";
+
+/** Changes of internal fields: `updated_at` is about the fields that others can read. */
+const INTERNAL: ReadonlySet<AccountAction> = new Set([
+  "account.rehashed",
+  "account.terms_accepted",
+  "account.sessions_ended",
+  "account.tokens_revoked",
+  "account.consented",
+  "account.consent_forgotten",
+]);
+
+const REASONS: Partial<Record<AccountAction, EndReason>> = {
+  "account.deleted": "deleted",
+  "account.disabled": "disabled",
+  "account.password_changed": "password",
+  "account.password_reset": "password",
+};
+
+/** A change to make. `updated_at` and `version` are set at the commit. */
+export interface AccountDecision {
+  readonly action: AccountAction;
+  /** The record afterwards; `undefined` deletes the account. */
+  readonly record: AccountRecord | undefined;
+  /** For the audit: identifiers and numbers, no personal data. */
+  readonly detail?: AuditDetail;
+  /** For the audit: the client that the change is about. */
+  readonly client?: string;
+  /** The `uid` of the one session that stays signed in when sessions end. */
+  readonly keepSession?: string | undefined;
+  /** Mail about the change, stored with it. Default: none. */
+  readonly mails?: readonly NewMail[];
+  /** Codes and links that allow the change: used up in its commit. Default: none. */
+  readonly uses?: readonly UsedRecord[];
+  /** What a link in one of the mails needs to work: stored in the same commit. Default: none. */
+  readonly adds?: readonly RecordData[];
+}
+
+/** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it must be pure. */
+export type Decide = (before: AccountRecord | undefined) => AccountDecision | undefined;
+
+/** The record afterwards, and whether anything was written. */
+export interface ChangedAccount {
+  readonly record: AccountRecord | undefined;
+  readonly changed: boolean;
+}
+
+/** Sessions and tokens that a change revoked. */
+interface Revoked {
+  readonly account: boolean;
+  readonly sessions: boolean;
+  readonly tokens: boolean;
+  /** Services whose codes and tokens were revoked. */
+  readonly services: readonly string[];
+  /** Clients whose codes and tokens were revoked. */
+  readonly clients: readonly string[];
+}
+
+export class AccountWriter {
+  readonly #options: AccountWriterOptions;
+
+  constructor(options: AccountWriterOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @param caller who requests the change, for the audit.
+   * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
+   * @throws UsedUp when a code or link was used, replaced or tried in between.
+   * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
+   */
+  change(sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
+    const { directory } = this.#options;
+    return retryOnConflict("account", async () => {
+      const before = await directory.findAccount(sub);
+      const decision = decide(before);
+      if (decision === undefined) return { record: before, changed: false };
+      const change = await this.#plan(sub, caller, before, decision);
+      await directory.commitAccount(change);
+      await this.#followUp(before, change, decision);
+      return { record: change.record, changed: true };
+    });
+  }
+
+  /** The consents reduced to what can be granted, each once: a client can't make them grow with invented names. */
+  bounded(consents: AccountRecord["consents"]): AccountRecord["consents"] {
+    const { grantable } = this.#options;
+    return Object.fromEntries(
+      Object.entries(consents).map(([clientId, { scopes, claims }]) => [
+        clientId,
+        { scopes: among(grantable.scopes, scopes), claims: among(grantable.claims, claims) },
+      ]),
+    );
+  }
+
+  async #plan(
+    sub: string,
+    caller: Caller,
+    before: AccountRecord | undefined,
+    decision: AccountDecision,
+  ): Promise<AccountChange> {
+    const { directory, sealer, clock } = this.#options;
+    const at = seconds(clock);
+    const record = decision.record && {
+      ...decision.record,
+      consents: this.bounded(decision.record.consents),
+      services_since: sinceWhen(before, decision.record, at),
+      ...(INTERNAL.has(decision.action) ? {} : { updated_at: at }),
+      version: (before?.version ?? 0) + 1,
+    };
+    const [oldNames, newNames] = [before, record].map((each) => (each === undefined ? [] : namesOf(each)));
+    const portal = record?.portal ?? null;
+    return {
+      sub,
+      expectedVersion: before?.version,
+      record,
+      claimNames: newNames?.filter((name) => !oldNames?.includes(name)) ?? [],
+      releaseNames: oldNames?.filter((name) => !newNames?.includes(name)) ?? [],
+      requireServices: Object.keys(record?.services ?? {}).filter(
+        (key) => before === undefined || !Object.hasOwn(before.services, key),
+      ),
+      ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
+      deliveries: before === undefined ? [] : await planChange(directory, sealer, before, record, at),
+      mails: (decision.mails ?? []).map((mail) => sealMail(sealer, mail, clock.now())),
+      uses: decision.uses ?? [],
+      adds: decision.adds ?? [],
+      audit: {
+        ...caller,
+        action: decision.action,
+        subject: sub,
+        ...(decision.client !== undefined && { client: decision.client }),
+        ...(decision.detail && { detail: decision.detail }),
+      },
+    };
+  }
+
+  /** The change is committed, so a failure here must not fail the call. */
+  async #followUp(
+    before: AccountRecord | undefined,
+    { sub, deliveries, mails = [], record }: AccountChange,
+    { action, keepSession }: AccountDecision,
+  ): Promise<void> {
+    const { events, notify, onMail, onEnded } = this.#options;
+    await afterCommit(events, "notify", () => {
+      if (deliveries.length > 0) notify?.(deliveries);
+      if (mails.length > 0) onMail?.();
+    });
+    events.emit("account.changed", { sub, action, deliveries: deliveries.length });
+    if (before === undefined) return;
+    const revoked = compare(before, record);
+    const reason = REASONS[action] ?? "ended";
+    if (revoked.tokens || revoked.services.length + revoked.clients.length > 0) {
+      const [client_id] = revoked.tokens ? [] : revoked.clients;
+      events.emit("family.revoked", {
+        sub,
+        reason: action === "account.unassigned" ? "unassigned" : reason,
+        ...(client_id === undefined ? {} : { client_id }),
+      });
+    }
+    if (revoked.sessions) {
+      events.emit("session.ended", { sub, reason });
+      await afterCommit(events, "sessions ended", () =>
+        onEnded?.({ sub, reason, ...(keepSession === undefined ? {} : { keepSession }) }),
+      );
+    }
+    await afterCommit(events, "clear artifacts", () => this.#removeArtifacts(sub, revoked, keepSession));
+  }
+
+  /**
+   * Removes what the change revoked. The generations make it invalid already, so after a failure here only dead
+   * records are left, until they expire.
+   * @param exceptSession the session that stays.
+   */
+  async #removeArtifacts(sub: string, revoked: Revoked, exceptSession: string | undefined): Promise<void> {
+    const { artifacts, directory } = this.#options;
+    const filters: ArtifactFilter[] = [];
+    if (revoked.account) filters.push({ accountId: sub });
+    else {
+      if (revoked.sessions) {
+        const except = exceptSession === undefined ? {} : { exceptSession };
+        filters.push({ accountId: sub, ...except, models: ["Session"] });
+      }
+      // The codes and tokens of a grant go with it.
+      if (revoked.tokens) filters.push({ accountId: sub, models: ["Grant"] });
+      else {
+        const clientIds = [...revoked.clients, ...(await clientsOf(directory, revoked.services))];
+        if (clientIds.length > 0) filters.push({ accountId: sub, clientIds, models: ["Grant"] });
+      }
+    }
+    for (const filter of filters) await artifacts.removeByAccount(filter);
+  }
+}
+
+/** When each service was assigned. Assignments of old records stay without a time. */
+function sinceWhen(
+  before: AccountRecord | undefined,
+  { services }: AccountRecord,
+  at: number,
+): Readonly<Record<string, number>> {
+  const known = before?.services_since ?? {};
+  const times = Object.keys(services).map((key) => {
+    const isNew = before === undefined || !Object.hasOwn(before.services, key);
+    return [key, isNew ? at : ownValue(known, key)] as const;
+  });
+  return Object.fromEntries(times.filter(([, since]) => since !== undefined)) as Record<string, number>;
+}
+
+function among(all: readonly string[], named: readonly string[]): readonly string[] {
+  const wanted = new Set(named);
+  return all.filter((name) => wanted.has(name));
+}
+
+function compare(before: AccountRecord, after: AccountRecord | undefined): Revoked {
+  if (after === undefined) return { account: true, sessions: true, tokens: true, services: [], clients: [] };
+  return {
+    account: false,
+    sessions: after.sessions_generation !== before.sessions_generation,
+    tokens: after.tokens_generation !== before.tokens_generation,
+    services: raisedKeys(before.service_generations, after.service_generations),
+    clients: raisedKeys(before.client_generations, after.client_generations),
+  };
+}
+
+/** The ids of all clients that belong to one of these services. */
+export async function clientsOf(
+  directory: Pick<DirectoryStore, "listClients">,
+  services: readonly string[],
+): Promise<string[]> {
+  if (services.length === 0) return [];
+  const clients = await directory.listClients();
+  return clients
+    .filter(({ service }) => service !== null && services.includes(service))
+    .map((client) => client.client_id);
+}

@@ -1,0 +1,354 @@
+/** The public calls for accounts, and what they take and return. */
+import type { RecordData } from "../adapters/record-store.ts";
+import type { Caller } from "../records/audit/audit-event.ts";
+import type { AccountRecord, Consent, UsedRecord } from "../records/directory/directory.ts";
+import type { CallOptions } from "./arguments.ts";
+
+/** An account as every call returns it, with its members in this order. A field without a value is `null`. */
+export interface Account {
+  /** Unique user identifier, a UUID. */
+  readonly sub: string;
+  /** Positive integer, never reused. */
+  readonly user_id: number;
+  readonly email: string;
+  readonly email_verified: boolean;
+  readonly username: string | null;
+  readonly name: string | null;
+  readonly surname: string | null;
+  /** `YYYY-MM-DD`. */
+  readonly date_of_birth: string | null;
+  /** Free text. */
+  readonly gender: string | null;
+  /** The language of pages and mail, a BCP 47 tag such as `pl`. */
+  readonly locale: string | null;
+  /** Key of the portal to which the account belongs. */
+  readonly portal: string | null;
+  /** Service key → `user_id_in_service`; `null` until the service reports it. */
+  readonly services: Readonly<Record<string, number | null>>;
+  /** Whether sign-in is blocked: see `Accounts.disable`. */
+  readonly disabled: boolean;
+  /** Seconds since the epoch. */
+  readonly created_at: number;
+  /** Seconds since the epoch. */
+  readonly updated_at: number;
+}
+
+/** Fields that can be left out, or `null` for no value. */
+export interface AccountFields {
+  /** 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, ignoring case. */
+  readonly username?: string | null | undefined;
+  /** At most 256 characters. So are `surname` and `gender`. */
+  readonly name?: string | null | undefined;
+  readonly surname?: string | null | undefined;
+  /** `YYYY-MM-DD`, a real date. */
+  readonly date_of_birth?: string | null | undefined;
+  readonly gender?: string | null | undefined;
+  /** The language of pages and mail, a BCP 47 tag such as `pl`. A change of it sends no notification. */
+  readonly locale?: string | null | undefined;
+  /** Key of a portal in the directory. */
+  readonly portal?: string | null | undefined;
+  /** Whether the person has proved that the address is theirs. Default `false`. */
+  readonly email_verified?: boolean | undefined;
+}
+
+/** What `accounts.create` takes. */
+export interface NewAccount extends AccountFields {
+  /** Unique among usernames and e-mail addresses, ignoring case. */
+  readonly email: string;
+  /** Without one, the account can't sign in with a password. */
+  readonly password?: string | null | undefined;
+}
+
+/** What `accounts.import` takes: an account of another system, with its identifiers. */
+export interface ImportedAccount extends NewAccount {
+  /** A UUID in lower case. Default: a new one. */
+  readonly sub?: string | undefined;
+  /** A positive integer that no account has. The counter moves past it. Default: the next number. */
+  readonly user_id?: number | undefined;
+  /** An Argon2, bcrypt, scrypt or PBKDF2 hash, instead of `password`. */
+  readonly password_hash?: string | null | undefined;
+  /** Assignments: service key → `user_id_in_service` or `null`. */
+  readonly services?: Readonly<Record<string, number | null>> | undefined;
+}
+
+/** What `accounts.update` takes. Only the given fields change; `null` removes a value. */
+export interface AccountChanges extends AccountFields {
+  /** A new address is unverified unless the same call sets `email_verified`. */
+  readonly email?: string | undefined;
+}
+
+/** Which page of accounts to list. */
+export interface AccountPage {
+  /** The `sub` of the last account on the previous page. */
+  readonly after?: string | undefined;
+  /** 1 to 1000. Default 100. */
+  readonly limit?: number | undefined;
+}
+
+/** Options of `setPassword`. */
+export interface SetPasswordOptions extends CallOptions {
+  /** The `uid` of the session that stays signed in: the one in which the person changed the password. Default: none. */
+  readonly keepSession?: string | undefined;
+}
+
+/** The values that a session or grant has to carry from now on. */
+export interface NewGenerations {
+  readonly sessions_generation: number;
+  readonly tokens_generation: number;
+}
+
+/**
+ * The accounts. A wrong argument is a `TypeError` that names the option. A storage fault, or too many concurrent
+ * changes to one account, is `StorageUnavailable`. Every change writes an audit record that names its `actor`.
+ */
+export interface Accounts {
+  /**
+   * Creates an account. No notification is sent.
+   * @throws NameTaken when the e-mail address or username belongs to another account.
+   * @throws UnknownReference when the portal is not in the directory.
+   * @throws InvalidPassword when the password breaks a rule of `passwords`, is a common one, or a name of the account or the
+   *   service. Its `problem` says which.
+   */
+  create(account: NewAccount, options?: CallOptions): Promise<Account>;
+  /** The account; `undefined` if there is none. */
+  find(sub: string): Promise<Account | undefined>;
+  /** The account with this username or e-mail address, compared as at sign-in; `undefined` if there is none. */
+  findByLogin(usernameOrEmail: string): Promise<Account | undefined>;
+  /** The account with this `user_id`; `undefined` if there is none. */
+  findByUserId(user_id: number): Promise<Account | undefined>;
+  /** A page of accounts, ordered by `user_id`. */
+  list(page?: AccountPage): Promise<Account[]>;
+  /**
+   * Changes the given fields. A new value of username, e-mail, name, surname, date_of_birth or gender sends one
+   * `PROFILE_CHANGED`. If mail is configured, a new e-mail address is told to it and to the old one. A call that changes
+   * nothing writes nothing.
+   * @throws NotFound if there is no such account.
+   * @throws NameTaken, UnknownReference as `create` does.
+   */
+  update(sub: string, changes: AccountChanges, options?: CallOptions): Promise<Account>;
+  /**
+   * Creates an account of another system with its identifiers, assignments and password hash (Argon2, bcrypt, scrypt
+   * or PBKDF2). Moves the counter past its `user_id`. No notification is sent.
+   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
+   * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
+   */
+  import(account: ImportedAccount, options?: CallOptions): Promise<Account>;
+  /**
+   * Sets the password and ends all codes, tokens and sessions of the account except `keepSession`, which has to
+   * carry the returned generations from now on. If mail is configured, the person is told.
+   * @throws InvalidPassword as `create` does.
+   * @throws NotFound if there is no such account.
+   */
+  setPassword(sub: string, password: string, options?: SetPasswordOptions): Promise<NewGenerations>;
+  /** Whether this is the password. It takes as long for an account that has none, is disabled or does not exist. */
+  verifyPassword(sub: string, password: string): Promise<boolean>;
+  /**
+   * Ends all codes, tokens and sessions of the account. From now on a sign-in fails like one with a wrong password. No
+   * notification is sent. `false` if there is no such account.
+   */
+  disable(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Undoes `disable`: the person can sign in again. What has ended stays ended. `false` if there is no such account. */
+  enable(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Deletes the account and ends its codes, tokens and sessions. `false` if there is no such account. */
+  delete(sub: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Assigns the account to a service. `userIdInService` is the number in `data.services` of notifications. If it is left
+   * out, an existing assignment keeps its number and a new one gets `null`.
+   * @throws NotFound if there is no such account.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  assign(
+    sub: string,
+    serviceKey: string,
+    userIdInService?: number | null,
+    options?: CallOptions,
+  ): Promise<Account>;
+  /**
+   * Removes assignments and ends the codes and tokens of the services' clients, but no session. Sends one
+   * `UNASSINGED_FROM_SERVICE` for all keys. `false`, and no notification, if none of them was assigned.
+   */
+  unassign(sub: string, serviceKeys: string | readonly string[], options?: CallOptions): Promise<boolean>;
+  /** Ends all sign-in sessions. `false` if there is no such account. */
+  endSessions(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Ends all codes and tokens and forgets the consents, or those of one client. `false` if there is no such account. */
+  revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
+}
+
+/** What someone who enters a name and a password gets. */
+export interface Authenticated {
+  /** Whether the password is right and the account is not disabled. */
+  readonly ok: boolean;
+  /** Why not. The end user sees the same message for both. */
+  readonly refusal?: "credentials" | "disabled";
+  /** The account as it was before the comparison, also if the password is wrong. */
+  readonly record?: AccountRecord;
+}
+
+/** The generations that were read when the person signed in. */
+export interface SignInGenerations {
+  readonly serviceGeneration: number;
+  readonly tokensGeneration: number;
+}
+
+/** What a person allows a client, and the `sessions_generation` of the session in which they allow it. */
+export interface NewConsent extends Consent {
+  readonly sessionsGeneration: number;
+}
+
+/** An account whose address is confirmed. */
+export interface ConfirmedAccount extends AccountFields {
+  readonly sub: string;
+  readonly email: string;
+  readonly password_hash: string;
+  readonly terms_version?: string | undefined;
+}
+
+/** What a code or link was sent for: it is void once one of these has changed. */
+export interface AccountState {
+  readonly email: string;
+  readonly password_generation: number;
+}
+
+/** The link that undoes a change of address, made before the change. */
+export interface NewAddressUndo {
+  /** Of the change; random. */
+  readonly id: string;
+  readonly link: string;
+  /** What makes the link work, stored with the change. */
+  readonly record: RecordData;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
+export interface AccountInternals {
+  /** The record that `find` shows a part of: with generations and consents. */
+  record(sub: string): Promise<AccountRecord | undefined>;
+  /** The record that `findByLogin` shows a part of. A name that no account has costs the same reads. */
+  recordByLogin(login: string): Promise<AccountRecord | undefined>;
+  /**
+   * Compares a password. A wrong password, an unknown name, a name of impossible length and an account without a
+   * password take the same time. A hash that is weaker than the rules is replaced afterwards, in the background.
+   * @throws StorageUnavailable when too many comparisons are waiting.
+   */
+  authenticate(login: string, password: string): Promise<Authenticated>;
+  /** The same for an account that was looked up already; `undefined`: there is none. */
+  authenticateRecord(record: AccountRecord | undefined, password: string): Promise<Authenticated>;
+  /**
+   * Assigns the account to a service. Writes nothing if it is assigned already.
+   * @throws ConditionFailed when the account was deleted or one of the generations was raised since the sign-in.
+   */
+  assignAtSignIn(
+    sub: string,
+    serviceKey: string,
+    signedIn: SignInGenerations,
+    caller: Caller,
+  ): Promise<AccountRecord>;
+  /**
+   * Ends all sign-in sessions but one, which has to carry the returned generation from now on. `undefined` if there is no
+   * such account.
+   */
+  endOtherSessions(
+    sub: string,
+    keepSession: string,
+    caller: Caller,
+  ): Promise<Pick<NewGenerations, "sessions_generation"> | undefined>;
+  /**
+   * Adds to the account's consent for the client, and drops consents for clients that were removed. Names that can't
+   * be granted are not stored.
+   * @throws ConditionFailed when the account was deleted or the session has ended.
+   */
+  rememberConsent(
+    sub: string,
+    client_id: string,
+    consent: NewConsent,
+    caller: Caller,
+  ): Promise<AccountRecord>;
+  /**
+   * Creates the account of a person who confirmed the address.
+   * @throws NameTaken when the e-mail address or the username belongs to another account by now.
+   * @throws UsedUp when the confirmation has changed since it was read.
+   */
+  register(account: ConfirmedAccount, use: UsedRecord, caller: Caller): Promise<AccountRecord>;
+  /**
+   * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and tells the owner by mail.
+   * `false`, and nothing is written, if the account is gone or disabled, or is not `as` it was.
+   * @throws UsedUp when the confirmation has changed since it was read.
+   */
+  resetPassword(
+    sub: string,
+    password_hash: string,
+    as: AccountState,
+    use: UsedRecord,
+    caller: Caller,
+  ): Promise<boolean>;
+  /**
+   * Changes the e-mail address to one that is confirmed, and tells both by mail. `false` as `resetPassword`.
+   * @param undo goes to the old address, if that is confirmed.
+   * @throws NameTaken when the address belongs to another account by now.
+   * @throws UsedUp when the confirmation has changed since it was read.
+   */
+  changeAddress(
+    sub: string,
+    email: string,
+    as: AccountState,
+    use: UsedRecord,
+    undo: NewAddressUndo,
+    caller: Caller,
+  ): Promise<boolean>;
+  /**
+   * Undoes a change of address and all that followed: the address before it is back, all codes, tokens and sessions end,
+   * and so does the password, because somebody else may know it. `undefined`, and nothing is written, if the account is
+   * gone or disabled, or the change was undone already.
+   * @param id of the change.
+   * @throws NameTaken when the address belongs to another account by now.
+   * @throws UsedUp when the link was used since it was read.
+   */
+  undoAddress(
+    sub: string,
+    id: string,
+    email: string,
+    use: UsedRecord,
+    caller: Caller,
+  ): Promise<AccountRecord | undefined>;
+  /** Stores which version of the terms of use the person accepted. `false` if there is no such account. */
+  acceptTerms(sub: string, version: string, caller: Caller): Promise<boolean>;
+  /** Forgets the consents of all accounts for one client. Reads every account. */
+  forgetConsents(client_id: string, caller: Caller): Promise<void>;
+  /** Resolves when background work is done. */
+  settled(): Promise<void>;
+}
+
+/** Whether the account is disabled: it can't sign in, and its codes, tokens and sessions are invalid. */
+export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">): boolean {
+  return disabled;
+}
+
+/** What codes and links of the account depend on. */
+export function stateOf({
+  email,
+  password_generation = 0,
+}: Pick<AccountRecord, "email" | "password_generation">): AccountState {
+  return { email, password_generation };
+}
+
+/** The record as the public calls show it: without the password hash and internal fields. */
+export function toAccount(record: AccountRecord): Account {
+  return {
+    sub: record.sub,
+    user_id: record.user_id,
+    email: record.email,
+    email_verified: record.email_verified,
+    username: record.username,
+    name: record.name,
+    surname: record.surname,
+    date_of_birth: record.date_of_birth,
+    gender: record.gender,
+    locale: record.locale ?? null,
+    portal: record.portal,
+    services: { ...record.services },
+    disabled: isDisabled(record),
+    created_at: record.created_at,
+    updated_at: record.updated_at,
+  };
+}

@@ -1,0 +1,331 @@
+/** Creating, reading, updating and deleting accounts; the other calls are put together here too. */
+import { randomInt, randomUUID } from "node:crypto";
+import type { DeploymentKind } from "../config/configuration.ts";
+import type { Caller } from "../records/audit/audit-event.ts";
+import { seconds } from "../core/clock.ts";
+import type { AccountRecord, UsedRecord } from "../records/directory/directory.ts";
+import { AlreadyExists, IdentifierTaken } from "../core/errors.ts";
+import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
+import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
+import {
+  type AccountChanges,
+  type AccountInternals,
+  type Accounts,
+  type AccountState,
+  type ImportedAccount,
+  isDisabled,
+  type NewAccount,
+  stateOf,
+  toAccount,
+} from "./account.ts";
+import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
+import { type AccountAction, AccountWriter, type AccountWriterOptions } from "./account-change.ts";
+import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
+import { anyString, callerOf, checked, integer } from "./arguments.ts";
+import { createSignIns } from "./passwords/authenticate.ts";
+import { createConsents } from "./clients/consents.ts";
+import { normaliseName } from "./text-rules.ts";
+
+/** How often a new account draws another number because an import took the one that the counter gave it. */
+const NUMBER_ATTEMPTS = 20;
+
+/** How many changes of address within seven days bring a link that undoes them. */
+const MOST_UNDOS = 10;
+
+const userIdSchema = integer(1);
+
+export interface AccountsOptions extends AccountWriterOptions {
+  readonly passwords: Passwords;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment?: DeploymentKind | undefined;
+}
+
+/** The accounts of one storage. */
+export function createAccounts(options: AccountsOptions): Accounts & AccountInternals {
+  const { directory, passwords, clock } = options;
+  const writer = new AccountWriter(options);
+  const notices = createNotices(options);
+  const signIns = createSignIns(writer, directory, passwords, options.events);
+
+  /** A new password obeys all rules; one that comes from elsewhere exists already, and only has to be usable. */
+  async function hashOf(account: NewAccount, origin: "new" | "imported"): Promise<string | null> {
+    const { password } = account;
+    if (password === undefined || password === null) return null;
+    if (origin === "new") await passwords.check(password, passwordNames(account));
+    else passwords.checkForm(password);
+    return passwords.hash(password);
+  }
+
+  async function store(
+    action: AccountAction,
+    input: ImportedAccount,
+    hash: string | null,
+    caller: Caller,
+    { use, ...more }: { readonly use?: UsedRecord; readonly terms_version?: string } = {},
+  ): Promise<AccountRecord> {
+    const sub = input.sub ?? randomUUID();
+    let isSubTaken = false;
+    for (let attempt = 1; ; attempt += 1) {
+      const userId = input.user_id ?? (await directory.nextUserId());
+      const record = { ...newRecord(input, sub, userId, hash, seconds(clock)), ...more };
+      try {
+        await writer.change(sub, caller, (before) => {
+          isSubTaken = before !== undefined;
+          if (isSubTaken) throw new AlreadyExists("an account with this sub");
+          return { action, record, uses: use === undefined ? [] : [use] };
+        });
+        return record;
+      } catch (error) {
+        if (error instanceof IdentifierTaken) throw error;
+        // An import took this number before the commit, and has moved the counter past it.
+        const isNumberTaken = error instanceof AlreadyExists && !isSubTaken && input.user_id === undefined;
+        if (!isNumberTaken || attempt === NUMBER_ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  return {
+    ...createAccountAccess(writer, directory),
+    ...createConsents(writer, directory),
+    ...signIns,
+    record: (sub) => directory.findAccount(sub),
+
+    async create(input, callOptions) {
+      const account = checked("account", newAccount, input);
+      const caller = callerOf(callOptions);
+      return toAccount(await store("account.created", account, await hashOf(account, "new"), caller));
+    },
+
+    async import(input, callOptions) {
+      const account = checked("account", importedAccount, input);
+      const caller = callerOf(callOptions);
+      const hash = account.password_hash ?? (await hashOf(account, "imported"));
+      if (account.user_id !== undefined) await directory.passUserId(account.user_id);
+      return toAccount(await store("account.imported", account, hash, caller));
+    },
+
+    async find(sub) {
+      const record = await directory.findAccount(checked("sub", anyString, sub));
+      return record && toAccount(record);
+    },
+
+    async findByLogin(login) {
+      const record = await signIns.recordByLogin(checked("usernameOrEmail", anyString, login));
+      return record && toAccount(record);
+    },
+
+    async findByUserId(userId) {
+      const record = await directory.findAccountByNumber(checked("user_id", userIdSchema, userId));
+      return record && toAccount(record);
+    },
+
+    async list(page = {}) {
+      const { after, limit = 100 } = checked("page", accountPage, page);
+      const records = await directory.listAccounts({ limit, ...(after === undefined ? {} : { after }) });
+      return records.map((record) => toAccount(record));
+    },
+
+    async update(sub, input, callOptions) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(callOptions);
+      const changes = checked("changes", accountChanges, input);
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined) throw noAccount();
+        const after = applied(before, changes);
+        const fields = Object.keys(after) as (keyof AccountRecord)[];
+        const changed = fields.filter((field) => (before[field] ?? null) !== (after[field] ?? null));
+        if (changed.length === 0) return undefined;
+        const detail = { fields: changed.join(" ") };
+        const mails = notices.addressChanged(before, after);
+        return { action: "account.updated", record: after, detail, mails };
+      });
+      if (record === undefined) throw noAccount();
+      return toAccount(record);
+    },
+
+    async setPassword(sub, password, callOptions = {}) {
+      checked("sub", anyString, sub);
+      const { keepSession: kept, ...more } = callOptions;
+      const keepSession = checked("keepSession", anyString.optional(), kept);
+      const caller = callerOf(more);
+      checked("password", anyString, password);
+      const account = await directory.findAccount(sub);
+      if (account === undefined) throw noAccount();
+      await passwords.check(password, passwordNames(account));
+      const password_hash = await passwords.hash(password);
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined) throw noAccount();
+        const after = withPassword(before, password_hash);
+        const mails = notices.passwordChanged(after);
+        return { action: "account.password_changed", record: after, keepSession, mails };
+      });
+      if (record === undefined) throw noAccount();
+      const { sessions_generation, tokens_generation } = record;
+      return { sessions_generation, tokens_generation };
+    },
+
+    register({ password_hash, terms_version, ...account }, use, caller) {
+      const more = { use, ...(terms_version === undefined ? {} : { terms_version }) };
+      return store("account.registered", { ...account, email_verified: true }, password_hash, caller, more);
+    },
+
+    async resetPassword(sub, password_hash, as, use, caller) {
+      const { changed } = await writer.change(sub, caller, (before) => {
+        if (!isStill(before, as)) return undefined;
+        const after = withPassword(before, password_hash);
+        const mails = notices.passwordChanged(after);
+        return { action: "account.password_reset", record: after, mails, uses: [use] };
+      });
+      return changed;
+    },
+
+    async changeAddress(sub, email, as, use, undo, caller) {
+      const { changed } = await writer.change(sub, caller, (before) => {
+        if (!isStill(before, as)) return undefined;
+        const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
+        // The first ones stay: many changes of a thief don't push out the one from the owner's address.
+        const isUndoable =
+          before.email_verified &&
+          normaliseName(before.email) !== normaliseName(email) &&
+          undos.length < MOST_UNDOS;
+        const address_undos = isUndoable ? [...undos, { id: undo.id, expires_at: undo.expiresAt }] : undos;
+        const after = { ...before, email, email_verified: true, address_undos };
+        const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
+        const mails = notices.addressChanged(before, after, isUndoable ? undo.link : undefined);
+        const detail = { fields: fields.join(" ") };
+        const adds = isUndoable ? [undo.record] : [];
+        return { action: "account.updated", record: after, detail, mails, uses: [use], adds };
+      });
+      return changed;
+    },
+
+    async undoAddress(sub, id, email, use, caller) {
+      const { changed, record } = await writer.change(sub, caller, (before) => {
+        const undos = before?.address_undos ?? [];
+        const index = undos.findIndex((each) => each.id === id);
+        if (before === undefined || isDisabled(before) || index === -1) return undefined;
+        const after = {
+          ...withPassword(before, null),
+          email,
+          email_verified: true,
+          // The link to undo a later change leads to an address of whoever made this one.
+          address_undos: undos.slice(0, index),
+        };
+        const mails = notices.addressChanged(before, after);
+        return { action: "account.address_restored", record: after, mails, uses: [use] };
+      });
+      return changed ? record : undefined;
+    },
+
+    async acceptTerms(sub, terms_version, caller) {
+      const { record } = await writer.change(sub, caller, (before) =>
+        before === undefined || before.terms_version === terms_version
+          ? undefined
+          : { action: "account.terms_accepted", record: { ...before, terms_version } },
+      );
+      return record !== undefined;
+    },
+
+    async delete(sub, callOptions) {
+      checked("sub", anyString, sub);
+      const { changed } = await writer.change(
+        sub,
+        callerOf(callOptions),
+        (before) => before && { action: "account.deleted", record: undefined },
+      );
+      return changed;
+    },
+  };
+}
+
+/** The names that the password of this account must not be. */
+export function passwordNames({
+  email,
+  username,
+  name,
+  surname,
+}: Pick<NewAccount, "email" | "username" | "name" | "surname">): PasswordNames {
+  return [email, username, name, surname, `${name ?? ""} ${surname ?? ""}`];
+}
+
+/** Whether the account can be used and is as it was when its owner was sent a code. */
+function isStill(record: AccountRecord | undefined, as: AccountState): record is AccountRecord {
+  if (record === undefined || isDisabled(record)) return false;
+  const { email, password_generation } = stateOf(record);
+  return email === as.email && password_generation === as.password_generation;
+}
+
+/** With another password or none, and without what was signed in with the old one. */
+function withPassword(before: AccountRecord, password_hash: string | null): AccountRecord {
+  return {
+    ...withoutTokens(withoutSessions(before)),
+    password_hash,
+    password_generation: (before.password_generation ?? 0) + 1,
+  };
+}
+
+function newRecord(
+  input: ImportedAccount,
+  sub: string,
+  userId: number,
+  hash: string | null,
+  now: number,
+): AccountRecord {
+  return {
+    sub,
+    user_id: userId,
+    email: input.email,
+    email_verified: input.email_verified ?? false,
+    username: input.username ?? null,
+    name: input.name ?? null,
+    surname: input.surname ?? null,
+    date_of_birth: input.date_of_birth ?? null,
+    gender: input.gender ?? null,
+    locale: input.locale ?? null,
+    portal: input.portal ?? null,
+    services: input.services ?? {},
+    password_hash: hash,
+    // Random, so that sessions and tokens of a deleted account with this sub don't become valid again.
+    sessions_generation: randomInt(1, 2 ** 31),
+    tokens_generation: randomInt(1, 2 ** 31),
+    service_generations: {},
+    client_generations: {},
+    consents: {},
+    created_at: now,
+    updated_at: now,
+    version: 1,
+  };
+}
+
+function applied(before: AccountRecord, changes: AccountChanges): AccountRecord {
+  const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  const after: AccountRecord = { ...before, ...given };
+  const isNewAddress = after.email !== before.email && changes.email_verified === undefined;
+  return isNewAddress ? { ...after, email_verified: false } : after;
+}
+
+/** Mail about security. Without an address to send it from there is none. */
+function createNotices({
+  mailDeployment: deployment,
+  clock,
+}: Pick<AccountsOptions, "mailDeployment" | "clock">) {
+  function notice(kind: MailKind, account: AccountRecord, params: NewMail["params"] = {}): NewMail[] {
+    if (deployment === undefined) return [];
+    return [noticeTo(account, { kind, deployment, at: clock.now(), params })];
+  }
+  return {
+    passwordChanged: (account: AccountRecord) => notice("password-changed", account),
+    /** To both addresses, unless they differ in spelling only. @param undo the link for the old one. */
+    addressChanged: (before: AccountRecord, after: AccountRecord, undo?: string) =>
+      normaliseName(before.email) === normaliseName(after.email)
+        ? []
+        : [
+            ...notice(
+              "address-changed",
+              { ...before, locale: after.locale ?? null },
+              { address: "old", ...(undo !== undefined && { link: undo }) },
+            ),
+            ...notice("address-changed", after, { address: "new" }),
+          ],
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * Arguments of the public calls, checked with zod. A wrong argument is a `TypeError` that names the option and never
+ * repeats its value.
+ */
+import { z } from "zod";
+import { nearestKey } from "../config/nearest-key.ts";
+import { formatPath } from "../config/problems.ts";
+import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../records/audit/audit-event.ts";
+
+/** Names in a path that messages repeat: those of options, and valid keys. Anything else may be a secret in the wrong place. */
+const SHOWN = /^[A-Za-z0-9_-]{1,64}$/u;
+
+/** The place of a value inside an argument, such as `client.redirect_uris[0]`. */
+export function pathIn(what: string, path: readonly PropertyKey[]): string {
+  return formatPath(path, what, SHOWN);
+}
+
+/**
+ * The checked value.
+ * @param what the name of the argument in messages, such as `account`.
+ * @throws TypeError with one part for each problem, such as `client.redirect_uris[0]: must be a string`.
+ */
+export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map(({ path, message }) => `${pathIn(what, path)}: ${message}`);
+  throw new TypeError(problems.join("; "));
+}
+
+/** Makes a schema of a rule. The rule returns what is wrong, or `undefined`. */
+export function ruled(rule: (text: string) => string | undefined): z.ZodType<string> {
+  return z.string({ error: textExpected }).superRefine((text, context) => {
+    const problem = rule(text);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  });
+}
+
+function textExpected({ input }: { readonly input?: unknown }): string {
+  return input === undefined ? "is required" : "must be a string";
+}
+
+/** An object with exactly these keys. Inherited keys don't count. */
+export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+  const known = Object.keys(shape);
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === "unrecognized_keys"
+        ? issue.keys.map((key) => unknownKey(key, known)).join(", ")
+        : objectProblem(issue.input),
+  });
+}
+
+function objectProblem(input: unknown): string {
+  return input === undefined ? "is required" : "must be an object";
+}
+
+/** An invalid name is not repeated: it may be a secret in the wrong field. */
+function unknownKey(key: string, known: readonly string[]): string {
+  if (!/^[A-Za-z_]\w{0,39}$/u.test(key)) return "unknown key";
+  const nearest = nearestKey(key, known, []);
+  return nearest?.close === true
+    ? `unknown key ${key}; did you mean ${nearest.path}?`
+    : `unknown key ${key}; the keys are ${known.join(", ")}`;
+}
+
+/** A map from keys to values. zod's own record type drops the key `__proto__`, which is valid here. */
+export function mapOf<T>(
+  key: z.ZodType<string>,
+  value: z.ZodType<T>,
+): z.ZodType<Readonly<Record<string, T>>> {
+  return z
+    .custom<Record<string, unknown>>(isObject, { error: "must be an object" })
+    .transform((map, context) => {
+      const entries = Object.entries(map).map(([name, item]): [string, T | undefined] => {
+        const results = [key.safeParse(name), value.safeParse(item)];
+        for (const { error } of results) {
+          for (const issue of error?.issues ?? []) {
+            context.addIssue({ code: "custom", path: [name, ...issue.path], message: issue.message });
+          }
+        }
+        return [name, results[1]?.data as T | undefined];
+      });
+      return Object.fromEntries(entries) as Record<string, T>;
+    });
+}
+
+/** True for an object that is not an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** An integer from `least` to `most`. */
+export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+  const error = `must be an integer from ${least} to ${most}`;
+  return z.custom<number>(
+    (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
+    { error },
+  );
+}
+
+/** `true` or `false`. */
+export function flag(): z.ZodType<boolean> {
+  return z.boolean({ error: "must be true or false" });
+}
+
+/** An identifier to look up: any string, because an unknown one is not an error. */
+export const anyString: z.ZodType<string> = z.string({ error: "must be a string" });
+
+/** What every call that changes something accepts. */
+export interface CallOptions {
+  /** Who requests the change, for the audit. Default: `{ kind: "system" }`. */
+  readonly actor?: Actor | undefined;
+}
+
+/** A change always has an authenticated actor. */
+const KINDS = ACTOR_KINDS.filter((kind) => kind !== "anonymous");
+const NEEDS_ID: ReadonlySet<string> = new Set(["account", "client"]);
+
+/** The option `actor`: only identifiers, so that no e-mail address gets into the audit by mistake. */
+export const actor: z.ZodType<Actor | undefined> = exactly({
+  kind: z.enum(KINDS, { error: `must be one of ${KINDS.join(", ")}` }),
+  id: ruled((id) =>
+    /^[\w.~:-]{1,128}$/.test(id) ? undefined : "must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ : -",
+  ).exactOptional(),
+})
+  .superRefine(({ kind, id }, context) => {
+    if (id !== undefined || !NEEDS_ID.has(kind)) return;
+    context.addIssue({ code: "custom", path: ["id"], message: `is required for ${kind}` });
+  })
+  .optional();
+
+const callOptions: z.ZodType<CallOptions> = exactly({ actor });
+
+/** Names a caller in the options. Nothing that comes as JSON has such a key. */
+const CALLER = Symbol("caller");
+
+/** Options for a call that one of our own pages makes: the audit records where the request came from, too. */
+export function byCaller(caller: Caller): CallOptions {
+  const options = { actor: caller.actor, [CALLER]: caller };
+  return options;
+}
+
+/** The caller that the options of a call name. @throws TypeError for wrong options. */
+export function callerOf(options: CallOptions = {}): Caller {
+  const { actor: named } = checked("options", callOptions, options);
+  const { [CALLER]: caller } = options as { readonly [CALLER]?: Caller };
+  return caller ?? callerFor(named);
+}
+
+/** The caller for an actor that has been checked. */
+export function callerFor(who: Actor | undefined): Caller {
+  return who === undefined ? SYSTEM : { actor: who };
+}

@@ -1,0 +1,211 @@
+/** The public calls for clients, and what they take and return. */
+import type { RefreshTokenRules } from "../../config/configuration.ts";
+import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import { isObjectName } from "../../core/untrusted-keys.ts";
+import type { CallOptions } from "../arguments.ts";
+
+/** The `client_id` of the internal client; no other client can have it. */
+export const ACCOUNT_CLIENT = "sign-in-service.account";
+
+/** The grants that a client can be registered for. */
+export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
+
+export type GrantType = (typeof GRANT_TYPES)[number];
+
+/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
+export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+
+export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
+
+/** The settings of a client. */
+export interface ClientSettings {
+  /** Display name, at most 256 characters. */
+  readonly name: string;
+  /** Key of the service that the client belongs to. */
+  readonly service: string;
+  /** 1 to 100 URLs, https or http on loopback, compared character by character. */
+  readonly redirect_uris: readonly string[];
+  /** Where RP-initiated logout may redirect; the same rules. Default: none. */
+  readonly post_logout_redirect_uris?: readonly string[] | undefined;
+  /** Where back-channel logout tokens are sent; the same rules. Default: none. */
+  readonly backchannel_logout_uri?: string | null | undefined;
+  /** Default: `authorization_code` and `refresh_token`. */
+  readonly grant_types?: readonly GrantType[] | undefined;
+  /** `true` adds the password grant to `grant_types`, `false` removes it. Not for third parties. */
+  readonly password_grant?: boolean | undefined;
+  /** `false`: a third party, for which end users are asked for consent. Default `true`. */
+  readonly first_party?: boolean | undefined;
+  /** Overrides of the configuration's `refreshTokens`. Default: none. */
+  readonly refresh_tokens?:
+    | { readonly [K in keyof RefreshTokenRules]?: RefreshTokenRules[K] | undefined }
+    | undefined;
+  /** `standard` answers errors with 401 and 403 where the standards say so. Default `documented`: 400. */
+  readonly error_status?: "documented" | "standard" | undefined;
+  /** The client's home page, for people; https, or http on loopback. Default: none. */
+  readonly client_uri?: string | null | undefined;
+  /** Its privacy policy, which the consent page links to; the same rules. Default: none. */
+  readonly policy_uri?: string | null | undefined;
+  /** Its terms of use; the same rules. Default: none. */
+  readonly tos_uri?: string | null | undefined;
+  /** The bytes of a PNG, JPEG or WebP image, at most 100,000; shown where people sign in to it. Default: none. */
+  readonly logo?: Uint8Array | null | undefined;
+}
+
+/** What `clients.register` takes. */
+export interface NewClient extends ClientSettings {
+  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`. Default: generated. */
+  readonly client_id?: string | undefined;
+  /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
+  readonly client_secret?: string | undefined;
+  /** The algorithm of ID tokens for this client. It can't be changed later. Default: `RS256`. */
+  readonly id_token_signed_response_alg?: IdTokenAlgorithm | undefined;
+}
+
+/** What `clients.update` takes. Only the given settings change. */
+export type ClientChanges = {
+  readonly [K in keyof ClientSettings]?: ClientSettings[K] | undefined;
+} & {
+  /** Replaces all secrets by this one, unless it is one of them and has no expiry. */
+  readonly client_secret?: string | undefined;
+};
+
+/** A client as every call returns it, without its secrets and their digests. */
+export interface Client {
+  readonly client_id: string;
+  readonly name: string;
+  readonly service: string;
+  readonly redirect_uris: readonly string[];
+  readonly post_logout_redirect_uris: readonly string[];
+  readonly backchannel_logout_uri: string | null;
+  readonly grant_types: readonly string[];
+  readonly password_grant: boolean;
+  readonly first_party: boolean;
+  readonly refresh_tokens: Partial<RefreshTokenRules>;
+  readonly error_status: "documented" | "standard";
+  readonly client_uri: string | null;
+  readonly policy_uri: string | null;
+  readonly tos_uri: string | null;
+  /** The media type and the SHA-256 (Base64url) of the logo, which is at `{base}/clients/<client_id>/logo`. */
+  readonly logo: { readonly type: string; readonly sha256: string } | null;
+  readonly id_token_signed_response_alg: IdTokenAlgorithm;
+  readonly disabled: boolean;
+  /** Seconds since the epoch. */
+  readonly created_at: number;
+  /** Seconds since the epoch. */
+  readonly updated_at: number;
+}
+
+/** What `register` returns. The secret can't be read again. */
+export interface ClientCredentials {
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
+/**
+ * The clients. A wrong argument is a `TypeError` that names the option; a storage fault is `StorageUnavailable`. Every
+ * change writes an audit record that names its `actor`.
+ */
+export interface Clients {
+  /**
+   * Registers a client. The secret is returned only here.
+   * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  register(client: NewClient, options?: CallOptions): Promise<ClientCredentials>;
+  /** The client; `undefined` if there is none. */
+  find(client_id: string): Promise<Client | undefined>;
+  /** All clients, ordered by `client_id`. */
+  list(): Promise<Client[]>;
+  /**
+   * Changes the given settings. A call that changes nothing writes nothing.
+   * @throws NotFound when there is no such client.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  update(client_id: string, changes: ClientChanges, options?: CallOptions): Promise<Client>;
+  /**
+   * Makes a new secret. The old ones stay valid for `keepOldFor` seconds (default 0, at most a year). A client has at
+   * most four secrets.
+   * @throws NotFound when there is no such client.
+   */
+  rotateSecret(
+    client_id: string,
+    options?: CallOptions & { readonly keepOldFor?: number | undefined },
+  ): Promise<{ readonly client_secret: string }>;
+  /** From now on the client is refused like an unknown one. `false` if there is no such client. */
+  disable(client_id: string, options?: CallOptions): Promise<boolean>;
+  /** Undoes `disable`. `false` if there is no such client. */
+  enable(client_id: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Removes the client, its tokens and its consents; assignments stay. Reads every account. `false` if there is no such
+   * client.
+   */
+  remove(client_id: string, options?: CallOptions): Promise<boolean>;
+}
+
+/** The client through which the account pages sign in. It has no secret, because no other party uses it. */
+export interface InternalClient {
+  readonly client_id: string;
+  readonly name: string;
+  readonly redirect_uris: readonly string[];
+}
+
+/** Calls that only the service itself uses. */
+export interface ClientInternals {
+  /** The record of any client, also of disabled and internal ones. */
+  record(client_id: string): Promise<ClientRecord | undefined>;
+  /** The logo of a client that people can sign in to; `undefined` if there is none. */
+  logo(client_id: string): Promise<StoredLogo | undefined>;
+  /** Whether this is a valid secret of the client. It takes as long for an unknown client. */
+  secretMatches(
+    record: Pick<ClientRecord, "secrets"> | undefined,
+    presented: string,
+  ): "generated" | "chosen" | undefined;
+  /**
+   * Registers the internal client, or updates it to these values.
+   * @returns the client as it is now, and before the change if there was one.
+   */
+  putInternal(
+    client: InternalClient,
+  ): Promise<{ readonly record: ClientRecord; readonly replaced: ClientRecord | undefined }>;
+}
+
+type PublicClient = ClientRecord & { readonly service: string };
+
+/**
+ * Whether the public calls show this client. They hide the internal client, which has no service, and one that an
+ * earlier version stored under a name that every object has.
+ */
+export function isPublic(record: ClientRecord | undefined): record is PublicClient {
+  return record !== undefined && record.service !== null && !isObjectName(record.client_id);
+}
+
+/** Whether requests may use this client: neither it nor its service has a name that every object has. */
+export function isUsable({ client_id, service }: ClientRecord): boolean {
+  return !isObjectName(client_id) && (service === null || !isObjectName(service));
+}
+
+/** The record as the public calls show it; `undefined` for a client that they hide. */
+export function toClient(record: ClientRecord): Client | undefined {
+  if (!isPublic(record)) return undefined;
+  return {
+    client_id: record.client_id,
+    name: record.name,
+    service: record.service,
+    redirect_uris: record.redirect_uris,
+    post_logout_redirect_uris: record.post_logout_redirect_uris,
+    backchannel_logout_uri: record.backchannel_logout_uri,
+    grant_types: record.grant_types,
+    password_grant: record.grant_types.includes("password"),
+    first_party: record.first_party,
+    refresh_tokens: record.refresh_tokens,
+    error_status: record.error_status,
+    client_uri: record.client_uri ?? null,
+    policy_uri: record.policy_uri ?? null,
+    tos_uri: record.tos_uri ?? null,
+    logo: record.logo ?? null,
+    id_token_signed_response_alg: record.id_token_signed_response_alg ?? "RS256",
+    disabled: record.disabled,
+    created_at: record.created_at,
+    updated_at: record.updated_at,
+  };
+}

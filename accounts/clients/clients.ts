@@ -1,0 +1,406 @@
+/** Registering, changing and removing clients, and verifying their secrets, of which only keyed digests are stored. */
+import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
+import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import type {
+  ClientRecord,
+  ClientSecret,
+  DirectoryStore,
+  StoredLogo,
+} from "../../records/directory/directory.ts";
+import { AlreadyExists, IdentifierTaken, NotFound, VersionConflict } from "../../core/errors.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
+import { hmac, type SecretKey } from "../../core/sealing.ts";
+import { actor, anyString, callerFor, callerOf, type CallOptions, checked } from "../arguments.ts";
+import {
+  type ClientChanges,
+  type ClientInternals,
+  type Clients,
+  isPublic,
+  isUsable,
+  toClient,
+} from "./client.ts";
+import { storedLogo } from "./client-logo.ts";
+import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
+import { afterCommit, retryOnConflict } from "../commit.ts";
+import { clientIdProblem } from "../text-rules.ts";
+
+export interface ClientsOptions {
+  readonly directory: DirectoryStore;
+  readonly artifacts: ArtifactStore;
+  readonly clock: Clock;
+  readonly events: ServiceEmitter;
+  /** The storage's random key for the digests of secrets. */
+  readonly secretKey: SecretKey;
+  /** The shortest secret that can be chosen: 32 characters, or 16 if all deployments are on loopback. */
+  readonly minSecretLength: number;
+  /** The algorithms of the current signing keys. */
+  readonly idTokenAlgorithms: () => readonly (string | undefined)[];
+  /** Forgets the consents of all accounts for a client. */
+  readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
+}
+
+/** A change to make. `updated_at` and `version` are set at the commit. */
+interface ClientDecision {
+  /** The name of the change in events and in the audit. */
+  readonly action:
+    | "client.registered"
+    | "client.updated"
+    | "client.secret_rotated"
+    | "client.disabled"
+    | "client.enabled"
+    | "client.removed";
+  /** The record afterwards; `undefined` removes the client. */
+  readonly record: ClientRecord | undefined;
+  /** The logo afterwards; `null` removes it. Default: it stays as it is. */
+  readonly logo?: StoredLogo | null | undefined;
+}
+
+/** The settings of a client that names none. */
+const DEFAULTS = {
+  post_logout_redirect_uris: [],
+  backchannel_logout_uri: null,
+  first_party: true,
+  refresh_tokens: {},
+  error_status: "documented",
+  disabled: false,
+} as const satisfies Partial<ClientRecord>;
+
+/** The setting that records that a client of this id was removed once. */
+function removalMark(client_id: string): string {
+  return `client removed ${client_id}`;
+}
+
+function noClient(): NotFound {
+  return new NotFound("this client");
+}
+
+function clientId(text: string): string {
+  return checked("client_id", anyString, text);
+}
+
+/** The clients of one storage. */
+export function createClients(options: ClientsOptions): Clients & ClientInternals {
+  const { directory, artifacts, clock, events, secretKey, minSecretLength, forgetConsents } = options;
+
+  /**
+   * The one way to change a client.
+   * @param decide decides on the current record; `undefined` changes nothing. It is called again after a conflict.
+   * @throws UnknownReference when the client's service does not exist.
+   * @throws IdentifierTaken when the id of a new client is the `sub` of an account.
+   * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
+   */
+  function change(
+    client_id: string,
+    caller: Caller,
+    decide: (before: ClientRecord | undefined) => ClientDecision | undefined,
+  ): Promise<{ readonly record: ClientRecord | undefined; readonly changed: boolean }> {
+    return retryOnConflict("client", async () => {
+      const before = await directory.findClient(client_id);
+      const decision = decide(before);
+      if (decision === undefined) return { record: before, changed: false };
+      const { action, logo } = decision;
+      const version = (before?.version ?? 0) + 1;
+      const record = decision.record && { ...decision.record, updated_at: seconds(clock), version };
+      try {
+        const audit = { ...caller, action, subject: client_id };
+        await directory.commitClient({
+          client_id,
+          expectedVersion: before?.version,
+          record,
+          audit,
+          ...(logo !== undefined && { logo }),
+        });
+      } catch (error) {
+        const isNew = before === undefined && error instanceof AlreadyExists;
+        // Another call has registered the client since it was read: decide again on its record.
+        if (isNew && !(error instanceof IdentifierTaken)) throw new VersionConflict(error.message);
+        throw error;
+      }
+      events.emit("client.changed", { client_id, action });
+      return { record, changed: true };
+    });
+  }
+
+  /** A new client must not inherit tokens and consents of a removed one with the same id. */
+  async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
+    if ((await directory.findSetting(removalMark(client_id))) === undefined) return;
+    if ((await directory.findClient(client_id)) !== undefined) return;
+    await artifacts.removeByClient(client_id);
+    await forgetConsents(client_id, caller);
+  }
+
+  function withSecret(record: ClientRecord, secret: string | undefined): ClientRecord {
+    if (secret === undefined) return record;
+    const digest: ClientSecret = { hash: hmac(secretKey, secret) };
+    const isKnown = record.secrets.some(
+      ({ hash, expires_at }) => hash === digest.hash && expires_at === undefined,
+    );
+    return isKnown ? record : { ...record, secrets: [digest] };
+  }
+
+  async function setDisabled(
+    text: string,
+    action: "client.disabled" | "client.enabled",
+    callOptions: CallOptions | undefined,
+  ): Promise<boolean> {
+    const client_id = clientId(text);
+    const disabled = action === "client.disabled";
+    const { record } = await change(client_id, callerOf(callOptions), (before) =>
+      !isPublic(before) || before.disabled === disabled
+        ? undefined
+        : { action, record: { ...before, disabled } },
+    );
+    return isPublic(record);
+  }
+
+  return {
+    async register(input, callOptions) {
+      const client = checked("client", newClient(minSecretLength), input);
+      const caller = callerOf(callOptions);
+      const { client_id = randomUUID(), client_secret = generateSecret() } = client;
+      const digest: ClientSecret = {
+        hash: hmac(secretKey, client_secret),
+        ...(client.client_secret === undefined && { generated: true }),
+      };
+      const { id_token_signed_response_alg: algorithm } = client;
+      if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
+        throw new TypeError(
+          `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
+        );
+      }
+      const now = seconds(clock);
+      const record = withSettings(
+        {
+          ...DEFAULTS,
+          ...(algorithm === undefined ? {} : { id_token_signed_response_alg: algorithm }),
+          client_id,
+          name: client.name,
+          service: client.service,
+          secrets: [digest],
+          redirect_uris: client.redirect_uris,
+          grant_types: ["authorization_code", "refresh_token"],
+          created_at: now,
+          updated_at: now,
+          version: 1,
+        },
+        client,
+      );
+      if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
+      await change(client_id, caller, (before) => {
+        if (before !== undefined) throw new AlreadyExists("a client with this client_id");
+        return { action: "client.registered", record, logo: logoOf(client_id, client) };
+      });
+      return { client_id, client_secret };
+    },
+
+    async find(text) {
+      const record = await directory.findClient(clientId(text));
+      return record && toClient(record);
+    },
+
+    async list() {
+      const records = await directory.listClients();
+      return records.flatMap((record) => toClient(record) ?? []);
+    },
+
+    async update(text, input, callOptions) {
+      const client_id = clientId(text);
+      const caller = callerOf(callOptions);
+      const changes = checked("changes", clientChanges(minSecretLength), input);
+      const { record } = await change(client_id, caller, (before) => {
+        if (!isPublic(before)) throw noClient();
+        const after = withSecret(withSettings(before, changes), changes.client_secret);
+        // Both come from JSON and keep the order of their members, so equal text is an equal record.
+        if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
+        return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
+      });
+      const client = record && toClient(record);
+      if (client === undefined) throw noClient();
+      return client;
+    },
+
+    async rotateSecret(text, callOptions = {}) {
+      const client_id = clientId(text);
+      const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), callOptions.keepOldFor) ?? 0;
+      const caller = callerFor(checked("options.actor", actor, callOptions.actor));
+      const client_secret = generateSecret();
+      const digest: ClientSecret = { hash: hmac(secretKey, client_secret), generated: true };
+      await change(client_id, caller, (before) => {
+        if (!isPublic(before)) throw noClient();
+        const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
+        return { action: "client.secret_rotated", record: { ...before, secrets } };
+      });
+      return { client_secret };
+    },
+
+    disable: (text, callOptions) => setDisabled(text, "client.disabled", callOptions),
+    enable: (text, callOptions) => setDisabled(text, "client.enabled", callOptions),
+
+    async remove(text, callOptions) {
+      const client_id = clientId(text);
+      const caller = callerOf(callOptions);
+      const known = await directory.findClient(client_id);
+      if (known === undefined || known.service === null) return false;
+      await directory.ensureSetting(removalMark(client_id), "1");
+      const { changed } = await change(
+        client_id,
+        caller,
+        (before) => before && { action: "client.removed", record: undefined },
+      );
+      if (!changed) return false;
+      // Tokens and consents are dead without their client. What can't be removed now goes when it expires, at the
+      // account's next consent, or before another client gets this id.
+      await afterCommit(events, "clear artifacts", async () => {
+        await artifacts.removeByClient(client_id);
+      });
+      await afterCommit(events, "forget consents", () => forgetConsents(client_id, caller));
+      return true;
+    },
+
+    async record(client_id) {
+      const record = await directory.findClient(client_id);
+      return record !== undefined && isUsable(record) ? record : undefined;
+    },
+
+    async logo(client_id) {
+      if (clientIdProblem(client_id) !== undefined) return undefined;
+      const record = await directory.findClient(client_id);
+      if (!isPublic(record) || record.disabled || record.logo === undefined) return undefined;
+      return directory.findLogo(client_id);
+    },
+
+    secretMatches: (record, presented) => secretMatches(secretKey, record, presented, clock.now() / 1000),
+
+    async putInternal(client) {
+      const now = seconds(clock);
+      let replaced: ClientRecord | undefined;
+      const { record } = await change(client.client_id, SYSTEM, (before) => {
+        replaced = undefined;
+        if (before !== undefined && before.service !== null) {
+          throw new TypeError("client_id: belongs to a registered client");
+        }
+        const blank: Omit<ClientRecord, keyof typeof client> = {
+          ...DEFAULTS,
+          service: null,
+          secrets: [],
+          grant_types: ["authorization_code"],
+          created_at: now,
+          updated_at: now,
+          version: 1,
+        };
+        const after = { ...(before ?? blank), ...client };
+        if (before !== undefined && JSON.stringify(after) === JSON.stringify(before)) return undefined;
+        replaced = before;
+        return { action: before === undefined ? "client.registered" : "client.updated", record: after };
+      });
+      if (record === undefined) throw new TypeError("client_id: could not be stored");
+      return { record, replaced };
+    },
+  };
+}
+
+/** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
+function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
+  const given = changes.grant_types ?? before.grant_types;
+  const others = given.filter((grant) => grant !== "password");
+  const password = changes.password_grant ?? given.includes("password");
+  const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
+  const { client_uri: _home, policy_uri: _policy, tos_uri: _terms, logo: _logo, ...rest } = before;
+  const record: ClientRecord = {
+    ...rest,
+    name: changes.name ?? before.name,
+    service: changes.service ?? before.service,
+    redirect_uris: changes.redirect_uris ?? before.redirect_uris,
+    post_logout_redirect_uris: changes.post_logout_redirect_uris ?? before.post_logout_redirect_uris,
+    backchannel_logout_uri:
+      changes.backchannel_logout_uri === undefined
+        ? before.backchannel_logout_uri
+        : changes.backchannel_logout_uri,
+    grant_types: password ? [...others, "password"] : others,
+    first_party: changes.first_party ?? before.first_party,
+    refresh_tokens: {
+      ...(rotate === undefined ? {} : { rotate }),
+      ...(reuseWindow === undefined ? {} : { reuseWindow }),
+      ...(sliding === undefined ? {} : { sliding }),
+      ...(maxAge === undefined ? {} : { maxAge }),
+    },
+    error_status: changes.error_status ?? before.error_status,
+    ...lookOf(before, changes),
+  };
+  if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
+  if (!record.first_party && password) {
+    throw new TypeError("password_grant: a third-party client can't have the password grant");
+  }
+  return record;
+}
+
+/** The members of the record about the look of a client, without those that it does not have. */
+function lookOf(
+  before: ClientRecord,
+  changes: ClientChanges,
+): Pick<ClientRecord, "client_uri" | "policy_uri" | "tos_uri" | "logo"> {
+  const logo = logoOf(before.client_id, changes);
+  const after = {
+    client_uri: changes.client_uri === undefined ? before.client_uri : changes.client_uri,
+    policy_uri: changes.policy_uri === undefined ? before.policy_uri : changes.policy_uri,
+    tos_uri: changes.tos_uri === undefined ? before.tos_uri : changes.tos_uri,
+    logo: logo === undefined ? before.logo : logo && { type: logo.type, sha256: logo.sha256 },
+  };
+  return Object.fromEntries(
+    Object.entries(after).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+/** The logo to store; `null`: none; `undefined`: the same as before. */
+function logoOf(client_id: string, { logo }: Pick<ClientChanges, "logo">): StoredLogo | null | undefined {
+  return logo === undefined || logo === null ? logo : storedLogo(client_id, logo);
+}
+
+/** The newest secrets that a client keeps at most. */
+const MAX_SECRETS = 4;
+
+/** A new secret of 256 bits in Base64url, which needs no encoding in Basic credentials. */
+function generateSecret(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+/** @param now seconds since the epoch, with a fraction. */
+function isValid({ expires_at }: ClientSecret, now: number): boolean {
+  return expires_at === undefined || now < expires_at;
+}
+
+/**
+ * Whether this is one of the client's valid secrets, and of which kind. It takes the same time wherever a secret differs, and
+ * for a client that does not exist or has no secret.
+ */
+function secretMatches(
+  key: SecretKey,
+  record: Pick<ClientRecord, "secrets"> | undefined,
+  presented: string,
+  now: number,
+): "generated" | "chosen" | undefined {
+  const digest = Buffer.from(hmac(key, presented));
+  const valid = record?.secrets.filter((secret) => isValid(secret, now)) ?? [];
+  const nobodys: ClientSecret = { hash: hmac(key, "") };
+  const matching = (valid.length > 0 ? valid : [nobodys]).filter(({ hash }) => {
+    const stored = Buffer.from(hash);
+    return stored.length === digest.length && timingSafeEqual(stored, digest);
+  });
+  const [match] = valid.length > 0 ? matching : [];
+  return match && (match.generated === true ? "generated" : "chosen");
+}
+
+/** The secrets after a rotation: the new one, and the old ones until they expire. @param now seconds since the epoch. */
+function addedSecret(
+  secrets: readonly ClientSecret[],
+  fresh: ClientSecret,
+  now: number,
+  keepOldFor: number,
+): ClientSecret[] {
+  const old = secrets
+    .map((secret) => ({ ...secret, expires_at: Math.min(secret.expires_at ?? Infinity, now + keepOldFor) }))
+    .filter((secret) => isValid(secret, now));
+  return [fresh, ...old].slice(0, MAX_SECRETS);
+}

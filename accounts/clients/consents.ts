@@ -1,0 +1,71 @@
+/** Consents: what a person has allowed third-party clients, stored on the account. */
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AccountRecord, Consent, DirectoryStore } from "../../records/directory/directory.ts";
+import { ConditionFailed } from "../../core/errors.ts";
+import { ownValue, withEntry, withoutEntries } from "../../core/untrusted-keys.ts";
+import type { AccountInternals } from "../account.ts";
+import type { AccountWriter } from "../account-change.ts";
+
+const PAGE = 1000;
+
+/** What the account has allowed the client so far. */
+export function consentOf(record: Pick<AccountRecord, "consents">, clientId: string): Consent {
+  return ownValue(record.consents, clientId) ?? { scopes: [], claims: [] };
+}
+
+function sessionEnded(): ConditionFailed {
+  return new ConditionFailed("the session ended before the consent was stored");
+}
+
+export function createConsents(
+  writer: AccountWriter,
+  directory: DirectoryStore,
+): Pick<AccountInternals, "rememberConsent" | "forgetConsents"> {
+  /** Removed clients that the account still has consents for. */
+  async function removedClients(sub: string, clientId: string): Promise<ReadonlySet<string>> {
+    const { consents = {} } = (await directory.findAccount(sub)) ?? {};
+    const others = Object.keys(consents).filter((id) => id !== clientId);
+    const found = await Promise.all(others.map((id) => directory.findClient(id)));
+    return new Set(others.filter((_id, index) => found[index] === undefined));
+  }
+
+  async function forgetConsent(sub: string, client: string, caller: Caller): Promise<void> {
+    await writer.change(sub, caller, (before) => {
+      if (before === undefined || !Object.hasOwn(before.consents, client)) return undefined;
+      const consents = withoutEntries(before.consents, new Set([client]));
+      return { action: "account.consent_forgotten", record: { ...before, consents }, client };
+    });
+  }
+
+  return {
+    async rememberConsent(sub, client, { scopes, claims, sessionsGeneration }, caller) {
+      const removed = await removedClients(sub, client);
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
+        const earlier = consentOf(before, client);
+        const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
+        const consents = writer.bounded(withEntry(withoutEntries(before.consents, removed), client, consent));
+        // Both have their members in the order of the storage, so equal text is an equal record.
+        if (JSON.stringify(consents) === JSON.stringify(before.consents)) return undefined;
+        return { action: "account.consented", record: { ...before, consents }, client };
+      });
+      if (record === undefined) throw sessionEnded();
+      return record;
+    },
+
+    async forgetConsents(clientId, caller) {
+      let after: string | undefined;
+      for (;;) {
+        const page = await directory.listAccounts({
+          limit: PAGE,
+          ...(after === undefined ? {} : { after }),
+        });
+        for (const { sub, consents } of page) {
+          if (Object.hasOwn(consents, clientId)) await forgetConsent(sub, clientId, caller);
+        }
+        if (page.length < PAGE) return;
+        after = page.at(-1)?.sub;
+      }
+    },
+  };
+}

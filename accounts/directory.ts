@@ -1,0 +1,243 @@
+/** The directory: services, groups of services, and portals, each with its receiver of notifications. */
+import { z } from "zod";
+import { described } from "../config/documented-schema.ts";
+import { NOTIFICATION_TYPES } from "./plan.ts";
+import type { Caller } from "../records/audit/audit-event.ts";
+import type { DirectoryStore, EntryKind, EntryRecord } from "../records/directory/directory.ts";
+import type { Sealer } from "../core/sealing.ts";
+import { isObjectName } from "../core/untrusted-keys.ts";
+import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
+import {
+  type ReceiverSettings,
+  sameReceiver,
+  sealReceiver,
+  type ShownReceiver,
+  signingSecrets,
+} from "./receivers.ts";
+import { keyProblem, receiverAddressProblem, textProblem } from "./text-rules.ts";
+
+/** The settings of a group or portal. */
+export interface EntrySettings {
+  /** Display name, at most 256 characters. */
+  readonly name: string;
+  /** If it is left out, the entry has none, even if it had one before. */
+  readonly receiver?: ReceiverSettings | undefined;
+}
+
+/** The settings of a service. */
+export interface ServiceSettings extends EntrySettings {
+  /** Key of its group. Left out or `null`: none. */
+  readonly group?: string | null | undefined;
+}
+
+/** A group or portal as every call returns it. */
+export interface Entry {
+  readonly key: string;
+  readonly name: string;
+  /** Without its secrets. */
+  readonly receiver: ShownReceiver | null;
+}
+
+/** A service as every call returns it. */
+export interface ServiceEntry extends Entry {
+  /** Key of its group. */
+  readonly group: string | null;
+}
+
+/** The calls for one kind of entry. Keys are 1 to 64 of `A-Z a-z 0-9 _ -`. */
+export interface Entries<S extends EntrySettings, E extends Entry> {
+  /**
+   * Creates the entry or replaces all of it: a group or receiver that is left out is removed.
+   * @throws UnknownReference when the group of a service is not in the directory.
+   */
+  put(key: string, settings: S, options?: CallOptions): Promise<E>;
+  /** The entry; `undefined` if there is none. */
+  find(key: string): Promise<E | undefined>;
+  /** All entries, ordered by key. */
+  list(): Promise<E[]>;
+  /**
+   * Removes the entry. `false` if there is none.
+   * @throws StillReferenced naming the clients, services or accounts that refer to it.
+   */
+  remove(key: string, options?: CallOptions): Promise<boolean>;
+}
+
+/**
+ * The directory. A wrong argument is a `TypeError` that names the option; a storage fault is `StorageUnavailable`. Every
+ * change writes an audit record that names its `actor`.
+ */
+export interface Directory {
+  readonly services: Entries<ServiceSettings, ServiceEntry>;
+  readonly groups: Entries<EntrySettings, Entry>;
+  readonly portals: Entries<EntrySettings, Entry>;
+}
+
+const notificationTypes = z
+  .array(z.enum(NOTIFICATION_TYPES, { error: `must be one of ${NOTIFICATION_TYPES.join(", ")}` }), {
+    error: "must be a list of notification types",
+  })
+  .refine((all) => new Set(all).size === all.length, { error: "must not have a type twice" });
+
+/** RFC 7617 section 2: no control characters, and the colon ends the user-id. */
+const credential = ruled(textProblem);
+
+const receiverSettings: z.ZodType<ReceiverSettings> = exactly({
+  url: described(ruled(receiverAddressProblem), {
+    form: "an absolute http or https URL without user, password and fragment",
+    description:
+      "Where notifications are sent; its address is checked at every connection, see `notifications.allowedReceivers`",
+    otherwise: "required",
+  }),
+  client_id: described(
+    ruled((text) => textProblem(text) ?? (text.includes(":") ? "must not have a colon" : undefined)),
+    {
+      form: "a text of 1 to 256 characters without a colon",
+      description: "User name of the Basic credentials that the receiver expects",
+      otherwise: "required",
+    },
+  ),
+  client_secret: described(credential, {
+    form: "a text of 1 to 256 characters",
+    description: "Password of the Basic credentials that the receiver expects",
+    otherwise: "required",
+  }),
+  types: described(notificationTypes, {
+    form: `a list of different entries, each one of ${NOTIFICATION_TYPES.map((type) => `\`${type}\``).join(", ")}`,
+    description: "The notifications that it receives",
+    otherwise: "required",
+  }),
+  signing_secret: described(ruled(signingSecretProblem).optional(), {
+    form: "`whsec_` and the Base64 of 24 to 64 bytes, or two of that with a space between them",
+    description: "Signs notifications (Standard Webhooks); during a rotation both secrets, the new one first",
+    otherwise: "none: notifications are not signed",
+  }),
+});
+
+function isSigningSecret(text: string): boolean {
+  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
+  const bytes = Buffer.from(encoded, "base64");
+  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
+}
+
+function signingSecretProblem(text: string): string | undefined {
+  const secrets = signingSecrets(text);
+  return secrets.length <= 2 && secrets.every(isSigningSecret)
+    ? undefined
+    : "must be whsec_ and the Base64 of 24 to 64 bytes, or two of that with a space between them";
+}
+
+/** Key of a service, group or portal. */
+export const entryKey: z.ZodType<string> = ruled(keyProblem);
+
+const entryShape = {
+  name: described(ruled(textProblem), {
+    form: "a text of 1 to 256 characters",
+    description: "Display name",
+    otherwise: "required",
+  }),
+  receiver: receiverSettings.optional(),
+};
+
+export const entrySettings: z.ZodType<EntrySettings> = exactly(entryShape);
+
+export const serviceSettings: z.ZodType<ServiceSettings> = exactly({
+  ...entryShape,
+  group: described(ruled(keyProblem).nullish(), {
+    form: "the key of a group",
+    description: "The group of the service",
+    otherwise: "none",
+  }),
+});
+
+/** The directory of one storage. @param sealer seals the credentials of receivers. */
+export function createDirectory({
+  directory,
+  sealer,
+}: {
+  readonly directory: DirectoryStore;
+  readonly sealer: Sealer;
+}): Directory {
+  /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
+  async function put(
+    kind: EntryKind,
+    { key, name, group = null, receiver }: ServiceSettings & { readonly key: string },
+    caller: Caller,
+  ): Promise<EntryRecord> {
+    const stored = await directory.findEntry(kind, key);
+    const isSame =
+      stored !== undefined &&
+      stored.name === name &&
+      stored.group === group &&
+      sameReceiver(sealer, kind, key, stored.receiver, receiver);
+    if (isSame) return stored;
+    const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
+    const record = { key, name, group, receiver: sealed };
+    await directory.putEntry(kind, record, (isNew) => ({
+      ...caller,
+      action: `${kind}.${isNew ? "created" : "updated"}`,
+      subject: key,
+    }));
+    return record;
+  }
+
+  function entries<S extends ServiceSettings, E extends Entry>(
+    kind: EntryKind,
+    schema: z.ZodType<S>,
+    show: (record: EntryRecord) => E,
+  ): Entries<S, E> {
+    return {
+      async put(key, settings, options) {
+        const changed = { key: checked("key", entryKey, key), ...checked(kind, schema, settings) };
+        return show(await put(kind, changed, callerOf(options)));
+      },
+      async find(key) {
+        const record = await directory.findEntry(kind, checked("key", anyString, key));
+        return record === undefined || isObjectName(record.key) ? undefined : show(record);
+      },
+      async list() {
+        const records = await directory.listEntries(kind);
+        return records.filter((record) => !isObjectName(record.key)).map((record) => show(record));
+      },
+      // Takes any key, so that an entry whose key is no longer allowed can be removed.
+      async remove(key, options) {
+        const subject = checked("key", anyString, key);
+        const audit = { ...callerOf(options), action: `${kind}.removed`, subject } as const;
+        return directory.removeEntry(kind, subject, audit);
+      },
+    };
+  }
+
+  return {
+    services: entries("service", serviceSettings, toServiceEntry),
+    groups: entries("group", entrySettings, toEntry),
+    portals: entries("portal", entrySettings, toEntry),
+  };
+}
+
+/** The record of a group or portal as the public calls show it. */
+export function toEntry({ key, name, receiver }: EntryRecord): Entry {
+  return { key, name, receiver: shown(receiver) };
+}
+
+/** The record of a service as the public calls show it. */
+export function toServiceEntry({ key, name, group, receiver }: EntryRecord): ServiceEntry {
+  return { key, name, group, receiver: shown(receiver) };
+}
+
+function shown(receiver: EntryRecord["receiver"]): ShownReceiver | null {
+  return receiver && { url: receiver.url, client_id: receiver.client_id, types: receiver.types };
+}
+
+/**
+ * The clients and entries that an earlier version stored under a name that every object has, such as
+ * `service constructor`. They count as unknown and can only be removed.
+ */
+export async function unusableRecords(directory: DirectoryStore): Promise<string[]> {
+  const clients = (await directory.listClients()).map(({ client_id }) => client_id);
+  const found = clients.filter((id) => isObjectName(id)).map((id) => `client ${id}`);
+  for (const kind of ["service", "group", "portal"] as const) {
+    const keys = (await directory.listEntries(kind)).map(({ key }) => key);
+    found.push(...keys.filter((key) => isObjectName(key)).map((key) => `${kind} ${key}`));
+  }
+  return found;
+}

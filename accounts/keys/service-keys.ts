@@ -1,0 +1,169 @@
+/** The keys of a service: from the configuration, or made at the first start and stored. */
+import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
+import type { JWK } from "oidc-provider";
+import { CHECK_SETTING } from "../../records/directory/directory-kinds.ts";
+import type { DirectoryStore } from "../../records/directory/directory.ts";
+import { type Storage, UNFINISHED_COPY } from "../../records/storage.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { readOrMakeKeyFile } from "../../config/keys.ts";
+import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
+import { ConfigurationError, SignInError, StorageMissing } from "../../core/errors.ts";
+import { createSealer, deriveKey, type Sealer } from "../../core/sealing.ts";
+
+export interface ServiceKeys {
+  readonly sealer: Sealer;
+  /** Signs cookies; the first signs, all verify. */
+  readonly cookies: readonly string[];
+  /** Signs ID tokens and logout tokens. */
+  readonly signing: SigningKeys;
+  /** The HMAC key for client secrets. */
+  readonly clientSecrets: KeyObject;
+  /** Sign forms and device cookies, and seal return paths. One for each of `cookies`: the first signs, all verify. */
+  readonly forms: readonly KeyObject[];
+  /** The HMAC key for names and addresses in rate limits. */
+  readonly rateLimits: KeyObject;
+  /** The HMAC key for codes and links that are sent by mail. */
+  readonly confirmations: KeyObject;
+}
+
+const UNUSED = "no server has used this storage yet";
+
+/** The text of the check value, which shows whether the secrets belong to the storage. */
+const CHECK = "sign-in-service";
+
+/**
+ * `keys.secrets`: from the configuration, from the file next to the database, or new ones for a storage in memory.
+ * @param isUsed whether the storage has sealed records, so that a missing file can't be made.
+ */
+export async function readSecrets(
+  { keys, storage }: Pick<Configuration, "keys" | "storage">,
+  isUsed: boolean,
+): Promise<readonly string[]> {
+  if (keys.secrets !== undefined) return keys.secrets;
+  if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
+  if (!storage.startsWith("sqlite:"))
+    throw new SignInError(
+      "keys",
+      "keys.secrets is required for this storage: make one with openssl rand -base64 32",
+    );
+  return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
+}
+
+/** What a process does with a storage that it opens. */
+export interface Opening {
+  /** Whether a server has used the storage; then nothing is written. Default: missing keys are made. */
+  readonly mustExist?: boolean;
+}
+
+/**
+ * Inserts the value if absent and returns the stored one, so that any number of processes can start at the same time.
+ * @throws StorageMissing if it is absent and must exist.
+ */
+async function ensureSetting(
+  directory: DirectoryStore,
+  name: string,
+  { mustExist = false, make }: Opening & { readonly make: () => string },
+): Promise<string> {
+  const stored = await directory.findSetting(name);
+  if (stored !== undefined) return stored;
+  if (mustExist) throw new StorageMissing(UNUSED);
+  return directory.ensureSetting(name, make());
+}
+
+const curveAlgorithms: Readonly<Record<string, string>> = {
+  "P-256": "ES256",
+  "P-384": "ES384",
+  "P-521": "ES512",
+  Ed25519: "EdDSA",
+};
+
+/** Adds the name and the algorithm to a configured signing key. */
+function complete(key: JWK): JWK & { readonly kid: string; readonly alg: string } {
+  const byType = key.kty === "RSA" ? "RS256" : (curveAlgorithms[key.crv ?? ""] ?? "ES256");
+  const { kid = thumbprint(key), alg = byType } = key;
+  return { ...key, use: "sig", kid, alg };
+}
+
+/** RFC 7638, like the name that oidc-provider gives a key without one. */
+function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
+  return hash("sha256", JSON.stringify({ crv, e, kty, n, x, y }), "base64url");
+}
+
+const random = (): string => randomBytes(32).toString("base64");
+
+/**
+ * The sealer for `keys.secrets`. The first start decides which secrets belong to a storage.
+ * @throws ConfigurationError while a copy into this storage is unfinished.
+ * @throws SignInError `keys` when the secrets don't belong to this storage.
+ * @throws StorageMissing when the storage must exist, and no server has used it.
+ */
+export async function openSealer(
+  configuration: Configuration,
+  directory: DirectoryStore,
+  { mustExist = false }: Opening = {},
+): Promise<Sealer> {
+  const [check, copy] = await Promise.all([
+    directory.findSetting(CHECK_SETTING),
+    directory.findSetting(UNFINISHED_COPY),
+  ]);
+  if (copy !== undefined) {
+    throw new ConfigurationError([
+      "config.storage: a copy into this storage is not finished: run `storage copy` again until it says so",
+    ]);
+  }
+  if (check === undefined && mustExist) throw new StorageMissing(UNUSED);
+  const sealer = createSealer(await readSecrets(configuration, check !== undefined));
+  const stored = check ?? (await directory.ensureSetting(CHECK_SETTING, sealer.seal(CHECK_SETTING, CHECK)));
+  try {
+    sealer.open(CHECK_SETTING, stored);
+  } catch (cause) {
+    throw new SignInError(
+      "keys",
+      "keys.secrets does not belong to this storage: restore the secrets that it had, also an old one that was removed before keys reseal had finished",
+      { cause },
+    );
+  }
+  return sealer;
+}
+
+/** @throws as {@link openSealer}, and when a stored key can't be opened. */
+export async function loadServiceKeys(
+  configuration: Configuration,
+  { directory, keys: store }: Pick<Storage, "directory" | "keys">,
+  { mustExist = false }: Opening = {},
+): Promise<ServiceKeys> {
+  const { keys, lifetimes, clock } = configuration;
+  const sealer = await openSealer(configuration, directory, { mustExist });
+  async function ensureSealed(name: string, make: () => string): Promise<string> {
+    const sealed = (): string => sealer.seal(name, make());
+    return sealer.open(name, await ensureSetting(directory, name, { mustExist, make: sealed }));
+  }
+  const [cookies, signing, clientSecrets] = await Promise.all([
+    keys.cookies ??
+      ensureSealed("cookie-keys", () => JSON.stringify([random()])).then(
+        (text) => JSON.parse(text) as string[],
+      ),
+    keys.signing
+      ? fixedSigningKeys(keys.signing.map(complete))
+      : openSigningKeys({
+          store,
+          sealer,
+          clock,
+          // An ID token can be a logout hint for as long as its session lives.
+          usable: Math.max(lifetimes.idToken, lifetimes.sessionMax),
+          every: keys.rotation?.signing,
+          mustExist,
+        }),
+    ensureSealed("client-secret-key", random),
+  ]);
+  return {
+    sealer,
+    cookies,
+    signing,
+    clientSecrets: createSecretKey(clientSecrets, "base64"),
+    forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
+    // Derived from a stored key that is never rotated, so that all processes count under the same names.
+    rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
+    confirmations: createSecretKey(deriveKey(clientSecrets, "sign-in-service confirmations")),
+  };
+}

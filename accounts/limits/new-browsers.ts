@@ -1,0 +1,56 @@
+/** Mail to the owner of an account about a sign-in at a browser where it has not been used before. */
+import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { noticeTo, sealMail } from "../../records/people/mail-kinds.ts";
+import { hmac } from "../../core/sealing.ts";
+import type { SignInNoticeOptions } from "./password-check.ts";
+
+export interface NewBrowsers {
+  /**
+   * Records a sign-in from a browser without a device cookie of the account, and tells its owner, unless it is the first
+   * sign-in of the account. Call it once the password is right, before the sign-in is stored: a crash in between sends a
+   * mail about a right password, and loses none.
+   * @param at.interaction the sign-in. However often it is submitted, it sends one mail.
+   * @param at.userAgent the header; only the families of browser and system leave this function.
+   */
+  note(
+    account: AccountRecord,
+    at: { readonly interaction: string; readonly userAgent: string | undefined },
+  ): Promise<void>;
+}
+
+export function createNewBrowsers({
+  store,
+  key,
+  sealer,
+  clock,
+  mailDeployment,
+  onMail,
+}: SignInNoticeOptions): NewBrowsers {
+  return {
+    async note(account, { interaction, userAgent }) {
+      const { sub } = account;
+      const now = clock.now();
+      const mail =
+        mailDeployment &&
+        noticeTo(account, {
+          kind: "new-browser",
+          deployment: mailDeployment,
+          at: now,
+          params: families(userAgent),
+        });
+      const id = hmac(key, JSON.stringify(["new browser", interaction, sub]));
+      if (await store.noteNewBrowser(sub, id, mail && sealMail(sealer, mail, now, id))) onMail();
+    },
+  };
+}
+
+/** Words of fixed lists: nothing of the header gets into a mail. */
+function families(userAgent: string | undefined): Record<string, string> {
+  const browser = browserFamily(userAgent);
+  const system = systemFamily(userAgent);
+  return {
+    ...(browser !== undefined && browser !== "other" && { browser }),
+    ...(system !== undefined && { system }),
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * Comparing a password that somebody has typed, for the sign-in form and the password grant: rate limits, guessing that goes
+ * on, the look-up and the comparison, in one order. Neither an answer nor the work behind it tells which names exist
+ * (decisions.md, Rate limits and Guessing that goes on).
+ *
+ * Windows of rate limits end, so slow guesses may go on for years. Failures in a row are therefore counted without a window,
+ * for each name as typed: nothing counts over the names of one account, because that would tell which belong together.
+ */
+import { randomUUID } from "node:crypto";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountInternals } from "../account.ts";
+import { namesOf, typedName } from "../text-rules.ts";
+import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { hmac, type Sealer, type SecretKey } from "../../core/sealing.ts";
+import type { SignInStore, SignInWay } from "../../records/people/sign-ins.ts";
+import type { Attempt } from "./attempt-limits.ts";
+
+/** What a device cookie is compared with. */
+export type DeviceAccount = Pick<AccountRecord, "sub" | "password_generation">;
+
+/** A name and a password, and how the caller limits them. */
+export interface PasswordTry {
+  readonly way: SignInWay;
+  /** As typed, or as the client sent it. */
+  readonly name: string;
+  readonly password: string;
+  /** Takes the points. @param guessed whether so many tries with this name have failed that further ones are limited. */
+  readonly limit: (guessed: boolean, device: string | undefined) => Promise<Attempt>;
+  /**
+   * The id of the browser, if its device cookie is that of this account. It is left out without such a cookie: then the
+   * points are taken before anything is looked up.
+   */
+  readonly device?: (account: DeviceAccount) => string | undefined;
+}
+
+export type CheckedPassword =
+  | { readonly kind: "limited"; readonly attempt: Attempt }
+  | {
+      readonly kind: "refused";
+      readonly reason: "credentials" | "disabled";
+      readonly record: AccountRecord | undefined;
+    }
+  /** `device` is the id of a browser that has signed in to this account before. */
+  | { readonly kind: "right"; readonly record: AccountRecord; readonly device: string | undefined };
+
+export interface PasswordCheck {
+  /** @throws StorageUnavailable; then no point is taken. */
+  check(tried: PasswordTry): Promise<CheckedPassword>;
+  /** Forgets the failures with all names of an account: a new password makes what was guessed before worthless. */
+  forget(account: Pick<AccountRecord, "email" | "username">): Promise<void>;
+}
+
+/** Failures in a row after which further tries are limited. */
+export const FAILURES_BEFORE_LIMIT = 100;
+
+/** What counting sign-ins and telling their owner about them needs. */
+export interface SignInNoticeOptions {
+  readonly store: SignInStore;
+  /** The HMAC key under which names, accounts and sign-ins are stored. */
+  readonly key: SecretKey;
+  readonly sealer: Sealer;
+  readonly clock: Clock;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment: DeploymentKind | undefined;
+  /** Called after a commit that stored mail. */
+  readonly onMail: () => void;
+}
+
+const WAYS: readonly SignInWay[] = ["form", "password_grant"];
+
+export function createPasswordCheck(
+  accounts: Pick<AccountInternals, "recordByLogin" | "authenticateRecord">,
+  { store, key, sealer, clock, mailDeployment, onMail }: SignInNoticeOptions,
+): PasswordCheck {
+  const subjectOf = (name: string): string => hmac(key, JSON.stringify(["failures of name", name]));
+
+  function noticeFor(account: AccountRecord | undefined): StoredMail | undefined {
+    if (account === undefined || mailDeployment === undefined) return undefined;
+    const now = clock.now();
+    const params = { failures: String(FAILURES_BEFORE_LIMIT) };
+    const mail = noticeTo(account, { kind: "many-failures", deployment: mailDeployment, at: now, params });
+    return sealMail(sealer, mail, now);
+  }
+
+  async function addFailure(
+    way: SignInWay,
+    subject: string,
+    record: AccountRecord | undefined,
+  ): Promise<void> {
+    const mailAt = { failures: FAILURES_BEFORE_LIMIT, mail: () => noticeFor(record) };
+    if ((await store.addFailure(way, subject, mailAt)) === FAILURES_BEFORE_LIMIT) onMail();
+  }
+
+  const clear = (
+    ways: readonly SignInWay[],
+    account: Pick<AccountRecord, "email" | "username">,
+  ): Promise<void> => store.clearFailures(ways, namesOf(account).map(subjectOf));
+
+  return {
+    async check({ way, name, password, limit, device: deviceOf }) {
+      const typed = typedName(name);
+      // No account can have a name that is too long, so nothing is guessed.
+      const subject = typed === undefined ? undefined : subjectOf(typed);
+      const failures = subject === undefined ? 0 : await store.failures(way, subject);
+      let record = deviceOf && (await accounts.recordByLogin(name));
+      // An unknown name costs the same comparisons.
+      const device = deviceOf?.(record ?? { sub: randomUUID() });
+      const attempt = await limit(failures >= FAILURES_BEFORE_LIMIT, record && device);
+      if (!attempt.allowed) return { kind: "limited", attempt };
+      try {
+        record ??= deviceOf === undefined ? await accounts.recordByLogin(name) : undefined;
+        const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password);
+        if (!ok || record === undefined) {
+          if (subject !== undefined) await addFailure(way, subject, record);
+          return { kind: "refused", reason: refusal, record };
+        }
+        await Promise.all([attempt.succeed(), clear([way], record)]);
+        return { kind: "right", record, device };
+      } catch (fault) {
+        await attempt.withdraw();
+        throw fault;
+      }
+    },
+    forget: (account) => clear(WAYS, account),
+  };
+}

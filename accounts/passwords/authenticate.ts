@@ -1,0 +1,91 @@
+/** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
+import { randomUUID } from "node:crypto";
+import { SYSTEM } from "../../records/audit/audit-event.ts";
+import type { AccountRecord, DirectoryStore } from "../../records/directory/directory.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
+import type { Passwords } from "./passwords.ts";
+import { type AccountInternals, type Accounts, type Authenticated, isDisabled } from "../account.ts";
+import type { AccountWriter } from "../account-change.ts";
+import { anyString, checked } from "../arguments.ts";
+import { afterCommit } from "../commit.ts";
+import { typedName } from "../text-rules.ts";
+
+export type SignIns = Pick<
+  Accounts & AccountInternals,
+  "recordByLogin" | "authenticate" | "authenticateRecord" | "verifyPassword" | "settled"
+>;
+
+export function createSignIns(
+  writer: AccountWriter,
+  directory: DirectoryStore,
+  passwords: Passwords,
+  events: ServiceEmitter,
+): SignIns {
+  /** Rehashes that are running: `settled` waits for them, so that closing the service loses none. */
+  const running = new Set<Promise<void>>();
+
+  /** Replaces a weak hash unless the password has been changed since. */
+  async function rehash(sub: string, compared: string, password: string): Promise<void> {
+    const password_hash = await passwords.hash(password);
+    await writer.change(sub, SYSTEM, (before) =>
+      before?.password_hash === compared
+        ? { action: "account.rehashed", record: { ...before, password_hash } }
+        : undefined,
+    );
+  }
+
+  function rehashInBackground(sub: string, compared: string, password: string): void {
+    const work = afterCommit(events, "rehash", () => rehash(sub, compared, password)).finally(() =>
+      running.delete(work),
+    );
+    running.add(work);
+  }
+
+  /** Takes the same time whatever the outcome. @returns why the sign-in is refused, if it is. */
+  async function compare(
+    record: AccountRecord | undefined,
+    password: string,
+  ): Promise<Authenticated["refusal"]> {
+    const hash = record?.password_hash ?? null;
+    const matches = await passwords.verify(hash, password);
+    if (!matches || record === undefined || hash === null) return "credentials";
+    if (isDisabled(record)) return "disabled";
+    if (passwords.needsRehash(hash)) rehashInBackground(record.sub, hash, password);
+    return undefined;
+  }
+
+  async function recordByLogin(login: string): Promise<AccountRecord | undefined> {
+    const name = typedName(login);
+    if (name === undefined) return undefined;
+    const found = await directory.findAccountByName(name);
+    // An unknown name costs the same two reads.
+    if (found === undefined) await directory.findAccount(randomUUID());
+    return found;
+  }
+
+  async function authenticateRecord(
+    record: AccountRecord | undefined,
+    password: string,
+  ): Promise<Authenticated> {
+    const refusal = await compare(record, password);
+    return {
+      ok: refusal === undefined,
+      ...(refusal === undefined ? {} : { refusal }),
+      ...(record === undefined ? {} : { record }),
+    };
+  }
+
+  return {
+    recordByLogin,
+    authenticateRecord,
+    authenticate: async (login, password) => authenticateRecord(await recordByLogin(login), password),
+    async verifyPassword(sub, password) {
+      checked("sub", anyString, sub);
+      checked("password", anyString, password);
+      return (await compare(await directory.findAccount(sub), password)) === undefined;
+    },
+    async settled() {
+      await Promise.all(running);
+    },
+  };
+}

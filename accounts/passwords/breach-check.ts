@@ -1,0 +1,87 @@
+/**
+ * Whether a password is known from a data breach, asked by k-anonymity: only the first five of the 40 hexadecimal digits of
+ * its SHA-1 leave the process, and the answer lists the suffix of every known hash that begins with them. The
+ * interface is the one of Pwned Passwords, which can also be run as a mirror of one's own.
+ */
+import { hash } from "node:crypto";
+import { SignInError } from "../../core/errors.ts";
+import type { Outage } from "../../core/outages.ts";
+
+/** Whether a password is known from a breach. `false` if nobody answers in time. */
+export type BreachCheck = (password: string) => Promise<boolean>;
+
+export interface BreachCheckOptions {
+  /** Base URL; the prefix is added as the last segment of its path. */
+  readonly url: string;
+  /** Milliseconds until the password is accepted without an answer. */
+  readonly timeout: number;
+  readonly fetch: typeof globalThis.fetch;
+  /** Gets the outcome of each request. */
+  readonly outage: Outage;
+}
+
+const PREFIX = 5;
+/** A padded answer has about 1,000 lines of 40 characters. */
+const LONGEST_ANSWER = 512 * 1024;
+/** The suffix of a hash, and in how many breaches it was. Lines that pad the answer have the count 0. */
+const LINE = /^([\dA-F]{35}):(\d{1,15})$/i;
+
+/** A failure of the other side. The message says nothing about the password. */
+function noAnswer(reason: string): SignInError {
+  return new SignInError("unexpected_answer", `the breach check has no answer: ${reason}`);
+}
+
+export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOptions): BreachCheck {
+  /** @returns whether the response lists this suffix. */
+  async function ask(prefix: string, suffix: string, signal: AbortSignal): Promise<boolean> {
+    const response = await fetch(`${url.replace(/\/+$/, "")}/${prefix}`, {
+      // Padding hides from an observer how many hashes have the prefix.
+      headers: { "Add-Padding": "true", "User-Agent": "sign-in-service" },
+      redirect: "error",
+      signal,
+    });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      throw noAnswer(`status ${response.status}`);
+    }
+    const lines = (await bounded(response)).split(/\r?\n/).filter((line) => line !== "");
+    const known = lines.map((line) => LINE.exec(line));
+    // An error page is no answer. Half of an answer would be one, so every line counts.
+    if (known.length === 0 || known.includes(null)) throw noAnswer("not a list of hashes");
+    return known.some((match) => match?.[1]?.toUpperCase() === suffix && Number(match[2]) > 0);
+  }
+
+  return async (password) => {
+    const digest = hash("sha1", password, "hex").toUpperCase();
+    const giveUp = new AbortController();
+    const late = Promise.withResolvers<never>();
+    // The `fetch` of a host application may ignore the signal.
+    const timer = setTimeout(() => {
+      giveUp.abort();
+      late.reject(noAnswer("timeout"));
+    }, timeout);
+    try {
+      const asked = ask(digest.slice(0, PREFIX), digest.slice(PREFIX), giveUp.signal);
+      const isKnown = await Promise.race([asked, late.promise]);
+      outage.worked();
+      return isKnown;
+    } catch (error) {
+      // The error of a `fetch` may hold the address, and with it the prefix.
+      outage.failed(error instanceof SignInError ? error : noAnswer("no connection"));
+      return false;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
+
+async function bounded({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > LONGEST_ANSWER) throw noAnswer("too long");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("latin1");
+}

@@ -1,0 +1,169 @@
+/**
+ * Worker threads for passwords. In Node's thread pool the next hash starts only after the main thread has processed
+ * the last one, and hashes compete with requests for one core: with two cores, that costs 5 to 25 % of all sign-ins
+ * (`docs/decisions/0008-worker-threads-for-password-hashes.md`).
+ */
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { StorageUnavailable } from "../../core/errors.ts";
+
+/** The cost of an Argon2id hash: KiB, passes, lanes. */
+export interface HashCost {
+  readonly memoryCost: number;
+  readonly timeCost: number;
+  readonly parallelism: number;
+}
+
+/** Work for a thread: to hash a password at a cost, or to compare it with a hash. */
+type HashWork = { readonly password: string } & (
+  | { readonly cost: HashCost }
+  | {
+      readonly hash: string;
+      /** The cost at which a wrong password is hashed too. Default: it is not. */
+      readonly costIfWrong?: HashCost | undefined;
+    }
+);
+
+/** Work with the number of its answer. */
+export type HashTask = HashWork & { readonly id: number };
+
+/** The result of a task. */
+export type HashAnswer =
+  | { readonly id: number; readonly result: string | boolean }
+  | { readonly id: number; readonly error: unknown };
+
+/** A thread starts when it is needed and ends after a minute without work. */
+export interface HashThreads {
+  /** How many tasks the threads accept: for each thread, one that runs and one that follows. */
+  readonly capacity: number;
+  /**
+   * The Argon2id hash as a PHC string.
+   * @throws StorageUnavailable when the threads are closed before it is done; or the error that ended the thread.
+   */
+  hash(password: string, cost: HashCost): Promise<string>;
+  /**
+   * Whether this is the password; `false` for a hash that can't be parsed.
+   * @param options `duration` is `long` for a hash of an unusual cost: other tasks avoid its thread. `costIfWrong` is the
+   *   cost at which a wrong password is hashed too.
+   * @throws as above.
+   */
+  compare(hash: string, password: string, options: CompareOptions): Promise<boolean>;
+  /** Ends the threads and refuses their tasks. A later task starts a new thread. */
+  close(): Promise<void>;
+}
+
+/** The source file if this file runs from source, else the compiled one. */
+const SCRIPT = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "./hash-thread.ts" : "./hash-thread.js", import.meta.url),
+);
+
+/** Milliseconds without work after which a thread ends. */
+const IDLE = 60_000;
+
+/** One task that runs, and one that the thread can start without the main thread. */
+const TASKS_EACH = 2;
+
+/** MB of the JavaScript heap; the memory of the hashes is not part of it. */
+const MEMORY = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 32 };
+
+type Duration = "usual" | "long";
+
+interface CompareOptions {
+  readonly duration: Duration;
+  readonly costIfWrong?: HashCost | undefined;
+}
+
+interface Pending extends Pick<PromiseWithResolvers<string | boolean>, "resolve" | "reject"> {
+  readonly duration: Duration;
+}
+
+/** One thread, which may not be running. */
+class HashThread {
+  readonly #pending = new Map<number, Pending>();
+  #worker: Worker | undefined;
+  #lastId = 0;
+  #idle: NodeJS.Timeout | undefined;
+  readonly #script: string;
+
+  constructor(script: string) {
+    this.#script = script;
+  }
+
+  /** How many tasks it has, the long ones first. */
+  load(): readonly [long: number, all: number] {
+    const long = [...this.#pending.values()].filter(({ duration }) => duration === "long");
+    return [long.length, this.#pending.size];
+  }
+
+  run(work: HashWork, duration: Duration): Promise<unknown> {
+    const { promise, resolve, reject } = Promise.withResolvers<string | boolean>();
+    const worker = (this.#worker ??= this.#start());
+    this.#lastId += 1;
+    this.#pending.set(this.#lastId, { resolve, reject, duration });
+    clearTimeout(this.#idle);
+    // The process must not exit before the answer.
+    worker.ref();
+    worker.postMessage({ ...work, id: this.#lastId } satisfies HashTask);
+    return promise;
+  }
+
+  async end(): Promise<void> {
+    clearTimeout(this.#idle);
+    const worker = this.#worker;
+    this.#fail(worker);
+    await worker?.terminate();
+  }
+
+  #start(): Worker {
+    const worker = new Worker(this.#script, { execArgv: [], resourceLimits: MEMORY });
+    worker.on("message", (answer: HashAnswer) => this.#settle(worker, answer));
+    worker.on("error", (error) => this.#fail(worker, error));
+    worker.on("exit", () => this.#fail(worker));
+    return worker;
+  }
+
+  #settle(worker: Worker, answer: HashAnswer): void {
+    const task = this.#pending.get(answer.id);
+    this.#pending.delete(answer.id);
+    if ("error" in answer) task?.reject(answer.error);
+    else task?.resolve(answer.result);
+    if (this.#pending.size > 0) return;
+    worker.unref();
+    this.#idle = setTimeout(() => void this.end(), IDLE).unref();
+  }
+
+  /**
+   * Refuses the tasks of a thread that has ended. Its later events don't concern the thread that follows.
+   * @param reason why it could not continue or start.
+   */
+  #fail(worker: Worker | undefined, reason?: unknown): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    const refused = [...this.#pending.values()];
+    this.#pending.clear();
+    const ended = new StorageUnavailable("the thread that hashes passwords has ended");
+    for (const { reject } of refused) reject(reason ?? ended);
+  }
+}
+
+/**
+ * @param count how many hashes are computed in parallel.
+ * @param script what the threads run. Default: `hash-thread` next to this file.
+ */
+export function createHashThreads(count: number, script: string = SCRIPT): HashThreads {
+  const threads = Array.from({ length: count }, () => new HashThread(script));
+  const leastBusy = (): HashThread =>
+    threads.reduce((best, each) => {
+      const [[long, all], [leastLong, least]] = [each.load(), best.load()];
+      return long < leastLong || (long === leastLong && all < least) ? each : best;
+    });
+  return {
+    capacity: count * TASKS_EACH,
+    hash: async (password, cost) => String(await leastBusy().run({ password, cost }, "usual")),
+    compare: async (hash, password, { duration, costIfWrong }) =>
+      (await leastBusy().run({ password, hash, costIfWrong }, duration)) === true,
+    async close() {
+      await Promise.all(threads.map((thread) => thread.end()));
+    },
+  };
+}

@@ -1,0 +1,132 @@
+/** Changes of the e-mail address: it changes when the person shows that they read mail at the new one. */
+import { randomUUID } from "node:crypto";
+import { type AccountState, isDisabled, stateOf } from "../account.ts";
+import { canonicalEmail, emailProblem } from "../text-rules.ts";
+import { NameTaken } from "../../core/errors.ts";
+import type { ConfirmationProof, Unproven } from "./confirmations.ts";
+import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
+
+export type AddressChangeStarted =
+  /** Mail is on its way to the new address, also when it belongs to another account: it says so there. */
+  | { readonly kind: "sent" }
+  /** It is no e-mail address. */
+  | { readonly kind: "invalid" }
+  /** There is no such account. */
+  | { readonly kind: "gone" }
+  | Limited;
+
+/** Each call rejects with `StorageUnavailable` when the storage fails. */
+export interface AddressChanges {
+  /** Sends code and link to the new address. An earlier change of this account ends. Ask for a recent sign-in first. */
+  start(sub: string, address: string, at: AskedAt): Promise<AddressChangeStarted>;
+  /** The new address that waits to be confirmed. */
+  pending(sub: string): Promise<{ readonly email: string } | undefined>;
+  /** Changes the address and tells the old one by mail. Call it only in a browser that is signed in as this account. */
+  confirm(
+    sub: string,
+    proof: ConfirmationProof,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "changed" } | Unproven>;
+  /** Ends the change that waits, if one does. */
+  cancel(sub: string): Promise<void>;
+  /**
+   * Undoes a change with the link from the mail to the old address, within seven days and in any browser: the address is
+   * as it was before, also after further changes, and all codes, tokens, sessions and the password end.
+   * @returns `undone` with the token of a link to choose a new password, for this browser; `taken`: another account has
+   *   the address, and the link still works once that has let it go.
+   */
+  undo(
+    link: string,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "undone"; readonly reset: string } | { readonly kind: "taken" } | Unproven>;
+}
+
+/** The new address, and the account as it was when the person asked. */
+interface NewAddress {
+  readonly email: string;
+  readonly as: AccountState;
+}
+
+/** The account whose address changed, and the one before. */
+export interface EarlierAddress {
+  readonly sub: string;
+  readonly email: string;
+}
+
+export function createAddressChanges(options: PeopleOptions): AddressChanges {
+  const { directory, accounts, confirmations } = options;
+  const purpose = "address-change";
+
+  return {
+    async start(sub, address, at) {
+      if (emailProblem(address) !== undefined) return { kind: "invalid" };
+      const email = canonicalEmail(address);
+      const record = await directory.findAccount(sub);
+      if (record === undefined || isDisabled(record)) return { kind: "gone" };
+      const asked = await askedFor(options, email, at, "mail");
+      if (asked.kind === "limited") return asked;
+      const { record: holder } = asked;
+      const isFree = await asked.mayGetMail(email);
+      const isTaken = holder !== undefined && holder.sub !== sub;
+      const kind = isTaken ? "known-address" : "confirm-address";
+      const locale = (isTaken ? holder : record).locale ?? at.locale;
+      const mail = mailWith(options, { kind, to: isFree ? email : "", locale, deployment: at.deployment });
+      await confirmations.issue<NewAddress>({
+        purpose,
+        subject: sub,
+        extra: { email, as: stateOf(record) },
+        // The owner of a known address gets no code, and neither does anybody else.
+        mail: (secrets) => mail(isTaken ? { code: "", link: "" } : secrets),
+      });
+      return { kind: "sent" };
+    },
+
+    async pending(sub) {
+      const found = await confirmations.find<NewAddress>({ purpose, subject: sub });
+      return found && { email: found.extra.email };
+    },
+
+    confirm: (sub, proof, at) =>
+      confirmations.prove<NewAddress, { readonly kind: "changed" } | Unproven>(
+        purpose,
+        { subject: sub },
+        proof,
+        async (pending) => {
+          const { email, as } = pending.extra;
+          const id = randomUUID();
+          const extra: EarlierAddress = { sub, email: as.email };
+          const undo = { id, ...confirmations.prepare({ purpose: "address-undo", subject: id, extra }) };
+          try {
+            if (await accounts.changeAddress(sub, email, as, pending.use, undo, callerAs(sub, at)))
+              return { kind: "changed" };
+          } catch (error) {
+            if (!(error instanceof NameTaken)) throw error;
+          }
+          // The address belongs to somebody else by now, or that of the account or its password has changed.
+          await confirmations.discard(pending);
+          return { kind: "gone" };
+        },
+      ),
+
+    cancel: (sub) => confirmations.cancel(purpose, sub),
+
+    undo: (link, at) =>
+      confirmations.prove<EarlierAddress, Awaited<ReturnType<AddressChanges["undo"]>>>(
+        "address-undo",
+        undefined,
+        { link },
+        async ({ subject, extra: { sub, email }, use }) => {
+          try {
+            const record = await accounts.undoAddress(sub, subject, email, use, callerAs(sub, at));
+            if (record === undefined) return { kind: "gone" };
+            const extra = stateOf(record);
+            const reset = await confirmations.hand({ purpose: "password-reset", subject: sub, extra });
+            return { kind: "undone", reset };
+          } catch (error) {
+            if (!(error instanceof NameTaken)) throw error;
+            return { kind: "taken" };
+          }
+        },
+      ),
+  };
+}

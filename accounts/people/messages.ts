@@ -1,0 +1,183 @@
+/** What people read: the text and HTML of each mail, in the language of its recipient. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import ejs from "ejs";
+import type { Configuration, MailMessage } from "../../config/configuration.ts";
+import { isLoopback } from "../../config/value-forms.ts";
+import { ConfigurationError } from "../../core/errors.ts";
+import { closestLocale, readTexts, type Translator } from "../../core/texts.ts";
+import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
+
+/** Renders a mail. @param id the id of its record. */
+export type RenderMail = (id: string, mail: NewMail) => MailMessage;
+
+/** A paragraph; a code, which stands on a line of its own; or a link. */
+type Block = string | { readonly code: string } | { readonly label: string; readonly url: string };
+
+/** The contents of a mail before the layout. */
+interface Content {
+  readonly subject: string;
+  readonly blocks: readonly Block[];
+  /** Why the person gets it. */
+  readonly footer: string;
+}
+
+/** What the text of a mail is made of. */
+interface Values {
+  readonly t: Translator;
+  readonly params: NewMail["params"];
+  /** When it happened. */
+  readonly time: string;
+  /** The pages that the mail leads to. */
+  readonly links: { readonly account: string; readonly confirm: string };
+}
+
+/** Mail about something that happened: it says what and when. */
+const notice = ({ t }: Values, subject: string, blocks: readonly Block[]): Content => ({
+  subject,
+  blocks,
+  footer: t("mail.footer"),
+});
+
+/** Mail with a code and a link, which somebody asked for: maybe not its recipient. */
+const confirmation = ({ t, params, links }: Values, name: string): Content => ({
+  subject: t(`mail.${name}.subject`),
+  blocks: [
+    t(`mail.${name}.text`),
+    { code: params["code"] ?? "" },
+    t(`mail.${name}.link`),
+    { label: t(`mail.${name}.label`), url: links.confirm },
+    t("mail.code.once"),
+    t(`mail.${name}.notYou`),
+  ],
+  footer: t("mail.footer.asked"),
+});
+
+/**
+ * Every mail. None contains text that a person typed, not even a name, so nobody can use them to send their own words to
+ * a stranger.
+ */
+const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
+  "password-changed": (values) =>
+    notice(values, values.t("mail.password.subject"), [
+      values.t("mail.password.text", { time: values.time }),
+      values.t("mail.password.notYou"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
+  "address-changed": (values) =>
+    values.params["address"] === "new"
+      ? notice(values, values.t("mail.address.subject"), [
+          values.t("mail.address.new", { time: values.time }),
+          values.t("mail.address.notYours"),
+          { label: values.t("account.link"), url: values.links.account },
+        ])
+      : notice(values, values.t("mail.address.subject"), [
+          values.t("mail.address.old", { time: values.time }),
+          ...(values.params["link"] === undefined
+            ? [values.t("mail.address.notYou")]
+            : [
+                values.t("mail.address.undo"),
+                { label: values.t("mail.address.undo.label"), url: values.links.confirm },
+              ]),
+        ]),
+  "confirm-registration": (values) => confirmation(values, "registration"),
+  "reset-password": (values) => confirmation(values, "reset"),
+  "confirm-address": (values) => confirmation(values, "newAddress"),
+  "known-address": ({ t, links }) => ({
+    subject: t("mail.known.subject"),
+    blocks: [
+      t("mail.known.text"),
+      t("mail.known.signIn"),
+      { label: t("mail.known.label"), url: links.account },
+      t("mail.known.notYou"),
+    ],
+    footer: t("mail.footer.asked"),
+  }),
+  "many-failures": (values) =>
+    notice(values, values.t("mail.failures.subject"), [
+      values.t("mail.failures.text", { time: values.time, count: values.params["failures"] ?? "" }),
+      values.t("mail.failures.what"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
+  "new-browser": (values) =>
+    notice(values, values.t("mail.browser.subject"), [
+      browserText(values),
+      values.t("mail.browser.notYou"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
+};
+
+/** The families of browser and system, as far as they are known. */
+function browserText({ t, params: { browser, system }, time }: Values): string {
+  if (browser !== undefined && system !== undefined) return t("mail.browser.both", { browser, system, time });
+  const one = browser ?? system;
+  return one === undefined ? t("mail.browser.unknown", { time }) : t("mail.browser.one", { one, time });
+}
+
+const LAYOUT = join(import.meta.dirname, "views/mail.ejs");
+
+/** @throws ConfigurationError naming missing texts. */
+export function createMessages({
+  deployments,
+  interactions: { locales, copy, theme },
+  mail: settings,
+}: Pick<Configuration, "deployments" | "interactions" | "mail">): RenderMail {
+  const texts = readTexts(locales, copy);
+  if (texts.problems.length > 0) throw new ConfigurationError(texts.problems);
+  const layout = ejs.compile(readFileSync(LAYOUT, "utf8"), { filename: LAYOUT });
+  const sender = settings !== undefined && "url" in settings ? settings.from : undefined;
+
+  return (id, { kind, to, locale: wanted, deployment, params }) => {
+    // The configuration may have changed since the mail was stored.
+    const locale = closestLocale(locales, wanted === undefined ? [] : [wanted]) ?? locales[0] ?? "en";
+    const t = texts.translators.get(locale) as Translator;
+    const { url } = (deployments[deployment] ?? deployments.openid ?? deployments.oauth2) as { url: string };
+    const host = mailHost(new URL(url).hostname);
+    const links = {
+      account: `${url}/account`,
+      confirm: `${url}/confirm?token=${encodeURIComponent(params["link"] ?? "")}`,
+    };
+    const time = timeIn(locale, Number(params["at"]));
+    const { subject, blocks, footer } = MAILS[kind]({ t, params, time, links });
+    const service = theme.name ?? t("service.name");
+    return {
+      messageId: `<${id}@${host}>`,
+      from: sender ?? `no-reply@${host}`,
+      to,
+      subject: oneLine(subject),
+      text: plain([...blocks, footer, service]),
+      html: layout({ subject, blocks, footer, t, locale, service }),
+    };
+  };
+}
+
+/** The right-hand side of the Message-ID and of the default sender. An IP address is a machine of a developer. */
+function mailHost(host: string): string {
+  return isLoopback(host) || /^[\d.]+$|:/.test(host) ? "localhost" : host;
+}
+
+/** With its time zone, because the service does not know that of the recipient. */
+function timeIn(locale: string, at: number): string {
+  const zone = { timeZone: "UTC", timeZoneName: "short" } as const;
+  const parts = {
+    year: "numeric",
+    month: "long",
+    day: "numeric",
+    hour: "numeric",
+    minute: "2-digit",
+  } as const;
+  return new Intl.DateTimeFormat(locale, { ...parts, ...zone }).format(at);
+}
+
+/** Texts can be replaced in the configuration, and a line break would end the header. */
+function oneLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\s]+/gu, " ");
+}
+
+function plain(blocks: readonly Block[]): string {
+  const parts = blocks.map((block) => {
+    if (typeof block === "string") return block;
+    return "code" in block ? block.code : block.url;
+  });
+  return `${parts.join("\n\n")}\n`;
+}

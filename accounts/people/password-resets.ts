@@ -1,0 +1,107 @@
+/** Forgotten passwords: a mail to the stored address lets its owner choose a new password. */
+import { passwordNames } from "../accounts.ts";
+import type { PasswordProblem } from "../passwords/password-rules.ts";
+import { type AccountState, isDisabled, stateOf } from "../account.ts";
+import type { ConfirmationProof, Pending, Unproven } from "./confirmations.ts";
+import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
+
+/** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
+export type ResetProof =
+  | Extract<ConfirmationProof, { readonly link: string }>
+  | (Extract<ConfirmationProof, { readonly code: string }> & { readonly interaction: string });
+
+export type ResetFinished =
+  | { readonly kind: "done"; readonly sub: string }
+  | { readonly kind: "refused-password"; readonly problem: PasswordProblem }
+  | Unproven;
+
+/** Each call rejects with `StorageUnavailable` when the storage fails. */
+export interface PasswordResets {
+  /**
+   * Sends code and link to the stored address of the account with this name. The same work, answer and time for a name
+   * that no account has. An earlier reset of the account ends.
+   * @param interaction the running sign-in that waits for the code; `undefined`: only the link works.
+   * @param login a username or an e-mail address, as typed.
+   */
+  start(
+    interaction: string | undefined,
+    login: string,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "sent" } | Limited>;
+  /**
+   * Whether `finish` would take this proof. Does not use it up, but a wrong code costs a try.
+   * @returns with a right one, the sign-in that asked for it, if there was one.
+   */
+  check(
+    proof: ResetProof,
+  ): Promise<{ readonly kind: "valid"; readonly interaction: string | undefined } | Unproven>;
+  /**
+   * Sets the password, ends all codes, tokens and sessions of the account, and tells its owner by mail. A refused
+   * password does not use up the proof.
+   */
+  finish(proof: ResetProof, password: string, at: AskedAt): Promise<ResetFinished>;
+}
+
+export function createPasswordResets(options: PeopleOptions): PasswordResets {
+  const { accounts, confirmations, passwords } = options;
+
+  function prove<T>(
+    proof: ResetProof,
+    act: (pending: Pending<AccountState>) => Promise<T>,
+  ): Promise<T | Unproven> {
+    const where = "interaction" in proof ? { interaction: proof.interaction } : undefined;
+    return confirmations.prove("password-reset", where, proof, act);
+  }
+
+  return {
+    async start(interaction, login, at) {
+      const asked = await askedFor(options, login, at, "mail");
+      if (asked.kind === "limited") return asked;
+      const { record } = asked;
+      const found = record !== undefined && !isDisabled(record) ? record : undefined;
+      const isFree = await asked.mayGetMail(found?.email ?? login);
+      // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.
+      const account = isFree ? found : undefined;
+      const { deployment } = at;
+      const locale = account?.locale ?? at.locale;
+      await confirmations.issue<AccountState>({
+        purpose: "password-reset",
+        subject: account?.sub ?? confirmations.nobody(login),
+        interaction,
+        extra: stateOf(account ?? { email: login }),
+        mail: mailWith(options, { kind: "reset-password", to: account?.email ?? "", locale, deployment }),
+      });
+      options.audit.note({
+        ...at.caller,
+        action: "password_reset.requested",
+        ...(record && { subject: record.sub }),
+      });
+      return { kind: "sent" };
+    },
+
+    check: (proof) =>
+      prove(proof, async (pending) => {
+        // Parallel tries of a code count one after the other, the right one too.
+        if ("code" in proof) await confirmations.keep(pending);
+        return { kind: "valid", interaction: pending.interaction } as const;
+      }),
+
+    finish: (proof, password, at) =>
+      prove<ResetFinished>(proof, async (pending) => {
+        const sub = pending.subject;
+        const record = await accounts.record(sub);
+        const problem = record && (await passwords.problem(password, passwordNames(record)));
+        if (problem !== undefined) {
+          if ("code" in proof) await confirmations.keep(pending);
+          return { kind: "refused-password", problem };
+        }
+        const hash = await passwords.hash(password);
+        const caller = callerAs(sub, at);
+        const isDone = await accounts.resetPassword(sub, hash, pending.extra, pending.use, caller);
+        if (isDone) return { kind: "done", sub };
+        // The account is gone, or its address or password has changed since.
+        await confirmations.discard(pending);
+        return { kind: "gone" };
+      }),
+  };
+}

@@ -1,0 +1,323 @@
+/**
+ * Registration: a person makes an account of their own. Until the address is confirmed there is no account, and nothing
+ * is reserved: of several people who register one name, the first to confirm gets it.
+ */
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import type { RegistrationRequest, RegistrationSettings } from "../../config/configuration.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { chosenUsernameProblem } from "../chosen-usernames.ts";
+import { canonicalEmail, dateProblem, emailProblem, normaliseName, textProblem } from "../text-rules.ts";
+import { passwordNames } from "../accounts.ts";
+import type { PasswordProblem } from "../passwords/password-rules.ts";
+import { NameTaken, StorageUnavailable, UsedUp } from "../../core/errors.ts";
+import type { ConfirmationProof, NewConfirmation, Pending, Unproven } from "./confirmations.ts";
+import {
+  type AskedAt,
+  type AskedFor,
+  askedFor,
+  callerAs,
+  type Limited,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "./requests.ts";
+
+/** What a person entered, unchanged. */
+export interface RegistrationForm {
+  readonly email: string;
+  readonly password: string;
+  readonly username?: string | undefined;
+  readonly name?: string | undefined;
+  readonly surname?: string | undefined;
+  /** `YYYY-MM-DD`. */
+  readonly date_of_birth?: string | undefined;
+  readonly gender?: string | undefined;
+  /** The version of the terms that the person accepted. */
+  readonly termsVersion?: string | undefined;
+  /** The language of the page: becomes that of the account. */
+  readonly locale?: string | undefined;
+}
+
+export type RegistrationField = Exclude<keyof RegistrationForm, "locale">;
+
+/**
+ * What is wrong with a field. `invalid`: its form; `domain`: addresses of this domain can't register; `terms`: they are
+ * not accepted, or have changed; `reserved`: nobody may choose this username. The others are the rules for passwords.
+ */
+export type FieldProblem = "required" | "invalid" | "reserved" | "domain" | "terms" | PasswordProblem;
+
+export type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
+
+export type RegistrationStarted =
+  /** Mail is on its way, to a known address too: it says so there. */
+  | { readonly kind: "sent" }
+  | {
+      readonly kind: "invalid";
+      readonly problems: Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
+    }
+  /** The `check` of the configuration refuses. */
+  | { readonly kind: "refused" }
+  | Limited;
+
+export type RegistrationConfirmed =
+  | { readonly kind: "created"; readonly record: AccountRecord }
+  /** Somebody else has the username by now. The address stays confirmed: see {@link Registrations.rename}. */
+  | { readonly kind: "username-taken" }
+  | Unproven;
+
+/** Each call rejects with `StorageUnavailable` when the storage fails. */
+export interface Registrations {
+  /** What the form asks for, and the terms to accept. */
+  readonly settings: Pick<RegistrationSettings, "fields" | "terms">;
+  /**
+   * Checks the form, and stores it for an hour with the mail to its address. An earlier registration of this
+   * interaction ends. The same work, answer and time for a known and an unknown address, a free and a taken username.
+   * @param interaction the id of the running sign-in.
+   */
+  start(interaction: string, form: RegistrationForm, at: AskedAt): Promise<RegistrationStarted>;
+  /** Sends a new code and link to the same address. The earlier ones end. `gone`: there is nothing to confirm. */
+  resend(
+    interaction: string,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "sent" } | { readonly kind: "gone" } | Limited>;
+  /**
+   * Creates the account. A link counts only for the interaction that it was sent for: find that by
+   * `Confirmations.findByLink`, and call this only in the browser that has its cookie. `limited`: as `rename`.
+   */
+  confirm(
+    interaction: string,
+    proof: ConfirmationProof,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed | Limited>;
+  /**
+   * Creates the account with another username, after `username-taken`. `null`: without one, if it is not required.
+   * `invalid`: the username breaks a rule. `limited`: it was said often enough that usernames are taken.
+   */
+  rename(
+    interaction: string,
+    username: string | null,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed | Limited | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
+  /** Whether a registration of this interaction waits, and whether its address is confirmed already. */
+  pending(interaction: string): Promise<{ readonly email: string; readonly confirmed: boolean } | undefined>;
+}
+
+/** What is stored until the address is confirmed. */
+type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
+  readonly password_hash: string;
+  readonly terms_version?: string | undefined;
+};
+
+/** Rules of the fields that the configuration can ask for besides the username. */
+const RULES = {
+  name: textProblem,
+  surname: textProblem,
+  date_of_birth: dateProblem,
+  gender: textProblem,
+} as const;
+
+type ExtraField = keyof typeof RULES | "username";
+const EXTRA_FIELDS = ["username", ...Object.keys(RULES)] as readonly ExtraField[];
+
+/** Milliseconds that the `check` of the configuration may take. */
+const CHECK_LIMIT = 3_000;
+
+const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
+
+export interface RegistrationsOptions extends PeopleOptions {
+  readonly settings: RegistrationSettings;
+  readonly reservedUsernames: readonly string[];
+}
+
+export function createRegistrations(options: RegistrationsOptions): Registrations {
+  const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits } = options;
+  const { fields = {}, terms, domains } = settings;
+
+  /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
+  function asked(form: RegistrationForm): RegistrationForm {
+    const given = EXTRA_FIELDS.filter((field) => fields[field] !== undefined && (form[field] ?? "") !== "");
+    return {
+      email: form.email,
+      password: form.password,
+      ...Object.fromEntries(given.map((field) => [field, form[field]])),
+      ...(terms === undefined ? {} : { termsVersion: form.termsVersion }),
+      ...(form.locale === undefined ? {} : { locale: form.locale }),
+    };
+  }
+
+  function emailFault(email: string): FieldProblem | undefined {
+    if (email === "") return "required";
+    if (emailProblem(email) !== undefined) return "invalid";
+    const domain = normaliseName(email).split("@")[1] ?? "";
+    return domains === undefined || domains.includes(domain) ? undefined : "domain";
+  }
+
+  function extraFault(field: ExtraField, value: string | undefined): FieldProblem | undefined {
+    if (value === undefined) return fields[field] === "required" ? "required" : undefined;
+    if (field === "username") return chosenUsernameProblem(value, reservedUsernames);
+    return RULES[field](value) === undefined ? undefined : "invalid";
+  }
+
+  async function problemsOf(form: RegistrationForm): Promise<RegistrationProblems> {
+    const found: (readonly [RegistrationField, FieldProblem | undefined])[] = [
+      ["email", emailFault(form.email)],
+      [
+        "password",
+        form.password === "" ? "required" : await passwords.problem(form.password, passwordNames(form)),
+      ],
+      ...EXTRA_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
+      ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
+    ];
+    return Object.fromEntries(found.filter(([, problem]) => problem !== undefined));
+  }
+
+  /** Whether the `check` of the configuration lets the form through. */
+  async function isAllowed(
+    { password: _password, termsVersion: _terms, ...entered }: RegistrationForm,
+    at: AskedAt,
+  ) {
+    if (settings.check === undefined) return true;
+    const { client } = at.caller;
+    const request = {
+      ...entered,
+      ...(client === undefined ? {} : { client_id: client }),
+      address: at.address,
+    };
+    const waiting = new AbortController();
+    const { signal } = waiting;
+    const late = pause(CHECK_LIMIT, "late", { ref: false, signal }).catch(() => "late" as const);
+    try {
+      const answer = await Promise.race([settings.check(request as RegistrationRequest), late]);
+      if (answer === "late") throw new Error("no answer");
+      return answer;
+    } catch (cause) {
+      throw new StorageUnavailable("the check of registrations failed", { cause });
+    } finally {
+      waiting.abort();
+    }
+  }
+
+  /** The mail to the address: to a known one it only says so. The work is the same. */
+  async function mailTo(
+    email: string,
+    { deployment, locale: language }: AskedAt,
+    { record: known, mayGetMail }: AskedFor,
+  ): Promise<NewConfirmation<PendingForm>["mail"]> {
+    const isFree = await mayGetMail(email);
+    const kind = known === undefined ? "confirm-registration" : "known-address";
+    const mail = mailWith(options, {
+      kind,
+      to: isFree ? email : "",
+      locale: known?.locale ?? language,
+      deployment,
+    });
+    // The owner of a known address gets no code, and neither does anybody else.
+    return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });
+  }
+
+  /** Takes a point before it is known whether a username is taken, and gives it back unless that is said. */
+  async function create(
+    pending: Pending<PendingForm>,
+    form: PendingForm,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed | Limited> {
+    const attempt = form.username === undefined ? undefined : await limits.usernameTaken(pending.subject);
+    const limited = attempt && refusalOf(options, at, attempt);
+    if (limited !== undefined) return limited;
+    let isTaken = false;
+    try {
+      const result = await tryToCreate(pending, form, at);
+      isTaken = result.kind === "username-taken";
+      return result;
+    } finally {
+      if (!isTaken) await attempt?.withdraw();
+    }
+  }
+
+  async function tryToCreate(
+    pending: Pending<PendingForm>,
+    form: PendingForm,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed> {
+    const sub = randomUUID();
+    try {
+      const record = await accounts.register({ ...form, sub }, pending.use, callerAs(sub, at));
+      return { kind: "created", record };
+    } catch (error) {
+      if (!(error instanceof NameTaken)) throw error;
+    }
+    if ((await directory.findAccountByName(normaliseName(form.email))) !== undefined) {
+      await confirmations.discard(pending);
+      return { kind: "gone" };
+    }
+    await confirmations.keep(pending);
+    return { kind: "username-taken" };
+  }
+
+  return {
+    settings: { ...(settings.fields && { fields }), ...(terms && { terms }) },
+
+    async start(interaction, entered, at) {
+      const typed = asked(entered);
+      const problems = await problemsOf(typed);
+      if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
+      const form = { ...typed, email: canonicalEmail(typed.email) };
+      const request = await askedFor(options, form.email, at, "registration");
+      if (request.kind === "limited") return request;
+      if (!(await isAllowed(form, at))) return { kind: "refused" };
+      const { password, termsVersion, ...rest } = form;
+      const password_hash = await passwords.hash(password);
+      await confirmations.issue<PendingForm>({
+        purpose: "registration",
+        subject: interaction,
+        interaction,
+        extra: { ...rest, password_hash, terms_version: termsVersion },
+        mail: await mailTo(form.email, at, request),
+      });
+      return { kind: "sent" };
+    },
+
+    async resend(interaction, at) {
+      const first = await confirmations.find<PendingForm>(place(interaction));
+      if (first === undefined || first.confirmed) return { kind: "gone" };
+      const { email } = first.extra;
+      const request = await askedFor(options, email, at, "mail");
+      if (request.kind === "limited") return request;
+      const mail = await mailTo(email, at, request);
+      // A try of the old code in between changes nothing: it is read again.
+      for (let pending: typeof first | undefined = first; pending !== undefined && !pending.confirmed;) {
+        if (await confirmations.renew(pending, mail)) return { kind: "sent" };
+        pending = await confirmations.find<PendingForm>(place(interaction));
+      }
+      return { kind: "gone" };
+    },
+
+    confirm: (interaction, proof, at) =>
+      confirmations.prove<PendingForm, RegistrationConfirmed | Limited>(
+        "registration",
+        { interaction },
+        proof,
+        (pending) => create(pending, pending.extra, at),
+      ),
+
+    async rename(interaction, username, at) {
+      const problem = extraFault("username", username ?? undefined);
+      if (problem !== undefined) return { kind: "invalid", problem };
+      for (;;) {
+        const pending = await confirmations.find<PendingForm>(place(interaction));
+        if (pending === undefined || !pending.confirmed) return { kind: "gone" };
+        try {
+          return await create(pending, { ...pending.extra, username: username ?? undefined }, at);
+        } catch (error) {
+          if (!(error instanceof UsedUp)) throw error;
+        }
+      }
+    },
+
+    async pending(interaction) {
+      const found = await confirmations.find<PendingForm>(place(interaction));
+      return found && { email: found.extra.email, confirmed: found.confirmed };
+    },
+  };
+}

@@ -1,0 +1,121 @@
+/** What registration, reset and change of address have in common: who asks, and the limits. */
+import { randomUUID } from "node:crypto";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { Actor, Caller } from "../../records/audit/audit-event.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { AccountRecord, DirectoryStore } from "../../records/directory/directory.ts";
+import type { AccountInternals } from "../account.ts";
+import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
+import type { Passwords } from "../passwords/passwords.ts";
+import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
+import type { DeviceAccount } from "../limits/password-check.ts";
+import { CONFIRMATION_LIFETIME, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
+
+/** Where and by whom something is asked for. */
+export interface AskedAt {
+  /** The deployment that the browser is on: links in mail lead to it. */
+  readonly deployment: DeploymentKind;
+  /** For the audit. */
+  readonly caller: Caller;
+  /** The caller's IP address, as far as proxies are trusted: for the limits. */
+  readonly address: string;
+  /**
+   * The id of the browser, if its device cookie is that of this account. It is left out without such a cookie: then the
+   * points are taken before anything is looked up.
+   */
+  readonly device?: (account: DeviceAccount) => string | undefined;
+  /** The language of the page, for mail to people whose language is not known. */
+  readonly locale?: string | undefined;
+}
+
+/** Too many requests: the same for known and unknown names. */
+export interface Limited {
+  readonly kind: "limited";
+  /** Seconds until there can be another one. */
+  readonly retryAfter: number;
+}
+
+/** The parts of the service that need confirmed mail. */
+export interface PeopleOptions {
+  readonly directory: Pick<DirectoryStore, "findAccount" | "findAccountByName">;
+  readonly accounts: AccountInternals;
+  readonly confirmations: Confirmations;
+  readonly passwords: Passwords;
+  readonly limits: Pick<AttemptLimits, "mail" | "registration" | "recipient" | "usernameTaken">;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
+  readonly clock: Clock;
+}
+
+/** `undefined` if the attempt may go on. A refusal is counted in the audit. */
+export function refusalOf(
+  { audit }: Pick<PeopleOptions, "audit">,
+  { caller }: AskedAt,
+  attempt: Attempt,
+): Limited | undefined {
+  if (attempt.allowed) return undefined;
+  noteLimited(audit, { ...caller, action: "mail.requested" }, attempt);
+  return { kind: "limited", retryAfter: attempt.retryAfter };
+}
+
+/** A request for mail that its limits allow. */
+export interface AskedFor {
+  readonly kind: "asked";
+  /** The account with the name. */
+  readonly record: AccountRecord | undefined;
+  /** Whether the limits of an address allow mail to it. The result must not reach the person who asks. */
+  readonly mayGetMail: (email: string) => Promise<boolean>;
+}
+
+/**
+ * Takes the points of a request for mail and looks up its name, in an order that tells nobody which names exist: without a
+ * device cookie the points come first, and an unknown name costs the same reads and comparisons.
+ */
+export async function askedFor(
+  options: Pick<PeopleOptions, "accounts" | "limits" | "audit">,
+  name: string,
+  at: AskedAt,
+  limit: "mail" | "registration",
+): Promise<AskedFor | Limited> {
+  const { accounts, limits } = options;
+  const { address, device: deviceOf } = at;
+  let record = deviceOf && (await accounts.recordByLogin(name));
+  const own = deviceOf?.(record ?? { sub: randomUUID() });
+  const device = record && own;
+  const attempt = await limits[limit]({ name, address, device });
+  const limited = refusalOf(options, at, attempt);
+  if (limited !== undefined) return limited;
+  if (deviceOf === undefined) record = await accounts.recordByLogin(name);
+  return {
+    kind: "asked",
+    record,
+    mayGetMail: (email) => limits.recipient({ name: email, address, device }),
+  };
+}
+
+/** The mail that brings a code and a link. @param to empty: nobody. */
+export function mailWith(
+  { clock }: Pick<PeopleOptions, "clock">,
+  {
+    kind,
+    to,
+    locale,
+    deployment,
+  }: { readonly kind: MailKind; readonly to: string } & Pick<AskedAt, "deployment" | "locale">,
+): (secrets: ConfirmationSecrets) => NewMail {
+  const at = clock.now();
+  return ({ code, link }) => ({
+    kind,
+    to,
+    deployment,
+    ...(locale === undefined ? {} : { locale }),
+    params: { at: String(at), code, link },
+    expiresAt: at + CONFIRMATION_LIFETIME,
+  });
+}
+
+/** A change that a person makes who is known by now. */
+export function callerAs(sub: string, { caller }: AskedAt): Caller {
+  const actor: Actor = { kind: "account", id: sub };
+  return { ...caller, actor };
+}

@@ -1,0 +1,180 @@
+/**
+ * Which receivers get which notification: a pure function of an account change and the directory. Specification:
+ * "Events" and "Notification" of the interface document.
+ */
+import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
+
+/** The documented `notification_type`, spelled exactly as documented. */
+export type NotificationType = "DELETE_ACCOUNT" | "UNASSINGED_FROM_SERVICE" | "PROFILE_CHANGED";
+
+/** All notification types, as a receiver may list them. */
+export const NOTIFICATION_TYPES: readonly NotificationType[] = [
+  "DELETE_ACCOUNT",
+  "UNASSINGED_FROM_SERVICE",
+  "PROFILE_CHANGED",
+];
+
+/** The fields of which a change of value is a `PROFILE_CHANGED`. */
+export const PROFILE_FIELDS = ["username", "email", "name", "surname", "date_of_birth", "gender"] as const;
+
+/** What happened, and when. */
+export interface PlannedAction {
+  readonly type: NotificationType;
+  /** Seconds since the epoch. */
+  readonly at: number;
+}
+
+/** What the plan reads of an account. */
+export type PlannedAccount = Pick<
+  AccountRecord,
+  "sub" | "user_id" | "portal" | "services" | (typeof PROFILE_FIELDS)[number]
+>;
+
+/** What the plan reads of a directory entry. */
+export interface PlannedEntry {
+  readonly group: EntryRecord["group"];
+  readonly receiver: Pick<NonNullable<EntryRecord["receiver"]>, "types"> | null;
+}
+
+/** The entries that the change concerns; others may be missing. */
+export interface PlannedDirectory {
+  readonly services: ReadonlyMap<string, PlannedEntry>;
+  readonly groups: ReadonlyMap<string, PlannedEntry>;
+  readonly portals: ReadonlyMap<string, PlannedEntry>;
+}
+
+/** The documented body; its members come in this order. */
+export interface NotificationBody {
+  readonly notification_type: NotificationType;
+  readonly data: {
+    readonly user_id: number;
+    readonly user_uuid: string;
+    readonly user_email: string;
+    readonly timestamp: number;
+    /** Service key → `user_id_in_service`. */
+    readonly services: Readonly<Record<string, number | null>>;
+  };
+}
+
+/** One notification for one receiver. */
+export interface PlannedDelivery {
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  readonly receiver: string;
+  readonly type: NotificationType;
+  readonly body: NotificationBody;
+}
+
+/**
+ * Why a receiver gets a notification or not: `told` (it gets one), `no_receiver` (none is configured there),
+ * `type_not_taken` (it is configured for other types).
+ */
+export type PlanReason = "told" | "no_receiver" | "type_not_taken";
+
+/** The decision about one possible receiver; with the delivery when it is `told`. */
+export interface PlanDecision {
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  readonly receiver: string;
+  readonly reason: PlanReason;
+  /** The keys of the services concerned, sorted. */
+  readonly services: readonly string[];
+  readonly delivery?: PlannedDelivery;
+}
+
+/** Which notifications a change causes. `after` is `undefined` for a deletion. */
+export function causedBy(before: PlannedAccount, after: PlannedAccount | undefined): NotificationType[] {
+  if (after === undefined) return ["DELETE_ACCOUNT"];
+  const types: NotificationType[] = [];
+  if (unassigned(before, after).length > 0) types.push("UNASSINGED_FROM_SERVICE");
+  if (PROFILE_FIELDS.some((field) => before[field] !== after[field])) types.push("PROFILE_CHANGED");
+  return types;
+}
+
+/** The notifications of one action, one per receiver. */
+export function planDeliveries(
+  action: PlannedAction,
+  before: PlannedAccount,
+  after: PlannedAccount | undefined,
+  directory: PlannedDirectory,
+): PlannedDelivery[] {
+  return explainDeliveries(action, before, after, directory).flatMap(({ delivery }) => delivery ?? []);
+}
+
+/**
+ * Every receiver that the action could concern, with the reason why it gets a notification or not. Receivers of
+ * services and groups come in the order of the service keys, the portal's last.
+ */
+export function explainDeliveries(
+  action: PlannedAction,
+  before: PlannedAccount,
+  after: PlannedAccount | undefined,
+  directory: PlannedDirectory,
+): PlanDecision[] {
+  const account = after ?? before;
+  const concerned = servicesConcerned(action.type, before, after);
+  const candidates = candidatesOf(concerned, directory);
+  if (account.portal !== null) {
+    const entry = directory.portals.get(account.portal);
+    candidates.push({ receiver: `portal:${account.portal}`, entry, services: concerned });
+  }
+  return candidates.map((candidate) => decide(action, account, candidate));
+}
+
+type Services = readonly (readonly [key: string, userIdInService: number | null])[];
+
+interface Candidate {
+  readonly receiver: string;
+  readonly entry: PlannedEntry | undefined;
+  readonly services: Services;
+}
+
+function servicesConcerned(
+  type: NotificationType,
+  before: PlannedAccount,
+  after: PlannedAccount | undefined,
+): Services {
+  if (type === "UNASSINGED_FROM_SERVICE") return sorted(unassigned(before, after));
+  return sorted(Object.entries((after ?? before).services));
+}
+
+function unassigned(before: PlannedAccount, after: PlannedAccount | undefined): Services {
+  return Object.entries(before.services).filter(
+    ([key]) => after === undefined || !Object.hasOwn(after.services, key),
+  );
+}
+
+function sorted(services: Services): Services {
+  return services.toSorted(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** Services that share a group with a receiver share one notification; every other has its own receiver. */
+function candidatesOf(concerned: Services, directory: PlannedDirectory): Candidate[] {
+  const candidates = new Map<string, Candidate>();
+  for (const service of concerned) {
+    const [key] = service;
+    const own = directory.services.get(key);
+    const group = own === undefined || own.group === null ? undefined : directory.groups.get(own.group);
+    const merged = group !== undefined && group.receiver !== null;
+    const receiver = merged ? `group:${String(own?.group)}` : `service:${key}`;
+    const services = [...(candidates.get(receiver)?.services ?? []), service];
+    candidates.set(receiver, { receiver, entry: merged ? group : own, services });
+  }
+  return [...candidates.values()];
+}
+
+function decide(action: PlannedAction, account: PlannedAccount, candidate: Candidate): PlanDecision {
+  const { receiver, entry } = candidate;
+  const services = candidate.services.map(([key]) => key);
+  if (entry === undefined || entry.receiver === null) return { receiver, reason: "no_receiver", services };
+  if (!entry.receiver.types.includes(action.type)) return { receiver, reason: "type_not_taken", services };
+  const body: NotificationBody = {
+    notification_type: action.type,
+    data: {
+      user_id: account.user_id,
+      user_uuid: account.sub,
+      user_email: account.email,
+      timestamp: action.at,
+      services: Object.fromEntries(candidate.services),
+    },
+  };
+  return { receiver, reason: "told", services, delivery: { receiver, type: action.type, body } };
+}

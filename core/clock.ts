@@ -1,0 +1,38 @@
+/** The clocks of the service. */
+
+/** The source of time. Tests and hosts can replace it. */
+export interface Clock {
+  /** Milliseconds since the epoch, with fractions if the clock has them. */
+  now(): number;
+}
+
+/** Milliseconds by which the precise clock may differ from the system's before it is set again. */
+const TOLERANCE = 2;
+
+/**
+ * The system's clock with microseconds, so that two requests in one millisecond keep their order. It follows the
+ * system's clock when that is stepped or slewed.
+ */
+export function createSystemClock(): Clock {
+  let origin = performance.timeOrigin;
+  return {
+    now() {
+      const coarse = Date.now();
+      const fine = origin + performance.now();
+      if (Math.abs(fine - coarse) <= TOLERANCE) return fine;
+      origin += coarse - fine;
+      return coarse;
+    },
+  };
+}
+
+/**
+ * Milliseconds since this process started, for measuring durations. It never goes back, and means nothing to other
+ * processes.
+ */
+export const monotonic: Clock = { now: () => performance.now() };
+
+/** Whole seconds since the epoch, the unit of the protocols and the notifications. */
+export function seconds(clock: Clock): number {
+  return Math.floor(clock.now() / 1000);
+}

@@ -1,0 +1,144 @@
+/**
+ * The errors of the storage and of the rules for accounts, clients and the directory. Protocol errors are classes of
+ * oidc-provider. Every error that this package throws on purpose is a
+ * {@link SignInError} with a stable `code`; a wrong argument is a `TypeError` that names the option.
+ */
+import { dirname } from "node:path";
+
+/** Stable codes of {@link SignInError}: safe to switch on, never renamed. */
+export type SignInErrorCode =
+  | "configuration"
+  | "storage_unavailable"
+  | "condition_failed"
+  | "version_conflict"
+  | "name_taken"
+  | "already_exists"
+  | "not_found"
+  | "unknown_reference"
+  | "still_referenced"
+  | "invalid_password"
+  | "address_refused"
+  | "invalid_notification"
+  | "keys"
+  | "backup"
+  | "unexpected_answer";
+
+/** The base of all errors of this package. */
+export class SignInError extends Error {
+  /** Stable, machine-readable. */
+  readonly code: SignInErrorCode;
+
+  constructor(code: SignInErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/**
+ * The end of a message about a file that this process may not write: which user its folder needs. Empty for other reasons.
+ *
+ * @param code of the error of the file system.
+ */
+export function neededUser(code: string, path: string): string {
+  const user = process.geteuid?.();
+  if (user === undefined || (code !== "EACCES" && code !== "EPERM")) return "";
+  return `; the folder ${dirname(path)} must be writable for user ${user}, as whom this process runs (chown ${user})`;
+}
+
+/** The configuration is wrong. `problems` has one line per problem, as `config.<path>: <problem>`. */
+export class ConfigurationError extends SignInError {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super("configuration", problems.join("\n"));
+    this.problems = problems;
+  }
+}
+
+/** A store can't be reached, did not answer in time, or is too busy. Becomes 503; try again. */
+export class StorageUnavailable extends SignInError {
+  constructor(message: string, options?: ErrorOptions) {
+    super("storage_unavailable", message, options);
+  }
+}
+
+/** There is no storage at this address: no service has used it yet, or the address is wrong. */
+export class StorageMissing extends StorageUnavailable {}
+
+/** A condition of a commit did not hold, because another commit was first. Nothing was written. */
+export class ConditionFailed extends SignInError {
+  /** The records whose conditions did not hold, if the store names them. */
+  readonly refs: readonly { readonly kind: string; readonly key: string }[];
+
+  constructor(message: string, refs: readonly { readonly kind: string; readonly key: string }[] = []) {
+    super("condition_failed", message);
+    this.refs = refs;
+  }
+}
+
+/** The record was changed since it was read. Nothing was written; read it again and decide again. */
+export class VersionConflict extends SignInError {
+  constructor(message: string) {
+    super("version_conflict", message);
+  }
+}
+
+/** An e-mail address or username belongs to another account. */
+export class NameTaken extends SignInError {
+  constructor() {
+    super("name_taken", "this e-mail address or username belongs to another account");
+  }
+}
+
+/** A record with this identifier exists already. */
+export class AlreadyExists extends SignInError {
+  constructor(what: string) {
+    super("already_exists", `${what} exists already`);
+  }
+}
+
+/** A new `client_id` is the `sub` of an account, or the reverse. An identifier belongs to one of them only. */
+export class IdentifierTaken extends AlreadyExists {}
+
+/** A change names a service, group or portal that is not in the directory. */
+export class UnknownReference extends SignInError {
+  constructor(what: string) {
+    super("unknown_reference", `${what} is not known`);
+  }
+}
+
+/** A service, group or portal can't be removed while other records refer to it; the message names them. */
+export class StillReferenced extends SignInError {
+  readonly references: readonly string[];
+
+  constructor(what: string, references: readonly string[]) {
+    super("still_referenced", `${what} is still referenced by ${references.join(", ")}`);
+    this.references = references;
+  }
+}
+
+/** A call refers to something that does not exist. */
+export class NotFound extends SignInError {
+  constructor(what: string) {
+    super("not_found", `${what} does not exist`);
+  }
+}
+
+/** A code or link was used, replaced or tried since it was read. Read it again and decide again. */
+export class UsedUp extends SignInError {
+  constructor() {
+    super("version_conflict", "the confirmation was used, replaced or tried in between");
+  }
+}
+
+/** A new password breaks a rule. The message names the rule and never contains the password. */
+export class InvalidPassword extends SignInError {
+  /** `too-short`, `too-long`, `characters`, `common`, `name` or `breached`. */
+  readonly problem: string;
+
+  constructor(problem: string, message: string) {
+    super("invalid_password", message);
+    this.problem = problem;
+  }
+}

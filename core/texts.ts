@@ -1,0 +1,108 @@
+/** The texts that people read, from the built-in locale files and the configuration. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { ownValue } from "./untrusted-keys.ts";
+
+/** Locale → key → text with `{placeholders}`. */
+export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** The texts of one locale. Values are inserted as they are; the views escape the result. */
+export interface Translator {
+  /** @throws TypeError if the key has no text, or one of its placeholders has no value. */
+  (key: string, values?: Readonly<Record<string, string | number>>): string;
+  /** Whether there is a text for the key. */
+  has(key: string): boolean;
+  readonly locale: string;
+}
+
+/** The texts of every configured locale, and their problems. */
+export interface Texts {
+  readonly translators: ReadonlyMap<string, Translator>;
+  /** In the form `config.interactions.…: …`; empty if nothing is wrong. */
+  readonly problems: readonly string[];
+}
+
+/** The first tag that is available. A tag also matches a shorter one: `pl-PL` finds `pl` (RFC 4647 section 3.4). */
+export function closestLocale(available: readonly string[], tags: readonly string[]): string | undefined {
+  for (const tag of tags) {
+    const wanted = tag.toLowerCase();
+    const found = available
+      .filter((locale) => `${wanted}-`.startsWith(`${locale.toLowerCase()}-`))
+      .toSorted((one, other) => other.length - one.length)
+      .at(0);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Every locale must have the keys and placeholders of this one. */
+const REFERENCE = "en";
+/** Keys for the views of a team. */
+const OWN_KEY = /^own\./;
+const PLACEHOLDER = /\{(\w+)\}/g;
+const FOLDER = join(import.meta.dirname, "locales");
+
+/**
+ * @param locales BCP 47 tags. A locale without a built-in file must be complete in `copy`.
+ * @param copy replaces built-in texts. A key that no built-in page uses must begin with `own.`.
+ */
+export function readTexts(locales: readonly string[], copy: Copy): Texts {
+  const reference = new Map(Object.entries(builtIn(REFERENCE)));
+  const problems: string[] = [];
+  const translators = new Map<string, Translator>();
+  for (const locale of locales) {
+    const replaced = ownValue(copy, locale) ?? {};
+    const texts = new Map([...Object.entries(builtIn(locale)), ...Object.entries(replaced)]);
+    for (const [key, text] of Object.entries(replaced)) {
+      const problem = keyProblem(reference, key, text);
+      if (problem !== undefined) problems.push(`config.interactions.copy.${locale}.${key}: ${problem}`);
+    }
+    const missing = [...reference.keys()].filter((key) => !texts.has(key));
+    if (missing.length > 0) {
+      problems.push(`config.interactions.copy.${locale}: no text for ${missing.join(", ")}`);
+    }
+    translators.set(locale, translator(locale, texts));
+  }
+  for (const locale of Object.keys(copy)) {
+    if (!locales.includes(locale)) {
+      problems.push(`config.interactions.copy.${locale}: not one of config.interactions.locales`);
+    }
+  }
+  return { translators, problems };
+}
+
+function builtIn(locale: string): Readonly<Record<string, string>> {
+  // The configured name becomes a file name: it must not contain anything but a language tag.
+  if (!/^[A-Za-z0-9-]+$/.test(locale)) return {};
+  const file = join(FOLDER, `${locale}.json`);
+  if (!existsSync(file)) return {};
+  const texts: Record<string, string> = JSON.parse(readFileSync(file, "utf8"));
+  return texts;
+}
+
+function keyProblem(reference: ReadonlyMap<string, string>, key: string, text: string): string | undefined {
+  if (OWN_KEY.test(key)) return undefined;
+  const original = reference.get(key);
+  if (original === undefined) return "no page has this text; keys of your own begin with own.";
+  if (key === "direction" && text !== "ltr" && text !== "rtl") return "must be ltr or rtl";
+  const known = placeholders(original);
+  const unknown = placeholders(text).filter((name) => !known.includes(name));
+  return unknown.length === 0 ? undefined : `unknown placeholder {${unknown.join("}, {")}}`;
+}
+
+function placeholders(text: string): string[] {
+  return [...text.matchAll(PLACEHOLDER)].map(([, name = ""]) => name);
+}
+
+function translator(locale: string, texts: ReadonlyMap<string, string>): Translator {
+  const translate = (key: string, values: Readonly<Record<string, string | number>> = {}): string => {
+    const text = texts.get(key);
+    if (text === undefined) throw new TypeError(`no text for ${key} in locale ${locale}`);
+    return text.replace(PLACEHOLDER, (_, name: string) => {
+      const value = Object.hasOwn(values, name) ? values[name] : undefined;
+      if (value === undefined) throw new TypeError(`no value for {${name}} of ${key}`);
+      return String(value);
+    });
+  };
+  return Object.assign(translate, { has: (key: string) => texts.has(key), locale });
+}

@@ -1,0 +1,135 @@
+/** Accounts as oidc-provider sees them: found by `sub`, by a code or token, or by the session of a browser. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "koa";
+import type { Account, KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import { type AccountInternals, isDisabled } from "../accounts/account.ts";
+import { generationsOf } from "../accounts/generations.ts";
+import { claimsAbout } from "./claims.ts";
+import { clientRecord } from "./clients.ts";
+import { withoutDoubleCookie } from "./sessions/cookies.ts";
+import type { CurrentProvider } from "./current-provider.ts";
+
+/** An account of oidc-provider with our record behind it. */
+export interface OidcAccount extends Account {
+  readonly record: AccountRecord;
+}
+
+/** oidc-provider filters the claims by scope. */
+export function oidcAccount(record: AccountRecord): OidcAccount {
+  return { accountId: record.sub, record, claims: () => claimsAbout(record) };
+}
+
+/** The counters of an account that a grant copies at sign-in, and its codes and tokens from the grant. */
+export interface GrantGenerations {
+  readonly tokens: number;
+  readonly service: number;
+  readonly client: number;
+}
+
+/** The generations that a grant of this account at this client carries if it is issued now. */
+export function currentGenerations(account: AccountRecord, client: ClientRecord): GrantGenerations {
+  const { tokens, service, client: own } = generationsOf(account, client.client_id, client.service);
+  return { tokens, service, client: own };
+}
+
+/**
+ * Whether a code or token with these generations is still valid. Deleting an account, unassigning it and changing its
+ * password raise a counter, so everything that was issued before is refused immediately. A disabled account has no valid
+ * tokens.
+ */
+export function isCurrent(carried: unknown, account: AccountRecord, client: ClientRecord): boolean {
+  if (isDisabled(account)) return false;
+  const generations = carried as Partial<GrantGenerations> | undefined;
+  const now = currentGenerations(account, client);
+  return (
+    generations?.tokens === now.tokens &&
+    generations.service === now.service &&
+    generations.client === now.client
+  );
+}
+
+/**
+ * `findAccount` of oidc-provider: called without a token for a session, and with it for each use of a code or token.
+ */
+export async function findAccount(
+  ctx: KoaContextWithOIDC,
+  sub: string,
+  token: unknown,
+  accounts: Pick<AccountInternals, "record">,
+): Promise<OidcAccount | undefined> {
+  const record = await accounts.record(sub);
+  if (record === undefined || isDisabled(record)) return undefined;
+  if (token !== undefined) {
+    const { client } = ctx.oidc;
+    const { generations } = token as { readonly generations?: unknown };
+    if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
+  }
+  return oidcAccount(record);
+}
+
+/** A session of oidc-provider with the account's `sessions_generation` at sign-in. */
+export interface SessionGeneration {
+  generation?: number;
+}
+
+/** What the sign-in form reports to oidc-provider. */
+interface LoginResult {
+  readonly accountId: string;
+  readonly generation?: number;
+}
+
+/** Copies the generation from the result of the sign-in form to the session, before any rule reads it. */
+export function storeSessionGeneration(provider: Provider): void {
+  provider.on("interaction.ended", ({ oidc: { session, result } }) => {
+    const login = result?.["login"] as LoginResult | undefined;
+    if (login?.generation === undefined || login.accountId !== session?.accountId) return;
+    (session as SessionGeneration).generation = login.generation;
+  });
+}
+
+/** Someone with a valid session. */
+export interface SignedIn {
+  readonly account: AccountRecord;
+  /** The session's `uid`, which is different in each browser. */
+  readonly session: string;
+  /** When the person last entered the password there, in seconds since the epoch. */
+  readonly signedInAt: number;
+}
+
+/** A request, and whether the browser used https. */
+export interface SessionRequest {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly secure: boolean;
+}
+
+/** @returns `undefined` when no one is signed in. Storage faults reject. */
+export type FindSignedIn = (request: SessionRequest) => Promise<SignedIn | undefined>;
+
+/**
+ * Finds out who is signed in, by the rules of the authorization endpoint.
+ * @param sessionCookie name of the cookie that holds the session.
+ */
+export function createSignedIn(
+  currentProvider: CurrentProvider,
+  accounts: Pick<AccountInternals, "record">,
+  sessionCookie: string,
+): FindSignedIn {
+  return async ({ req, res, secure }) => {
+    const { cookie: sent, ...headers } = req.headers;
+    const cookie = withoutDoubleCookie(sent, sessionCookie);
+    if (!cookie?.includes(`${sessionCookie}=`)) return undefined;
+    const request = Object.create(req, { headers: { value: { ...headers, cookie } } }) as IncomingMessage;
+    const { provider } = currentProvider();
+    const ctx = provider.createContext(request, res) as unknown as Context;
+    Object.defineProperty(ctx, "secure", { value: secure });
+    const session = await provider.Session.get(ctx);
+    if (session.accountId === undefined) return undefined;
+    const account = await accounts.record(session.accountId);
+    if (account === undefined || isDisabled(account)) return undefined;
+    const { generation } = session as typeof session & SessionGeneration;
+    if (generation !== account.sessions_generation) return undefined;
+    return { account, session: session.uid, signedInAt: session.loginTs ?? 0 };
+  };
+}

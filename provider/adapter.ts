@@ -1,0 +1,210 @@
+/** The adapter of oidc-provider: it stores artifacts under the hash of their identifier, through the unit of work. */
+import { hash } from "node:crypto";
+import type { Adapter, AdapterPayload } from "oidc-provider";
+import type { Clock } from "../core/clock.ts";
+import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
+import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
+
+export interface OidcAdapterOptions {
+  readonly units: UnitsOfWork;
+  readonly clock: Clock;
+  /** Seconds since the sign-in: an older session has expired, even if it was stored with a later end. */
+  readonly sessionMax: number;
+  /** @returns `undefined` for an unknown or disabled client. */
+  readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
+}
+
+/**
+ * Milliseconds for which an expired code is stored. A replay revokes the family for at least ten minutes after the
+ * exchange; the rest allows for clock differences.
+ */
+const KEPT_AFTER_EXPIRY = 660_000;
+
+/** Replaces the identifier in a URL that contains it. */
+const IDENTIFIER = "{id}";
+
+const INTERACTION = "Interaction";
+
+/** Models whose artifacts belong to a grant and copy its generations. */
+const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessToken", "RefreshToken"]);
+
+/** Milliseconds for a write outside a request. */
+const DEADLINE = 4_500;
+
+/** Identifiers that can exist. Others are unknown without a look-up. */
+export const PRESENTABLE: RegExp = /^[\x21-\x7e]{1,255}$/;
+
+/** The key under which an artifact is stored: a hash, so that a copy of the store contains no valid tokens. */
+export function artifactKey(identifier: string): string {
+  return hash("sha256", identifier, "base64url");
+}
+
+const PLAIN = { configurable: true, enumerable: true, writable: true };
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
+
+/**
+ * The clients of a session without their grants. oidc-provider adds the grant of the last authorization, but needs it in
+ * that request only, because tokens outlive sessions. Without it, using a session does not change it.
+ */
+function withoutGrants(authorizations: object): object {
+  const entries = Object.entries(authorizations as Readonly<Record<string, { readonly grantId?: string }>>);
+  return Object.fromEntries(entries.map(([clientId, { grantId: _grant, ...stored }]) => [clientId, stored]));
+}
+
+function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
+  const { jti: _id, consumed: _consumed, ...stored } = payload as Payload;
+  const session = stored["session"] as Payload | undefined;
+  if (model === INTERACTION && session) {
+    // oidc-provider stores the session identifier of the browser here and never reads it.
+    const { cookie: _cookie, ...rest } = session;
+    stored["session"] = rest;
+  }
+  if (model === "Session" && stored["authorizations"])
+    stored["authorizations"] = withoutGrants(stored["authorizations"]);
+  if (typeof stored["returnTo"] === "string") stored["returnTo"] = stored["returnTo"].replace(id, IDENTIFIER);
+  const artifact: Mutable<Artifact> = { model, key: artifactKey(id), payload: stored, expiresAt };
+  const { grantId, uid, accountId, clientId } = payload;
+  if (model === "Grant") artifact.grantKey = artifact.key;
+  else if (grantId && descendants.has(model)) artifact.grantKey = artifactKey(grantId);
+  if (uid !== undefined) artifact.uid = uid;
+  if (accountId !== undefined) artifact.accountId = accountId;
+  if (clientId !== undefined) artifact.clientId = clientId;
+  return artifact;
+}
+
+/** Copies JSON. `structuredClone` takes ten times as long. */
+function copy(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copy);
+  if (typeof value !== "object" || value === null) return value;
+  const copied: Record<string, unknown> = {};
+  for (const [name, member] of Object.entries(value)) {
+    // A client can be named `__proto__`.
+    if (name === "__proto__") Object.defineProperty(copied, name, { ...PLAIN, value: copy(member) });
+    else copied[name] = copy(member);
+  }
+  return copied;
+}
+
+function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
+  // oidc-provider changes what it gets.
+  const payload = copy(artifact.payload) as Mutable<AdapterPayload>;
+  const { returnTo } = artifact.payload;
+  if (id !== undefined) {
+    payload.jti = id;
+    if (typeof returnTo === "string") payload.returnTo = returnTo.replace(IDENTIFIER, id);
+  }
+  if (artifact.consumedAt !== undefined) {
+    payload.consumed = Math.floor(artifact.consumedAt / 1000);
+    // oidc-provider checks whether a code has expired before it checks whether it was used.
+    if (artifact.model === "AuthorizationCode") payload.exp = Math.floor(artifact.expiresAt / 1000);
+  }
+  return payload;
+}
+
+/** Codes and tokens carry the generations of their grant. */
+function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): void {
+  if (!descendants.has(model) || grantKey === undefined) return;
+  const generations = unit.known("Grant", grantKey)?.payload["generations"];
+  if (generations !== undefined) payload["generations"] = generations;
+}
+
+/** A sign-in belongs to the browser in which it began, whatever its cookies on the paths of the sign-in are. */
+function giveBrowser(artifact: Artifact, { browser }: Unit): Artifact {
+  return artifact.model === INTERACTION && browser !== undefined ? { ...artifact, browser } : artifact;
+}
+
+class ArtifactAdapter implements Adapter {
+  readonly #model: string;
+  readonly #options: OidcAdapterOptions;
+
+  constructor(model: string, options: OidcAdapterOptions) {
+    this.#model = model;
+    this.#options = options;
+  }
+
+  /** Runs in the unit of the request. Outside a request it commits immediately. */
+  async #in<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
+    const { units, clock } = this.#options;
+    const unit = units.current();
+    try {
+      if (unit) return await work(unit);
+      const request = { underWaySince: performance.now(), deadline: clock.now() + DEADLINE };
+      return await units.run(request, async (own) => {
+        const result = await work(own);
+        await own.commit();
+        return result;
+      });
+    } catch (error) {
+      if (unit) unit.failure ??= error;
+      throw error;
+    }
+  }
+
+  upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
+    const end =
+      typeof payload.exp === "number" ? payload.exp * 1000 : this.#options.clock.now() + expiresIn * 1000;
+    const expiresAt = this.#model === "AuthorizationCode" ? end + KEPT_AFTER_EXPIRY : end;
+    return this.#in(async (unit) => {
+      const artifact = toArtifact(this.#model, id, payload, expiresAt);
+      giveGenerations(artifact, unit);
+      unit.save(giveBrowser(artifact, unit));
+      return undefined;
+    });
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    if (!PRESENTABLE.test(id)) return undefined;
+    if (this.#model === "Client") return this.#in(() => this.#options.clientMetadata(id));
+    const found = await this.#in(async (unit) => {
+      const artifact = await unit.find(this.#model, artifactKey(id));
+      const isElsewhere = this.#model === INTERACTION && artifact?.browser !== unit.browser;
+      return isElsewhere ? undefined : artifact;
+    });
+    return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, id);
+  }
+
+  async findByUid(uid: string): Promise<AdapterPayload | undefined> {
+    const found = await this.#in((unit) => unit.findByUid(this.#model, uid));
+    return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, undefined);
+  }
+
+  #isTooOld({ model, payload }: Artifact): boolean {
+    const { clock, sessionMax } = this.#options;
+    const { loginTs } = payload as { readonly loginTs?: number };
+    return model === "Session" && loginTs !== undefined && (loginTs + sessionMax) * 1000 <= clock.now();
+  }
+
+  // The device flow is not offered.
+  async findByUserCode(): Promise<undefined> {
+    return undefined;
+  }
+
+  consume(id: string): Promise<undefined> {
+    return this.#in(async (unit) => {
+      await unit.consume(this.#model, artifactKey(id));
+      return undefined;
+    });
+  }
+
+  destroy(id: string): Promise<undefined> {
+    const key = artifactKey(id);
+    return this.#in(async (unit) => {
+      if (this.#model === "Grant") unit.revoke(key);
+      else unit.remove(this.#model, key);
+      return undefined;
+    });
+  }
+
+  revokeByGrantId(grantId: string): Promise<undefined> {
+    return this.#in(async (unit) => {
+      unit.revoke(artifactKey(grantId));
+      return undefined;
+    });
+  }
+}
+
+/** `adapter` of oidc-provider. */
+export function createOidcAdapter(options: OidcAdapterOptions): (model: string) => Adapter {
+  return (model) => new ArtifactAdapter(model, options);
+}

@@ -1,0 +1,165 @@
+/** Scopes and claims: what a request may ask for, which scope gives access to which claim, and where values come from. */
+import type { AccountClaims } from "oidc-provider";
+import type { Deployment } from "../config/configuration.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
+
+/** Scopes that a client may request. */
+export const PUBLIC_SCOPES = ["openid", "email", "profile"] as const;
+
+/**
+ * oidc-provider refuses a request without a scope; the documented OAuth 2.0 request has none. Such a request gets this
+ * internal scope, which gives access to the whole profile. It is never accepted from a client and never shown.
+ */
+export const ALL_FIELDS = "account";
+
+const publicScopes: ReadonlySet<string> = new Set(PUBLIC_SCOPES);
+
+/**
+ * The scope that oidc-provider gets. Unknown scopes are dropped, and so is `openid` where there are no ID tokens; if
+ * nothing is left, it is {@link ALL_FIELDS}. A malformed value is passed on for oidc-provider to refuse.
+ * @param requested the `scope` parameter, if there is one.
+ * @param kind the deployment that the request came to.
+ */
+export function effectiveScope(requested: string | undefined, kind: Deployment["kind"]): string {
+  if (requested !== undefined && !/^[\x20\x21\x23-\x5b\x5d-\x7e]*$/.test(requested)) return requested;
+  const scopes = new Set((requested ?? "").split(" ").filter((scope) => publicScopes.has(scope)));
+  if (kind !== "openid") scopes.delete("openid");
+  return scopes.size === 0 ? ALL_FIELDS : [...scopes].join(" ");
+}
+
+/** `amr` of a sign-in with a password (RFC 8176 section 2). */
+export const AMR_PASSWORD: readonly string[] = ["pwd"];
+
+/** `acr` of a sign-in with only a password. */
+export const ACR_PASSWORD = "urn:sign-in-service:acr:password";
+
+/** Every `acr` that a sign-in can have. */
+export const KNOWN_ACRS: readonly string[] = [ACR_PASSWORD];
+
+type Source = (account: AccountRecord) => unknown;
+
+/** Where the value of each claim about the user comes from. Claims without a value are left out. */
+const sources: ReadonlyMap<string, Source> = new Map<string, Source>([
+  ["sub", ({ sub }) => sub],
+  ["email", ({ email }) => email],
+  ["email_verified", ({ email_verified }) => email_verified],
+  ["name", ({ name, surname }) => [name, surname].filter(Boolean).join(" ") || undefined],
+  ["given_name", ({ name }) => name],
+  ["family_name", ({ surname }) => surname],
+  ["birthdate", ({ date_of_birth }) => date_of_birth],
+  ["gender", ({ gender }) => gender],
+  ["preferred_username", ({ username }) => username],
+  ["locale", ({ locale }) => locale],
+  ["updated_at", ({ updated_at }) => updated_at],
+]);
+
+/** The claims of each scope (OpenID Connect Core 1.0 section 5.4; `email` in `openid` as documented). */
+export const scopeClaims = {
+  openid: ["sub", "email", "acr", "amr"],
+  email: ["email", "email_verified"],
+  profile: [
+    "name",
+    "given_name",
+    "family_name",
+    "birthdate",
+    "gender",
+    "preferred_username",
+    "locale",
+    "updated_at",
+  ],
+} as const;
+
+/** Claims about the sign-in that belong to no scope: oidc-provider decides when an ID token has them. */
+export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
+
+/** All claims that can have a value, and so all that a request may ask for. */
+export const KNOWN_CLAIMS: ReadonlySet<string> = new Set([
+  ...Object.values(scopeClaims).flat(),
+  ...SIGN_IN_CLAIMS,
+]);
+
+/** Longest `claims` parameter in bytes: enough for all claims by name, with values. */
+export const MOST_CLAIMS_BYTES = 8_192;
+
+/** All claims about a user. oidc-provider selects those that were requested and granted. */
+export function claimsAbout(record: AccountRecord): AccountClaims {
+  const claims: AccountClaims = { sub: record.sub };
+  for (const [claim, source] of sources) {
+    const value = source(record);
+    if (value !== null && value !== undefined) claims[claim] = value;
+  }
+  return claims;
+}
+
+/** Whether a claim is about the user rather than about the sign-in. */
+export function isPersonal(claim: string): boolean {
+  return sources.has(claim);
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+interface ClaimsRequest {
+  readonly userinfo?: Members | undefined;
+  readonly id_token?: Members | undefined;
+}
+
+function isObject(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** @returns `undefined` for exactly what oidc-provider refuses. */
+function parse(parameter: string): ClaimsRequest | undefined {
+  let request: unknown;
+  try {
+    request = JSON.parse(parameter);
+  } catch {
+    return undefined;
+  }
+  if (!isObject(request)) return undefined;
+  const { userinfo, id_token } = request;
+  if (userinfo !== undefined && !isObject(userinfo)) return undefined;
+  if (id_token !== undefined && !isObject(id_token)) return undefined;
+  return { userinfo, id_token };
+}
+
+/**
+ * Reduces a `claims` parameter (OpenID Connect Core 1.0 section 5.5) to the claims that this service knows and to the
+ * members that oidc-provider reads, so that the rest can be stored, compared and shown.
+ * @returns the parameter unchanged when oidc-provider refuses it.
+ */
+export function knownClaims(parameter: string): string {
+  const request = parse(parameter);
+  if (request === undefined) return parameter;
+  const { userinfo, id_token } = request;
+  return JSON.stringify({
+    userinfo: userinfo && onlyKnown(userinfo),
+    id_token: id_token && onlyKnown(id_token),
+  });
+}
+
+function onlyKnown(requested: Members): Members {
+  const wanted = Object.entries(requested).flatMap(([claim, request]) => {
+    if (!KNOWN_CLAIMS.has(claim) || (request !== null && !isObject(request))) return [];
+    return [[claim, request && wantedValues(claim, request)] as const];
+  });
+  return Object.fromEntries(wanted);
+}
+
+/** oidc-provider compares the values of `sub` and `acr`. All other claims are requested without a value. */
+function wantedValues(claim: string, { essential, value, values }: Members): Members | null {
+  if (claim === "sub") return typeof value === "string" ? { value } : null;
+  if (claim !== "acr") return null;
+  const isFree = value === undefined && values === undefined;
+  const accepted = [value, ...(Array.isArray(values) ? (values as unknown[]) : [])];
+  return {
+    essential: essential === true,
+    ...(isFree ? {} : { values: accepted.filter((one) => typeof one === "string") }),
+  };
+}
+
+/** Names of the claims that a `claims` parameter requests, each once. */
+export function requestedClaims(parameter: unknown): string[] {
+  const request = typeof parameter === "string" ? parse(parameter) : undefined;
+  const names = [request?.userinfo, request?.id_token].flatMap((claims) => Object.keys(claims ?? {}));
+  return [...new Set(names)].filter((name) => KNOWN_CLAIMS.has(name));
+}

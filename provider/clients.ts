@@ -1,0 +1,108 @@
+/** Clients as oidc-provider sees them: their metadata, and how their secrets are checked. */
+import { Provider, type AdapterPayload, type Client } from "oidc-provider";
+import type { Configuration } from "../config/configuration.ts";
+import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import type { AuditCollector } from "../records/audit/collector.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { callerOf, type RequestState } from "./request.ts";
+
+/** Our record of a client of oidc-provider. It is read on each request, so it is up to date. */
+export function clientRecord(client: Client): ClientRecord {
+  return client["record"] as ClientRecord;
+}
+
+/**
+ * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0 section 2).
+ * @param signingAlgorithm for clients that are registered without one.
+ * @param profile with `strict`, oidc-provider does not know the password grant, not even by name.
+ */
+export function clientMetadata(
+  record: ClientRecord,
+  signingAlgorithm: string,
+  profile: Configuration["profile"],
+): AdapterPayload {
+  return {
+    client_id: record.client_id,
+    client_name: record.name,
+    // oidc-provider requires a secret but never compares this one: see `compareClientSecret` in patches.ts.
+    client_secret: "kept-as-a-keyed-digest",
+    application_type: "web",
+    token_endpoint_auth_method: "client_secret_basic",
+    redirect_uris: [...record.redirect_uris],
+    post_logout_redirect_uris: [...record.post_logout_redirect_uris],
+    grant_types: record.grant_types.filter((type) => profile !== "strict" || type !== "password"),
+    // oidc-provider adds the grant that belongs to each response type.
+    response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
+    id_token_signed_response_alg: record.id_token_signed_response_alg ?? signingAlgorithm,
+    ...(record.backchannel_logout_uri === null
+      ? {}
+      : { backchannel_logout_uri: record.backchannel_logout_uri, backchannel_logout_session_required: true }),
+    record,
+  } as AdapterPayload;
+}
+
+/**
+ * Decodes half of a Basic credential as RFC 6749 section 2.3.1 encodes it.
+ * @returns `undefined` when there is nothing to decode.
+ */
+export function formDecoded(text: string): string | undefined {
+  if (!/[%+]/.test(text)) return undefined;
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the presented secret is one of the client's. Called while a request is authenticated. */
+export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
+
+/** Grants that write nothing until the response is known to be good, so they need not wait for the rate limit. */
+const WITHOUT_WAITING: ReadonlySet<unknown> = new Set(["authorization_code", "refresh_token"]);
+
+/**
+ * Compares client secrets in constant time, under a rate limit, as they are and form-decoded. A refused attempt leaves
+ * `retryAfter` in the state of the request, or the `verdict` that the response waits for.
+ */
+export function createSecretCheck(
+  clients: Pick<ClientInternals, "secretMatches">,
+  limits: Pick<AttemptLimits, "clientSecret">,
+  audit: Pick<AuditCollector, "note" | "noteRefusal">,
+): SecretCheck {
+  return async (client, presented) => {
+    const ctx = Provider.ctx;
+    const record = clientRecord(client);
+    const state = (ctx?.state ?? {}) as Partial<RequestState>;
+    const readings = [presented];
+    const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
+    if (decoded !== undefined) readings.push(decoded);
+    let match: ReturnType<typeof clients.secretMatches>;
+    const check = (): typeof match => {
+      const found = readings.map((reading) => clients.secretMatches(record, reading));
+      match = found.find((each) => each !== undefined);
+      return match;
+    };
+    const verdict = limits
+      .clientSecret({ client: record.client_id, address: state.address ?? "" }, check)
+      .then((attempt) => {
+        if (attempt.allowed && attempt.matches) return attempt;
+        const { client_id: subject } = record;
+        const caller = ctx === undefined ? { actor: ANONYMOUS } : callerOf(ctx, ANONYMOUS);
+        const event = { ...caller, action: "client.authentication", subject } as const;
+        if (attempt.allowed) audit.note({ ...event, outcome: "failure", reason: "credentials" });
+        else noteLimited(audit, event, attempt);
+        return attempt;
+      });
+    if (match !== undefined && WITHOUT_WAITING.has(ctx?.oidc.params?.["grant_type"])) {
+      // The response awaits the same promise and reports its failure.
+      verdict.catch(() => undefined);
+      state.verdict = verdict;
+      return true;
+    }
+    const { allowed, matches, retryAfter } = await verdict;
+    if (!allowed) state.retryAfter = retryAfter;
+    return allowed && matches;
+  };
+}

@@ -1,0 +1,133 @@
+/** The authorization code grant: simultaneous exchanges of one code are a tie; a later exchange is a replay. */
+import type { ServerResponse } from "node:http";
+import { errors, type TokenEndpointGrantContext } from "oidc-provider";
+import { artifactKey } from "../adapter.ts";
+import type { Unit, UnitsOfWork } from "../unit-of-work.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
+import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
+import type { Artifact, StoredArtifact } from "../../records/artifacts/artifact.ts";
+import { type Clock, monotonic } from "../../core/clock.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
+
+/** A grant type at the token endpoint. */
+export type GrantHandler = (
+  ctx: TokenEndpointGrantContext<{ code?: string; refresh_token?: string }>,
+) => void | Promise<void>;
+
+export interface CodeExchanges {
+  /**
+   * Begins an exchange that has found its code and will be answered through `res`.
+   * @param underWaySince when the request may have begun, on the clock of these exchanges.
+   * @returns whether the exchange that consumed the code was still in flight when this one began.
+   */
+  begin(code: Artifact, res: ServerResponse, underWaySince: number): Promise<boolean>;
+}
+
+/** Exchanges of one code in this process, each of which began before the previous one was answered. */
+interface Burst {
+  readonly begunAt: number;
+  /** How many of them have no response yet. */
+  pending: number;
+  /** When the last response was sent. */
+  idleSince: number;
+  readonly isTie: Promise<boolean>;
+}
+
+/** Milliseconds. No request takes longer than five seconds, so a later one can't overlap the first exchange of a burst. */
+const LONGEST_BURST = 5_000;
+
+/**
+ * Tells ties from replays (docs/decisions/0005-parallel-use-and-replay-of-a-code.md). The first exchange of a burst decides for
+ * all of it: it is a tie if it found the code unconsumed, or began before the exchange that consumed the code was
+ * answered. Both times are elapsed times, one of this process and one of the store, so the clocks of two processes are
+ * never compared.
+ * @param clock a monotonic clock.
+ */
+export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, clock: Clock): CodeExchanges {
+  /** By the key of the code, oldest first. */
+  const bursts = new Map<string, Burst>();
+
+  function forgetOld(now: number): void {
+    for (const [key, { begunAt }] of bursts) {
+      if (begunAt > now - LONGEST_BURST) return;
+      bursts.delete(key);
+    }
+  }
+
+  async function beganInTime({ model, key, consumedAt }: Artifact, underWaySince: number): Promise<boolean> {
+    if (consumedAt === undefined) return true;
+    // Measured before the store reads its clock: rather too short than too long, so when in doubt it is a replay.
+    const elapsed = clock.now() - underWaySince;
+    const sinceAnswer = await store.sinceAnswer(model, key);
+    return sinceAnswer !== undefined && elapsed >= sinceAnswer;
+  }
+
+  /** The burst that this exchange belongs to. */
+  function burstOf(code: Artifact, underWaySince: number): Burst {
+    const now = clock.now();
+    forgetOld(now);
+    const running = bursts.get(code.key);
+    if (running && (running.pending > 0 || underWaySince <= running.idleSince)) return running;
+    const isTie = beganInTime(code, underWaySince);
+    const burst = { begunAt: now, pending: 0, idleSince: now, isTie };
+    bursts.delete(code.key);
+    bursts.set(code.key, burst);
+    // After a storage fault the next exchange decides anew.
+    isTie.catch(() => bursts.get(code.key) === burst && bursts.delete(code.key));
+    return burst;
+  }
+
+  return {
+    begin(code, res, underWaySince) {
+      const burst = burstOf(code, underWaySince);
+      const answered = (): void => {
+        burst.pending -= 1;
+        burst.idleSince = clock.now();
+      };
+      burst.pending += 1;
+      // "close" is not emitted again for a client that has already hung up.
+      if (res.closed) answered();
+      else res.once("close", answered);
+      return burst.isTie;
+    },
+  };
+}
+
+const notMarked = (): StorageUnavailable => new StorageUnavailable("the code was not marked as used in time");
+
+/**
+ * Of several simultaneous exchanges one gets the tokens; the others fail without ending anything. A later exchange is a
+ * replay, which oidc-provider answers by revoking the family.
+ * @param original oidc-provider's handler.
+ */
+export function codeGrant(
+  original: GrantHandler,
+  artifacts: ArtifactStore,
+  units: UnitsOfWork,
+  clock: Clock,
+): GrantHandler {
+  const exchanges = createCodeExchanges(artifacts, monotonic);
+
+  /** Lets every process see that the code was used before a client can know the tokens. */
+  async function markAnswered(code: StoredArtifact | undefined, { deadline }: Unit): Promise<void> {
+    if (code === undefined) return;
+    // The tokens are committed, so they are sent in any case; without the mark the code soon counts as answered.
+    await withTimeout(deadline - clock.now(), artifacts.markAnswered(code), notMarked).catch(() => undefined);
+  }
+
+  return async (ctx) => {
+    const unit = units.required();
+    const { code } = ctx.oidc.params;
+    const found = code === undefined ? undefined : await unit.find("AuthorizationCode", artifactKey(code));
+    if (found === undefined || found.clientId !== ctx.oidc.client.clientId) return original(ctx);
+    const isTie = await exchanges.begin(found, ctx.res, unit.underWaySince).catch((error: unknown) => {
+      unit.failure ??= error;
+      throw error;
+    });
+    if (isTie && found.consumedAt !== undefined) {
+      throw new errors.InvalidGrant("authorization code already consumed");
+    }
+    await original(ctx);
+    unit.whenCommitted((consumed) => markAnswered(consumed, unit));
+  };
+}

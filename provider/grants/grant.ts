@@ -1,0 +1,82 @@
+/** Grants: each authorization creates one, and everything that is issued from it forms a family. */
+import { randomBytes } from "node:crypto";
+import { type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
+import type { ClientRecord, Consent } from "../../records/directory/directory.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import { consentOf } from "../../accounts/clients/consents.ts";
+import { currentGenerations, type GrantGenerations, type OidcAccount } from "../account.ts";
+import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "../claims.ts";
+import { clientRecord } from "../clients.ts";
+import { callerOf } from "../request.ts";
+
+/** Everything that a user can allow a client. */
+export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
+
+/** A grant that is not stored yet. Its generations decide how long it is valid. */
+export function newGrant(provider: Provider, account: OidcAccount, client: ClientRecord): Grant {
+  const grant: Grant & { generations?: GrantGenerations } = new provider.Grant({
+    accountId: account.accountId,
+    clientId: client.client_id,
+  });
+  grant.jti = randomBytes(32).toString("base64url");
+  grant.generations = currentGenerations(account.record, client);
+  return grant;
+}
+
+/**
+ * `loadExistingGrant` of oidc-provider. A first-party client gets everything it requests; a third-party client gets
+ * what the user has allowed, now or earlier. Consent is stored with the account, so withdrawn consent is not granted.
+ */
+export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
+  const { account, client, provider, requestParamOIDCScopes, requestParamClaims } = ctx.oidc;
+  if (!account || !client) return undefined;
+  const record = clientRecord(client);
+  const grant = newGrant(provider, account as OidcAccount, record);
+  if (record.first_party) {
+    grant.addOIDCScope([...requestParamOIDCScopes].join(" "));
+    grant.addOIDCClaims([...requestParamClaims]);
+    return grant;
+  }
+  const { scopes, claims } = consentOf((account as OidcAccount).record, record.client_id);
+  if (scopes.length > 0) grant.addOIDCScope(scopes.join(" "));
+  if (claims.length > 0) grant.addOIDCClaims([...claims]);
+  return grant;
+}
+
+/**
+ * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
+ * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
+ * own: the checks of one prompt run in parallel.
+ */
+export function writeGrant(accounts: Pick<AccountInternals, "assignAtSignIn">): interactionPolicy.Prompt {
+  async function write(ctx: KoaContextWithOIDC): Promise<false> {
+    const { account, client, grant } = ctx.oidc;
+    if (!account || !client || !grant) return false;
+    const { record } = account as OidcAccount;
+    const clientEntry = clientRecord(client);
+    const { service } = clientEntry;
+    if (service !== null && !Object.hasOwn(record.services, service)) {
+      const generations = currentGenerations(record, clientEntry);
+      const expected = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
+      const caller = callerOf(ctx, { kind: "account", id: record.sub });
+      await accounts.assignAtSignIn(record.sub, service, expected, caller);
+    }
+    await grant.save();
+    return false;
+  }
+  return new interactionPolicy.Prompt(
+    { name: "write_grant", requestable: false },
+    new interactionPolicy.Check("unwritten", "the grant is not written", "server_error", write),
+  );
+}
+
+/** Whether a token of this client and scope gives access to the e-mail address and to the documented profile. */
+export function openedFields(
+  client: ClientRecord,
+  scope: string,
+): { readonly email: boolean; readonly profile: boolean } {
+  if (client.first_party) return { email: true, profile: true };
+  const scopes = new Set(scope.split(" "));
+  const all = scopes.has(ALL_FIELDS);
+  return { email: all || scopes.has("email") || scopes.has("openid"), profile: all || scopes.has("profile") };
+}

@@ -1,0 +1,138 @@
+/** The documented password grant (RFC 6749 section 4.3), for clients that are registered for it. */
+import { errors, type Provider, type TokenEndpointGrantContext } from "oidc-provider";
+import type { UnitsOfWork } from "../unit-of-work.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import { currentGenerations, oidcAccount } from "../account.ts";
+import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { ACR_PASSWORD, AMR_PASSWORD, effectiveScope } from "../claims.ts";
+import { clientRecord } from "../clients.ts";
+import { newGrant } from "./grant.ts";
+import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
+import { callerOf, requestState } from "../request.ts";
+
+interface Parameters {
+  readonly username?: string;
+  readonly password?: string;
+  readonly scope?: string;
+}
+
+type Context = TokenEndpointGrantContext<Parameters>;
+
+/** The same error for a wrong password, an unknown user and an account without a password. */
+const REFUSED = "the username or the password is wrong";
+const LIMITED = "too many failed attempts";
+
+export class PasswordGrant {
+  readonly #accounts: AccountInternals;
+  readonly #limits: AttemptLimits;
+  readonly #passwords: PasswordCheck;
+  readonly #audit: Pick<AuditCollector, "note" | "noteRefusal">;
+  readonly #units: UnitsOfWork;
+  readonly #clock: Clock;
+
+  constructor(
+    accounts: AccountInternals,
+    limits: AttemptLimits,
+    passwords: PasswordCheck,
+    audit: Pick<AuditCollector, "note" | "noteRefusal">,
+    units: UnitsOfWork,
+    clock: Clock,
+  ) {
+    this.#accounts = accounts;
+    this.#limits = limits;
+    this.#passwords = passwords;
+    this.#audit = audit;
+    this.#units = units;
+    this.#clock = clock;
+  }
+
+  /** Clients also need `password` in their `grant_types`. */
+  register(provider: Provider): void {
+    provider.registerGrantType<Parameters>("password", (ctx) => this.#issue(ctx, provider), [
+      "username",
+      "password",
+      "scope",
+    ]);
+  }
+
+  async #authenticate(ctx: Context): Promise<AccountRecord> {
+    const { username, password } = ctx.oidc.params;
+    if (username === undefined) throw new errors.InvalidRequest("username is missing");
+    if (password === undefined) throw new errors.InvalidRequest("password is missing");
+    const { clientId } = ctx.oidc.client;
+    const event = { ...callerOf(ctx, { kind: "client", id: clientId }), action: "password_grant" } as const;
+    const checked = await this.#passwords.check({
+      way: "password_grant",
+      name: username,
+      password,
+      limit: (guessed) => this.#limits.passwordGrant({ name: username, client: clientId, guessed }),
+    });
+    if (checked.kind === "limited") {
+      noteLimited(this.#audit, event, checked.attempt);
+      requestState(ctx).retryAfter = checked.attempt.retryAfter;
+      throw new errors.InvalidGrant(LIMITED);
+    }
+    const { record } = checked;
+    const subject = record && { subject: record.sub };
+    if (checked.kind === "refused") {
+      this.#audit.note({ ...event, ...subject, outcome: "failure", reason: checked.reason });
+      throw new errors.InvalidGrant(REFUSED);
+    }
+    this.#units.current()?.whenCommitted(() => this.#audit.note({ ...event, ...subject }));
+    return checked.record;
+  }
+
+  async #issue(ctx: Context, provider: Provider): Promise<void> {
+    const record = await this.#authenticate(ctx);
+    const { client } = ctx.oidc;
+    const clientEntry = clientRecord(client);
+    if (clientEntry.service !== null) {
+      const generations = currentGenerations(record, clientEntry);
+      const expected = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
+      const caller = callerOf(ctx, { kind: "client", id: client.clientId });
+      await this.#accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
+    }
+    const account = oidcAccount(record);
+    ctx.oidc.entity("Account", account);
+    const scope = effectiveScope(ctx.oidc.params.scope, requestState(ctx).deployment.kind);
+    const grant = newGrant(provider, account, clientEntry);
+    grant.addOIDCScope(scope);
+    const grantId = await grant.save();
+    ctx.oidc.entity("Grant", grant);
+
+    const properties = { accountId: record.sub, client, grantId, gty: "password", scope };
+    const accessToken = new provider.AccessToken(properties);
+    ctx.oidc.entity("AccessToken", accessToken);
+    const refreshToken = new provider.RefreshToken({
+      ...properties,
+      rotations: 0,
+      authTime: seconds(this.#clock),
+      acr: ACR_PASSWORD,
+      amr: [...AMR_PASSWORD],
+    });
+    ctx.oidc.entity("RefreshToken", refreshToken);
+    ctx.body = {
+      access_token: await accessToken.save(),
+      expires_in: accessToken.expiration,
+      token_type: accessToken.tokenType,
+      refresh_token: await refreshToken.save(),
+      ...(scope.split(" ").includes("openid") ? { id_token: await idToken(ctx, provider) } : {}),
+    };
+  }
+}
+
+/** OpenID Connect Core 1.0 section 2. oidc-provider does not export its own function for this to custom grants. */
+async function idToken(ctx: Context, provider: Provider): Promise<string> {
+  const { account } = ctx.oidc;
+  const claims = await account?.claims("id_token", "openid", {}, []);
+  const token = new provider.IdToken(
+    { ...claims, sub: account?.accountId ?? "", acr: ACR_PASSWORD, amr: [...AMR_PASSWORD] },
+    { ctx },
+  );
+  // These members select the claims of the token; the types of oidc-provider leave them out.
+  Object.assign(token, { scope: "openid", mask: {}, rejected: [] });
+  return token.issue({ use: "idtoken" });
+}

@@ -1,0 +1,148 @@
+/** The rules of refresh tokens: rotation with a reuse window, sliding expiry, and how long tokens and grants live. */
+import { errors, type TokenEndpointGrantContext } from "oidc-provider";
+import { artifactKey } from "../adapter.ts";
+import type { UnitsOfWork } from "../unit-of-work.ts";
+import type { Configuration, RefreshTokenRules } from "../../config/configuration.ts";
+import type { Artifact } from "../../records/artifacts/artifact.ts";
+import { seconds } from "../../core/clock.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
+import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
+import { isCurrent } from "../account.ts";
+import { clientRecord } from "../clients.ts";
+import type { GrantHandler } from "./code-grant.ts";
+
+type Context = TokenEndpointGrantContext<{ refresh_token?: string }>;
+
+/** The response for which a refresh token was consumed, encrypted with that token and stored with it. */
+interface SealedResponse {
+  readonly body: Readonly<Record<string, unknown>>;
+  /** The requested scope, see `requestedScope`. */
+  readonly scope: string;
+  /** Milliseconds since the epoch: when the access token expires. */
+  readonly expiresAt: number;
+}
+
+/** Milliseconds that a request within the reuse window may take until it reads the stored response. */
+const LONGEST_REQUEST = 5_000;
+
+/** Seconds that a grant outlives the last token that can descend from it. */
+const DAY = 86_400;
+
+function replayKey(presented: string): Buffer {
+  return deriveKey(presented, "sign-in-service rotation");
+}
+
+function accessTokenKey(body: SealedResponse["body"]): string {
+  return artifactKey(String(body["access_token"]));
+}
+
+/** Sorted and without repetitions. Without a `scope` the request is for that of the token (RFC 6749 section 6). */
+function requestedScope(ctx: Context, token: Artifact | undefined): string {
+  const scope = ctx.oidc.params["scope"] || token?.payload["scope"];
+  return typeof scope === "string" ? [...new Set(scope.split(" "))].toSorted().join(" ") : "";
+}
+
+export class RefreshTokens {
+  readonly #configuration: Configuration;
+  readonly #accounts: Pick<AccountInternals, "record">;
+  readonly #units: UnitsOfWork;
+
+  constructor(configuration: Configuration, accounts: Pick<AccountInternals, "record">, units: UnitsOfWork) {
+    this.#configuration = configuration;
+    this.#accounts = accounts;
+    this.#units = units;
+  }
+
+  /** The rules of the client, with the service's rules for what it leaves out. */
+  rules(ctx: Context): RefreshTokenRules {
+    return { ...this.#configuration.refreshTokens, ...clientRecord(ctx.oidc.client).refresh_tokens };
+  }
+
+  /**
+   * The refresh token grant with a reuse window: racing and repeated requests within it get the same response. A later
+   * reuse revokes the family (RFC 9700 section 4.14.2).
+   * @param original oidc-provider's handler.
+   */
+  grant(original: GrantHandler): GrantHandler {
+    return async (ctx) => {
+      const unit = this.#units.required();
+      const presented = ctx.oidc.params.refresh_token;
+      if (typeof presented !== "string") return original(ctx);
+      const found = await unit.find("RefreshToken", artifactKey(presented));
+      if (found?.consumedAt !== undefined && found.clientId === ctx.oidc.client.clientId) {
+        const windowEnd = found.consumedAt + this.rules(ctx).reuseWindow * 1000;
+        const elapsed = performance.now() - unit.underWaySince;
+        if (this.#configuration.clock.now() - elapsed <= windowEnd) {
+          ctx.body = await this.#repeatedResponse(ctx, presented, found);
+          return;
+        }
+      }
+      await original(ctx);
+      if (ctx.oidc.entities.RotatedRefreshToken) this.#keepResponse(ctx, presented, found);
+      else if (this.rules(ctx).sliding) await this.#prolong(ctx);
+    };
+  }
+
+  /** `ttl.RefreshToken`: a rotated token expires when the first one would have, unless it slides. */
+  lifetime(ctx: Context | undefined): number {
+    const { lifetimes, clock } = this.#configuration;
+    const rotated = ctx?.oidc.entities.RotatedRefreshToken;
+    if (ctx === undefined || rotated === undefined) return lifetimes.refreshToken;
+    const { sliding, maxAge } = this.rules(ctx);
+    if (!sliding || rotated.iiat === undefined) return Math.max(1, rotated.remainingTTL);
+    const left = rotated.iiat + maxAge - seconds(clock);
+    return Math.max(1, Math.min(lifetimes.refreshToken, left));
+  }
+
+  /** `ttl.Grant`: a refresh checks the grant, so the grant outlives every token that can descend from it. */
+  grantLifetime(ctx: Context | undefined): number {
+    const { lifetimes, refreshTokens } = this.#configuration;
+    const { maxAge } = ctx?.oidc.client === undefined ? refreshTokens : this.rules(ctx);
+    return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + DAY;
+  }
+
+  /** Stores the response for requests that repeat this one within the reuse window. */
+  #keepResponse(ctx: Context, presented: string, found: Artifact | undefined): void {
+    const unit = this.#units.required();
+    const body = ctx.body as SealedResponse["body"];
+    const expiresAt = unit.known("AccessToken", accessTokenKey(body))?.expiresAt ?? 0;
+    const response: SealedResponse = { body, scope: requestedScope(ctx, found), expiresAt };
+    const sealed = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(response));
+    const { reuseWindow } = this.rules(ctx);
+    const until = this.#configuration.clock.now() + reuseWindow * 1000 + LONGEST_REQUEST;
+    unit.attachReplay("RefreshToken", sealed, until);
+  }
+
+  async #repeatedResponse(
+    ctx: Context,
+    presented: string,
+    consumed: Artifact,
+  ): Promise<Record<string, unknown>> {
+    const unit = this.#units.required();
+    const refused = new errors.InvalidGrant("refresh token already used");
+    const text = consumed.replay && decrypt(replayKey(presented), consumed.key, consumed.replay);
+    const grant = consumed.grantKey && (await unit.find("Grant", consumed.grantKey));
+    const account = consumed.accountId && (await this.#accounts.record(consumed.accountId));
+    if (!text || !grant || !account) throw refused;
+    if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
+    const { body, scope, expiresAt } = JSON.parse(text) as SealedResponse;
+    if (requestedScope(ctx, consumed) !== scope) {
+      throw new errors.InvalidScope("the refresh token was used for another scope", scope);
+    }
+    const left = expiresAt / 1000 - seconds(this.#configuration.clock);
+    // A missing access token was revoked, unless it has expired: then the new refresh token is what counts.
+    if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
+    return { ...body, expires_in: Math.max(0, left) };
+  }
+
+  /** Each use prolongs a sliding refresh token, up to its maximum age. */
+  async #prolong(ctx: Context): Promise<void> {
+    const token = ctx.oidc.entities.RefreshToken;
+    if (token?.iiat === undefined || token.exp === undefined) return;
+    const { lifetimes, clock } = this.#configuration;
+    const end = Math.min(seconds(clock) + lifetimes.refreshToken, token.iiat + this.rules(ctx).maxAge);
+    if (end <= token.exp) return;
+    token.exp = end;
+    await token.save();
+  }
+}

@@ -1,0 +1,308 @@
+/** The oidc-provider instance behind both deployments, and all of its settings. */
+import {
+  type Configuration as ProviderConfiguration,
+  type JWK,
+  type KoaContextWithOIDC,
+  Provider,
+  type TokenEndpointGrantContext,
+} from "oidc-provider";
+import type { ParameterizedContext } from "koa";
+import { createOidcAdapter } from "./adapter.ts";
+import type { UnitsOfWork } from "./unit-of-work.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import type { AuditCollector } from "../records/audit/collector.ts";
+import { seconds } from "../core/clock.ts";
+import type { AccountInternals } from "../accounts/account.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import { findAccount, isCurrent, storeSessionGeneration } from "./account.ts";
+import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
+import { reportEndedAccess } from "./audit.ts";
+import { type BackchannelLogout, backchannelFetch } from "./sessions/backchannel-logout.ts";
+import { ALL_FIELDS, KNOWN_ACRS, PUBLIC_SCOPES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
+import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
+import { codeGrant, type GrantHandler } from "./grants/code-grant.ts";
+import { cookieSettings } from "./sessions/cookies.ts";
+import { loadGrant, writeGrant } from "./grants/grant.ts";
+import type { PasswordCheck } from "../accounts/limits/password-check.ts";
+import { PasswordGrant } from "./grants/password-grant.ts";
+import { patchProvider } from "./patches.ts";
+import { checkSentMaxAge, SENT_MAX_AGE, createPrompt, signInPolicy } from "./policy.ts";
+import { RefreshTokens } from "./grants/refresh-tokens.ts";
+import { requestState } from "./request.ts";
+import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
+import { storeSessionUse } from "./sessions/sessions.ts";
+
+/** Paths below each base URL. The table of endpoints says which deployment has which. */
+const routes = {
+  authorization: "/oauth2/authorize",
+  token: "/oauth2/token",
+  revocation: "/oauth2/revoke",
+  introspection: "/oauth2/introspect",
+  userinfo: "/oauth2/userinfo",
+  jwks: "/oauth2/jwks",
+  pushed_authorization_request: "/oauth2/par",
+  end_session: "/oauth2/logout",
+} as const;
+
+/** The pages of oidc-provider's logout endpoints. */
+export interface LogoutPages {
+  /**
+   * Asks before signing out: a form to `action` with the hidden field `xsrf` and the choice `logout`. With `atOnce` the form
+   * submits itself.
+   */
+  confirmLogout(
+    ctx: ParameterizedContext,
+    form: { readonly action: string; readonly xsrf: string; readonly atOnce: boolean },
+  ): Promise<void>;
+  /** The answer to that form, if the client gave no address to return to. */
+  loggedOut(ctx: ParameterizedContext, answer: { readonly after: "signed out" | "stayed" }): Promise<void>;
+}
+
+/** What an instance works with. */
+export interface ProviderOptions {
+  readonly configuration: Configuration;
+  readonly artifacts: ArtifactStore;
+  readonly units: UnitsOfWork;
+  readonly accounts: AccountInternals;
+  readonly clients: ClientInternals;
+  readonly limits: AttemptLimits;
+  readonly passwordCheck: PasswordCheck;
+  readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
+  readonly pages: LogoutPages;
+  readonly backchannel: Pick<BackchannelLogout, "listen">;
+  /** Whether people can make accounts of their own. */
+  readonly offersRegistration: boolean;
+  /** The cookie keys: the first signs, all verify. */
+  readonly keys: { readonly cookies: readonly string[] };
+}
+
+/**
+ * Creates an instance with the documented grants.
+ * @param signing private keys: the first signs, all are published.
+ */
+export function createProvider(options: ProviderOptions, signing: readonly JWK[]): Provider {
+  const { configuration, artifacts, units, accounts, clients, limits, passwordCheck, events, audit } =
+    options;
+  const { openid, oauth2 } = configuration.deployments;
+  const issuer = openid?.url ?? oauth2?.url;
+  if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
+  const refreshTokens = new RefreshTokens(configuration, accounts, units);
+
+  /** The constructor of oidc-provider calls both methods to register its response modes and grants. */
+  class DocumentedProvider extends Provider {
+    override registerResponseMode(name: string, handler: ResponseMode): void {
+      const documented = responseMode(name, handler);
+      if (documented) super.registerResponseMode(name, documented);
+    }
+
+    override registerGrantType<Params extends object>(
+      name: string,
+      handler: (ctx: TokenEndpointGrantContext<Params>) => void | Promise<void>,
+      ...rest: (string | readonly string[] | ReadonlySet<string>)[]
+    ): void {
+      const original: GrantHandler = (ctx) => handler(ctx as unknown as TokenEndpointGrantContext<Params>);
+      super.registerGrantType(name, grantHandler(name, original), ...rest);
+    }
+  }
+
+  function grantHandler(name: string, original: GrantHandler): GrantHandler {
+    if (name === "authorization_code") return codeGrant(original, artifacts, units, configuration.clock);
+    return name === "refresh_token" ? refreshTokens.grant(original) : original;
+  }
+
+  const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
+  patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.clock);
+  storeSessionGeneration(provider);
+  storeSessionUse(provider, configuration.clock);
+  reportEndedAccess(provider, units, events, audit);
+  options.backchannel.listen(provider);
+  // oidc-provider handles unexpected errors itself. The HTTP layer needs to know them, for example if the storage is down.
+  provider.on("server_error", (_ctx, error) => {
+    const unit = units.current();
+    if (unit !== undefined) unit.failure ??= error;
+  });
+  if (configuration.profile === "documented")
+    new PasswordGrant(accounts, limits, passwordCheck, audit, units, configuration.clock).register(provider);
+  return provider;
+}
+
+/** For clients without a choice of their own: `RS256`, or the algorithm of the first key if no key has that. */
+function defaultAlgorithm(signing: readonly JWK[]): string {
+  return signing.find(({ alg }) => alg === "RS256")?.alg ?? signing[0]?.alg ?? "RS256";
+}
+
+function settings(
+  { configuration, units, accounts, clients, pages, keys, offersRegistration }: ProviderOptions,
+  refreshTokens: RefreshTokens,
+  signing: readonly JWK[],
+): ProviderConfiguration {
+  const policy = signInPolicy();
+  policy.add(writeGrant(accounts));
+  if (offersRegistration) policy.add(createPrompt(), 0);
+  return {
+    adapter: createAdapter(configuration, units, clients, defaultAlgorithm(signing)),
+    jwks: { keys: signing.map((key) => ({ ...key })) },
+    cookies: cookieSettings(configuration, keys.cookies),
+    routes,
+    scopes: [...PUBLIC_SCOPES, ALL_FIELDS],
+    claims: {
+      openid: [...scopeClaims.openid],
+      email: [...scopeClaims.email],
+      profile: [...scopeClaims.profile],
+      ...Object.fromEntries(SIGN_IN_CLAIMS.map((claim) => [claim, null])),
+    },
+    acrValues: [...KNOWN_ACRS],
+    responseTypes: ["code"],
+    subjectTypes: ["public"],
+    clientAuthMethods: ["client_secret_basic", "client_secret_post"],
+    clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
+    extraClientMetadata: { properties: ["record"] },
+    extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge },
+    clockTolerance: 0,
+    enableHttpPostMethods: configuration.deployments.openid?.post ?? false,
+    allowOmittingSingleRegisteredRedirectUri: false,
+    acceptQueryParamAccessTokens: false,
+    expiresWithSession: () => false,
+    // The documented response always has a refresh token. The client's grants say whether it can be used.
+    issueRefreshToken: () => true,
+    rotateRefreshToken: (ctx) => refreshTokens.rules(ctx as never).rotate,
+    clientBasedCORS: () => false,
+    features: features(configuration, accounts, pages),
+    interactions: {
+      policy,
+      url: (ctx, interaction) => `${requestState(ctx).deployment.url}/interaction/${interaction.uid}`,
+    },
+    ttl: timesToLive(configuration, refreshTokens),
+    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts),
+    loadExistingGrant: loadGrant,
+    // The HTTP layer chooses between a page and JSON, and sets the status.
+    renderError(ctx, { error, error_description }) {
+      requestState(ctx).problem = {
+        error,
+        ...(error_description === undefined ? {} : { error_description }),
+      };
+    },
+    fetch: backchannelFetch(configuration),
+  };
+}
+
+function createAdapter(
+  { clock, lifetimes, profile }: Configuration,
+  units: UnitsOfWork,
+  clients: Pick<ClientInternals, "record">,
+  signingAlgorithm: string,
+): NonNullable<ProviderConfiguration["adapter"]> {
+  return createOidcAdapter({
+    units,
+    clock,
+    sessionMax: lifetimes.sessionMax,
+    async clientMetadata(clientId) {
+      const known = units.current()?.client;
+      const record = known?.client_id === clientId ? known : await clients.record(clientId);
+      return record === undefined || record.disabled
+        ? undefined
+        : clientMetadata(record, signingAlgorithm, profile);
+    },
+  });
+}
+
+function features(
+  configuration: Configuration,
+  accounts: Pick<AccountInternals, "record">,
+  pages: LogoutPages,
+): ProviderConfiguration["features"] {
+  return {
+    devInteractions: { enabled: false },
+    dPoP: { enabled: configuration.features.dpop },
+    pushedAuthorizationRequests: { enabled: true },
+    resourceIndicators: { enabled: false },
+    claimsParameter: { enabled: true },
+    userinfo: { enabled: true },
+    backchannelLogout: { enabled: true },
+    introspection: {
+      enabled: true,
+      // A client can inspect its own tokens. They must pass the same checks as in any other use.
+      async allowedPolicy(_ctx, client, token) {
+        if (token.clientId !== client.clientId) return false;
+        const { accountId, generations } = token as typeof token & {
+          accountId?: string;
+          generations?: unknown;
+        };
+        const record = accountId === undefined ? undefined : await accounts.record(accountId);
+        return record !== undefined && isCurrent(generations, record, clientRecord(client));
+      },
+    },
+    revocation: {
+      enabled: true,
+      // oidc-provider revokes the whole family of an access token. Here only the token ends, which RFC 7009 section 2.1
+      // also allows.
+      async allowedPolicy(_ctx, client, token) {
+        if (token.clientId !== client.clientId) return false;
+        if (token.kind !== "AccessToken") return true;
+        await token.destroy();
+        return false;
+      },
+    },
+    rpInitiatedLogout: {
+      enabled: true,
+      async logoutSource(ctx) {
+        const { secret = "" } = (ctx.oidc.session?.state ?? {}) as { secret?: string };
+        const action = ctx.oidc.urlFor("end_session_confirm");
+        await pages.confirmLogout(ctx, { action, xsrf: secret, atOnce: comesFromSession(ctx) });
+      },
+      async postLogoutSuccessSource(ctx) {
+        // Also called when the user has chosen to stay signed in.
+        const session = await ctx.oidc.provider.Session.get(ctx);
+        await pages.loggedOut(ctx, {
+          after: session.accountId === undefined ? "signed out" : "stayed",
+        });
+      },
+    },
+  };
+}
+
+/**
+ * Whether a first-party client shows an ID token of this very session: it has asked the person already. No other site has
+ * that token (OpenID Connect RP-Initiated Logout 1.0 section 2).
+ */
+function comesFromSession({ oidc: { client, session, entities } }: KoaContextWithOIDC): boolean {
+  const { IdTokenHint: hint } = entities as {
+    readonly IdTokenHint?: { readonly payload: { readonly sub?: unknown; readonly sid?: unknown } };
+  };
+  if (client === undefined || hint === undefined || !clientRecord(client).first_party) return false;
+  const { sub, sid } = hint.payload;
+  return sid !== undefined && sub === session?.accountId && sid === session?.sidFor(client.clientId);
+}
+
+function timesToLive(
+  configuration: Configuration,
+  refreshTokens: RefreshTokens,
+): ProviderConfiguration["ttl"] {
+  const { lifetimes: ttl } = configuration;
+  return {
+    AuthorizationCode: ttl.authorizationCode,
+    AccessToken: ttl.accessToken,
+    IdToken: ttl.idToken,
+    Interaction: ttl.interaction,
+    Session: (_ctx, session) => sessionLifetime(session.loginTs, configuration),
+    RefreshToken: (ctx) => refreshTokens.lifetime(ctx as never),
+    Grant: (ctx) => refreshTokens.grantLifetime(ctx as never),
+    // Not used, but oidc-provider prints a warning if they are missing.
+    ClientCredentials: ttl.accessToken,
+    DeviceCode: ttl.authorizationCode,
+    BackchannelAuthenticationRequest: ttl.authorizationCode,
+  };
+}
+
+/**
+ * `ttl.Session`, called at each use: `lifetimes.session` from now, but at most `lifetimes.sessionMax` from the sign-in.
+ * @param signedInAt seconds since the epoch; `undefined` when no one is signed in.
+ */
+function sessionLifetime(signedInAt: number | undefined, { lifetimes, clock }: Configuration): number {
+  const { session, sessionMax } = lifetimes;
+  if (signedInAt === undefined) return session;
+  return Math.max(1, Math.min(session, signedInAt + sessionMax - seconds(clock)));
+}

@@ -1,0 +1,117 @@
+/** Names and flags of the cookies (decisions.md, Cookies). */
+import { createSecretKey, hash } from "node:crypto";
+import type { Configuration as ProviderConfiguration } from "oidc-provider";
+import type { Configuration } from "../../config/configuration.ts";
+import { createSigner, type Signer } from "../../core/sealing.ts";
+
+/** The name contains a hash of the deployments' URLs, so two services on one host have different cookies. */
+export function cookieName(configuration: Configuration, purpose: string): string {
+  const { oauth2, openid } = configuration.deployments;
+  const urls = [oauth2?.url ?? "", openid?.url ?? ""].join(" ");
+  return `${configuration.cookies.prefix}sis_${purpose}_${hash("sha256", urls, "hex").slice(0, 8)}`;
+}
+
+/** Whether every deployment uses https. Only then can a cookie name have a `__Host-` or `__Secure-` prefix. */
+export function allSecure(configuration: Configuration): boolean {
+  const { oauth2, openid } = configuration.deployments;
+  return [oauth2, openid].every((deployment) => deployment?.secure ?? true);
+}
+
+/** With https, the cookie is bound to the host, or to the configured domain. */
+function boundName(configuration: Configuration, purpose: string): string {
+  const name = cookieName(configuration, purpose);
+  if (!allSecure(configuration)) return name;
+  return `${configuration.cookies.domain === undefined ? "__Host-" : "__Secure-"}${name}`;
+}
+
+export const sessionCookieName = (configuration: Configuration): string =>
+  boundName(configuration, "session");
+
+/** The name of the cookie that tells browsers apart. */
+export const browserCookieName = (configuration: Configuration): string =>
+  boundName(configuration, "browser");
+
+/** The flags of the cookie that tells browsers apart. */
+export function browserCookieFlags(configuration: Configuration): string {
+  const { cookies, deployments } = configuration;
+  const domain = cookies.domain === undefined ? "" : `; Domain=${cookies.domain}`;
+  // A sign-in can begin with a form that another site posts.
+  const sameSite = deployments.openid?.post ? "None" : "Lax";
+  return `HttpOnly; SameSite=${sameSite}${domain}${allSecure(configuration) ? "; Secure" : ""}`;
+}
+
+/** The values of all cookies with this name in a `Cookie` header. */
+export function cookieValues(header: string | undefined, name: string): readonly string[] {
+  const pairs = (header ?? "").split(/; */);
+  return pairs.flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []));
+}
+
+/** With https, the device cookie is bound to the host. */
+export function deviceCookieName(configuration: Configuration): string {
+  return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, "device")}`;
+}
+
+/** What Koa's cookies need of the signing keys. */
+export interface CookieSignatures extends Signer {
+  /** 0 when one of the keys made the signature, else -1. */
+  index(data: string, signature: string): number;
+}
+
+/**
+ * Koa signs a cookie again if `index` reports another key than the first, and loses its path, domain and lifetime, so
+ * the browser gets two signatures for one session, or none after it was closed. `index` therefore always reports the
+ * first key. oidc-provider signs the session cookie with it at the next authorization.
+ * @param keys `keys.cookies`: the first signs, all verify.
+ */
+export function cookieSignatures(keys: readonly string[]): CookieSignatures {
+  const signer = createSigner(keys.map((key) => createSecretKey(key, "utf8")));
+  return { ...signer, index: (data, signature) => (signer.verify(data, signature) ? 0 : -1) };
+}
+
+/** `cookies` of oidc-provider. */
+export function cookieSettings(
+  configuration: Configuration,
+  keys: readonly string[],
+): NonNullable<ProviderConfiguration["cookies"]> {
+  const { domain } = configuration.cookies;
+  const flags = {
+    signed: true,
+    httpOnly: true,
+    sameSite: "lax" as const,
+    overwrite: true,
+    ...(domain === undefined ? {} : { domain }),
+  };
+  return {
+    keys: cookieSignatures(keys),
+    names: {
+      session: sessionCookieName(configuration),
+      interaction: cookieName(configuration, "interaction"),
+      resume: cookieName(configuration, "resume"),
+    },
+    // Browsers only send such a session cookie with a form that another site posts to the authorization endpoint.
+    long: {
+      ...flags,
+      path: "/",
+      ...(configuration.deployments.openid?.post && { sameSite: "none" as const }),
+    },
+    short: flags,
+  };
+}
+
+/** `Set-Cookie` headers that remove the session cookie from a browser. */
+export function endedSessionCookies(configuration: Configuration): readonly string[] {
+  const { domain } = configuration.cookies;
+  const name = sessionCookieName(configuration);
+  const where = `Path=/${domain === undefined ? "" : `; Domain=${domain}`}`;
+  const flags = `${where}; Max-Age=0; HttpOnly; SameSite=Lax${allSecure(configuration) ? "; Secure" : ""}`;
+  return [name, `${name}.sig`].map((each) => `${each}=; ${flags}`);
+}
+
+/** Removes the session cookie from the header if it occurs twice: an attacker may have set one of them. */
+export function withoutDoubleCookie(header: string | undefined, name: string): string | undefined {
+  if (header === undefined) return undefined;
+  const pairs = header.split(/; */);
+  const named = (wanted: string): string[] => pairs.filter((pair) => pair.startsWith(`${wanted}=`));
+  if (named(name).length < 2 && named(`${name}.sig`).length < 2) return header;
+  return pairs.filter((pair) => !pair.startsWith(`${name}=`) && !pair.startsWith(`${name}.sig=`)).join("; ");
+}

@@ -1,0 +1,168 @@
+/** The sign-in sessions of an account: where and when each is used, and how their owner ends them. */
+import type { KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
+import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
+import { artifactRecord, artifactRef } from "../../records/artifacts/artifact-kinds.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
+import { originOf, systemFamily } from "../../records/audit/origin.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
+import { Changes } from "../../records/records.ts";
+import type { BackchannelLogout } from "./backchannel-logout.ts";
+import type { CurrentProvider } from "../current-provider.ts";
+import { requestState } from "../request.ts";
+
+/** The last use of a session, as it is stored with it. */
+export interface SessionUse {
+  /** Seconds since the epoch. */
+  readonly at: number;
+  /** Shortened: see `originOf`. */
+  readonly address?: string;
+  readonly browser?: string;
+  readonly system?: string;
+}
+
+/** A session of oidc-provider with its last use. */
+interface UsedSession {
+  use?: SessionUse;
+}
+
+/** Seconds after which another use of a session is stored. A use in between costs no write. */
+const USE_INTERVAL = 300;
+
+/** Stores with each session where it is used: when someone signs in, and when a client sends the browser here. */
+export function storeSessionUse(provider: Provider, clock: Clock): void {
+  const store = (ctx: KoaContextWithOIDC): void => {
+    const session: (typeof ctx.oidc.session & UsedSession) | undefined = ctx.oidc.session;
+    if (session?.accountId === undefined) return;
+    const at = seconds(clock);
+    if (session.use !== undefined && at - session.use.at < USE_INTERVAL) return;
+    session.use = { at, ...whereFrom(requestState(ctx).address, ctx.req.headers["user-agent"]) };
+  };
+  provider.on("interaction.ended", store);
+  provider.on("authorization.success", store);
+}
+
+function whereFrom(address: string, userAgent: string | undefined): Omit<SessionUse, "at"> {
+  const system = systemFamily(userAgent);
+  return { ...originOf(address, userAgent), ...(system !== undefined && { system }) };
+}
+
+/** A browser in which the account is signed in. Times are in seconds since the epoch. */
+export interface SignInSession {
+  /** Its public identifier. */
+  readonly uid: string;
+  readonly firstUse: number;
+  readonly lastUse: number;
+  /** The network of the last use. */
+  readonly address?: string;
+  readonly browser?: string;
+  readonly system?: string;
+}
+
+/** Why the owner ends a session: by signing out there, or on the page of the sessions. */
+export type OwnEnd = "signed_out" | "ended";
+
+/** The sign-in sessions of people. Storage faults reject with `StorageUnavailable`. */
+export interface SignInSessions {
+  /** Those that are valid, the last used first. */
+  list(account: AccountRecord): Promise<readonly SignInSession[]>;
+  /**
+   * Ends one session: its clients get a logout token; codes and tokens stay valid.
+   * @returns false if the account has no such session.
+   */
+  end(sub: string, uid: string, end: { readonly caller: Caller; readonly reason: OwnEnd }): Promise<boolean>;
+  /**
+   * Lets a session go on that stays signed in while all others end.
+   * @param generation of the change that ended the others; after a later one, the session has ended too.
+   */
+  keep(uid: string, generation: number): Promise<void>;
+}
+
+/** What the sessions are built from. */
+export interface SignInSessionsParts {
+  readonly artifacts: ArtifactStore;
+  readonly currentProvider: CurrentProvider;
+  readonly backchannel: Pick<BackchannelLogout, "sessionEnded">;
+  readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note">;
+  readonly clock: Clock;
+  /** Seconds since the sign-in. */
+  readonly sessionMax: number;
+}
+
+/** What oidc-provider and this service store of a session. */
+interface SessionPayload extends UsedSession {
+  readonly iat?: number;
+  readonly loginTs?: number;
+  readonly generation?: number;
+}
+
+const SESSION = "Session";
+/** Milliseconds for one write, and how often one with a conflict is repeated. */
+const DEADLINE = 4_500;
+const ATTEMPTS = 20;
+
+export function createSignInSessions(parts: SignInSessionsParts): SignInSessions {
+  const { artifacts, currentProvider, backchannel, events, audit, clock, sessionMax } = parts;
+
+  /** Changes a session on the condition that nothing else does; reads it again after a conflict. */
+  async function change(
+    read: () => Promise<StoredArtifact | undefined>,
+    write: (changes: Changes, session: StoredArtifact) => void,
+  ): Promise<StoredArtifact | undefined> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      const session = await read();
+      if (session === undefined) return undefined;
+      const changes = new Changes();
+      write(changes, session);
+      try {
+        await artifacts.commit(changes, clock.now() + DEADLINE);
+        return session;
+      } catch (error) {
+        if (!(error instanceof ConditionFailed)) throw error;
+      }
+    }
+    throw new StorageUnavailable("too many concurrent changes to this session");
+  }
+
+  return {
+    async list({ sub, sessions_generation }) {
+      const oldest = seconds(clock) - sessionMax;
+      const found = await artifacts.sessionsOf(sub);
+      return found
+        .flatMap(({ uid, payload }) => {
+          const { iat = 0, loginTs = 0, generation, use } = payload as SessionPayload;
+          if (uid === undefined || generation !== sessions_generation || loginTs <= oldest) return [];
+          const { at = loginTs, ...where } = use ?? {};
+          return [{ uid, firstUse: iat, lastUse: at, ...where }];
+        })
+        .toSorted((one, other) => other.lastUse - one.lastUse || (one.uid < other.uid ? -1 : 1));
+    },
+
+    async end(sub, uid, { caller, reason }) {
+      const ended = await change(
+        async () => (await artifacts.sessionsOf(sub)).find((session) => session.uid === uid),
+        (changes, session) => changes.delete(artifactRef(SESSION, session.key), session),
+      );
+      if (ended === undefined) return false;
+      events.emit("session.ended", { sub, reason });
+      audit.note({ ...caller, action: "session.ended", subject: sub, reason });
+      await backchannel.sessionEnded(currentProvider().provider, sub, ended);
+      return true;
+    },
+
+    async keep(uid, generation) {
+      await change(
+        () => artifacts.findByUid(SESSION, uid),
+        (changes, session) => {
+          const payload = { ...session.payload, generation };
+          changes.write(artifactRecord({ ...session, payload }), session);
+        },
+      );
+    },
+  };
+}

@@ -1,0 +1,349 @@
+/**
+ * One request, one commit. Everything that oidc-provider's adapter writes during a request is collected here and
+ * committed together when the response is known to be good, on condition that nothing it read has changed.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import type { ArtifactStore, Family } from "../records/artifacts/artifact-store.ts";
+import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
+import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../records/artifacts/artifact.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
+import { ConditionFailed } from "../core/errors.ts";
+import { Changes } from "../records/records.ts";
+
+/** The reads and the uncommitted writes of one request. */
+export interface Unit {
+  /** When the request may have begun, on the clock of `performance`. */
+  readonly underWaySince: number;
+  /** Milliseconds since the epoch: after this nothing is committed. */
+  readonly deadline: number;
+  /** The client that the request names, if it has been read already. */
+  readonly client: ClientRecord | undefined;
+  /** The digest of the browser's cookie: only sign-ins that began there are found. */
+  readonly browser: string | undefined;
+  /** An error that oidc-provider would hide; the HTTP layer responds with it. */
+  failure: unknown;
+  find(model: string, key: string): Promise<Artifact | undefined>;
+  findByUid(model: string, uid: string): Promise<Artifact | undefined>;
+  /** What this unit has read or written under this key, without a read from the store. */
+  known(model: string, key: string): Artifact | undefined;
+  /** Creates an artifact, or replaces the one that was read in this unit, which must still exist. */
+  save(artifact: Artifact): void;
+  /** Marks it as used. Of several simultaneous requests that consume it, one succeeds. */
+  consume(model: string, key: string): Promise<void>;
+  /** Of several simultaneous requests that have read and remove it, one succeeds. */
+  remove(model: string, key: string): void;
+  /** Removes a grant with all its codes and tokens. */
+  revoke(grantKey: string): void;
+  /**
+   * Stores `replay` until the given time with the artifact of this model that this unit consumes.
+   * @returns false if it consumes none.
+   */
+  attachReplay(model: string, replay: string, until: number): boolean;
+  /**
+   * Registers a callback for a successful commit, even one without writes. The response waits for it.
+   * @param callback gets the artifact that this unit has consumed, as it is stored now.
+   */
+  whenCommitted(callback: (consumed: StoredArtifact | undefined) => unknown): void;
+  commit(): Promise<void>;
+}
+
+/** Gives the adapter the unit of the current request, across asynchronous calls. */
+export interface UnitsOfWork {
+  current(): Unit | undefined;
+  /** The unit of this request. @throws TypeError outside a request. */
+  required(): Unit;
+  run<T>(request: UnitRequest, work: (unit: Unit) => Promise<T>): Promise<T>;
+}
+
+/** What a unit knows about its request. */
+export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
+  readonly client?: ClientRecord | undefined;
+  readonly browser?: string | undefined;
+  /** A read that was started before the unit. */
+  readonly prefetched?: Prefetched | undefined;
+}
+
+/** A read in flight, which `find` uses. */
+export interface Prefetched {
+  readonly model: string;
+  readonly key: string;
+  readonly found: Promise<Family | undefined>;
+}
+
+const GRANT = "Grant";
+const INTERACTION = "Interaction";
+/** The member of a session that lists its clients. Simultaneous requests each add an entry, which are merged. */
+const AUTHORIZATIONS = "authorizations";
+/** The member of a session that says since which change of its account it is valid. */
+const GENERATION = "generation";
+/** Longest delay in milliseconds before a commit with a conflict is retried. */
+const LONGEST_PAUSE = 10;
+
+const nameOf = (model: string, key: string): string => `${model}:${key}`;
+
+/**
+ * A session of which only the expiry would change is written when that moves by more than a thousandth of the remaining
+ * time, or by this many milliseconds. So a busy session is written once a minute, and simultaneous requests in it do not
+ * conflict.
+ */
+const LONGEST_UNWRITTEN = 60_000;
+
+/** Whether the stored session can stay as it is. */
+function canStay(before: Artifact, after: Artifact, now: number): boolean {
+  if (after.model !== "Session") return false;
+  const unwritten = Math.min(LONGEST_UNWRITTEN, (after.expiresAt - now) / 1_000);
+  if (Math.abs(after.expiresAt - before.expiresAt) > unwritten) return false;
+  const { iat: _began, exp: _end, ...had } = before.payload;
+  const { iat: _begins, exp: _ends, ...has } = after.payload;
+  return before.accountId === after.accountId && isDeepStrictEqual(had, has);
+}
+
+/** The pending change of one artifact. */
+interface Pending {
+  readonly model: string;
+  readonly key: string;
+  /** `undefined` to remove it. */
+  readonly after: Artifact | undefined;
+  readonly isConsumed: boolean;
+  /** Not written, but it must still exist. */
+  readonly isUnchanged: boolean;
+}
+
+/** A replacement keeps the marks of consumption. */
+function withMarks(
+  after: Artifact,
+  { consumedAt, answeredAt, replay, replayUntil }: StoredArtifact,
+): Artifact {
+  if (consumedAt === undefined) return after;
+  return {
+    ...after,
+    consumedAt,
+    ...(answeredAt === undefined ? {} : { answeredAt }),
+    ...(replay === undefined ? {} : { replay }),
+    ...(replayUntil === undefined ? {} : { replayUntil }),
+  };
+}
+
+const isNumber = (value: unknown): value is number => typeof value === "number";
+
+/** The change of this request, applied to what another request has written in the meantime. */
+function rebased(after: Artifact, there: StoredArtifact): Artifact {
+  // A step that lost against the end of the sign-in does not undo it.
+  if (after.model === INTERACTION && after.state !== undefined) return { ...after, payload: there.payload };
+  if (after.model !== "Session") return withMarks(after, there);
+  const authorizations = {
+    ...(there.payload[AUTHORIZATIONS] as object),
+    ...(after.payload[AUTHORIZATIONS] as object),
+  };
+  // A session that stays while the others of its account end gets a higher generation. An earlier one would end it.
+  const generations = [there, after].map(({ payload }) => payload[GENERATION]).filter(isNumber);
+  const generation = generations.length === 0 ? {} : { [GENERATION]: Math.max(...generations) };
+  return { ...after, payload: { ...after.payload, ...generation, [AUTHORIZATIONS]: authorizations } };
+}
+
+class PendingUnit implements Unit {
+  readonly underWaySince: number;
+  readonly deadline: number;
+  readonly client: ClientRecord | undefined;
+  readonly browser: string | undefined;
+  failure: unknown;
+  readonly #store: ArtifactStore;
+  readonly #clock: Clock;
+  readonly #prefetched: Prefetched | undefined;
+  readonly #read = new Map<string, StoredArtifact>();
+  #pending = new Map<string, Pending>();
+  #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
+  /** What was consumed, after the commit. */
+  #consumed: StoredArtifact | undefined;
+  /** The time of the store at some moment after something was consumed. */
+  #storeTime: Promise<number> | undefined;
+  #callbacks: ((consumed: StoredArtifact | undefined) => unknown)[] = [];
+
+  constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
+    this.#store = store;
+    this.#clock = clock;
+    this.underWaySince = request.underWaySince;
+    this.deadline = request.deadline;
+    this.client = request.client;
+    this.browser = request.browser;
+    this.#prefetched = request.prefetched;
+  }
+
+  async find(model: string, key: string): Promise<Artifact | undefined> {
+    // A request reads the same value again. The commit checks whether it has changed.
+    const name = nameOf(model, key);
+    if (this.#pending.has(name) || this.#read.has(name)) return this.known(model, key);
+    const isPrefetched = this.#prefetched?.model === model && this.#prefetched.key === key;
+    const found = await (isPrefetched ? this.#prefetched?.found : this.#store.find(model, key));
+    for (const one of [found?.artifact, found?.grant]) this.#keep(one);
+    return this.known(model, key);
+  }
+
+  /** Only the first read of an artifact is kept. */
+  #keep(found: StoredArtifact | undefined): void {
+    if (found === undefined) return;
+    const name = nameOf(found.model, found.key);
+    if (!this.#read.has(name)) this.#read.set(name, found);
+  }
+
+  async findByUid(model: string, uid: string): Promise<Artifact | undefined> {
+    for (const { after } of this.#pending.values())
+      if (after?.model === model && after.uid === uid) return after;
+    const found = await this.#store.findByUid(model, uid);
+    if (found === undefined) return undefined;
+    this.#keep(found);
+    return this.known(model, found.key);
+  }
+
+  known(model: string, key: string): Artifact | undefined {
+    const name = nameOf(model, key);
+    const pending = this.#pending.get(name);
+    return pending === undefined ? this.#read.get(name) : pending.after;
+  }
+
+  save(artifact: Artifact): void {
+    const { model, key } = artifact;
+    const name = nameOf(model, key);
+    const isConsumed = this.#pending.get(name)?.isConsumed ?? false;
+    const before = this.#read.get(name);
+    const isUnchanged =
+      !this.#pending.has(name) && before !== undefined && canStay(before, artifact, this.#clock.now());
+    const after = before === undefined ? artifact : withMarks(artifact, before);
+    this.#pending.set(name, { model, key, after, isConsumed, isUnchanged });
+  }
+
+  async consume(model: string, key: string): Promise<void> {
+    const there = await this.find(model, key);
+    if (there === undefined) throw new ConditionFailed(`there is no ${model} to be consumed`);
+    const after = { ...there, consumedAt: this.#clock.now() };
+    this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true, isUnchanged: false });
+    this.#storeTime = this.#store.time();
+    // The commit awaits the same promise and fails with it.
+    this.#storeTime.catch(() => undefined);
+  }
+
+  remove(model: string, key: string): void {
+    this.#pending.set(nameOf(model, key), {
+      model,
+      key,
+      after: undefined,
+      isConsumed: false,
+      isUnchanged: false,
+    });
+  }
+
+  revoke(grantKey: string): void {
+    this.remove(GRANT, grantKey);
+    // Everything else that descends from the grant is removed with it.
+    for (const [name, { model, after }] of this.#pending) {
+      if (model !== GRANT && after?.grantKey === grantKey) this.#pending.delete(name);
+    }
+  }
+
+  attachReplay(model: string, replay: string, until: number): boolean {
+    for (const pending of this.#pending.values()) {
+      if (pending.model !== model || !pending.isConsumed) continue;
+      this.#replay = { replay, replayUntil: until };
+      return true;
+    }
+    return false;
+  }
+
+  whenCommitted(callback: (consumed: StoredArtifact | undefined) => unknown): void {
+    this.#callbacks.push(callback);
+  }
+
+  async commit(): Promise<void> {
+    const pending = this.#pending;
+    this.#pending = new Map();
+    for (let tries = 1; pending.size > 0; tries += 1) {
+      try {
+        const { changes, consumed } = await this.#changes(pending);
+        const version = await this.#store.commit(changes, this.deadline);
+        if (consumed !== undefined && version !== undefined) this.#consumed = { ...consumed, version };
+        break;
+      } catch (error) {
+        if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) {
+          // A later commit without writes must not call them.
+          this.#callbacks = [];
+          throw error;
+        }
+      }
+      await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));
+    }
+    const callbacks = this.#callbacks;
+    this.#callbacks = [];
+    for (const callback of callbacks) await callback(this.#consumed);
+  }
+
+  async #changes(
+    pending: ReadonlyMap<string, Pending>,
+  ): Promise<{ readonly changes: Changes; readonly consumed: Artifact | undefined }> {
+    const changes = new Changes();
+    const storeTime = await this.#storeTime;
+    let consumed: Artifact | undefined;
+    for (const [name, { model, key, after, isConsumed, isUnchanged }] of pending) {
+      const before = this.#read.get(name);
+      if (isUnchanged) changes.expect(artifactRef(model, key), { version: "present" });
+      else if (after === undefined) {
+        const ref = artifactRef(model, key);
+        // The grant of a revoked family may be gone already. Revoking it again is not a conflict.
+        if (before === undefined || model === GRANT) changes.drop(ref);
+        else changes.delete(ref, before);
+      } else {
+        if (isConsumed && before?.consumedAt !== undefined)
+          throw new ConditionFailed(`this ${model} is used up`);
+        if (isConsumed) consumed = this.#asConsumed(after, storeTime);
+        const record = artifactRecord(isConsumed && consumed ? consumed : after);
+        if (before === undefined) changes.add(record);
+        else changes.write(record, before);
+      }
+    }
+    return { changes, consumed };
+  }
+
+  /** An artifact is consumed at the commit; requests that arrive until then are simultaneous. */
+  #asConsumed(after: Artifact, storeTime: number | undefined): Artifact {
+    const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_WITHIN };
+    return { ...after, ...this.#replay, ...answered, consumedAt: this.#clock.now() };
+  }
+
+  /**
+   * Reads again what other requests may have changed. @returns whether to retry: not if something was removed or consumed,
+   * and not if nothing has changed, because then the grant was revoked.
+   */
+  async #readAgain(pending: Map<string, Pending>): Promise<boolean> {
+    let hasChanged = false;
+    for (const [name, one] of pending) {
+      const before = this.#read.get(name);
+      if (before === undefined) continue;
+      const { artifact: there } = (await this.#store.find(one.model, one.key)) ?? {};
+      if (there === undefined && one.model === GRANT && one.after === undefined) continue;
+      if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
+      if (one.isUnchanged || there.version === before.version) continue;
+      hasChanged = true;
+      this.#read.set(name, there);
+      if (one.after !== undefined) pending.set(name, { ...one, after: rebased(one.after, there) });
+    }
+    return hasChanged;
+  }
+}
+
+export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWork {
+  const storage = new AsyncLocalStorage<Unit>();
+  return {
+    current: () => storage.getStore(),
+    required() {
+      const unit = storage.getStore();
+      if (unit === undefined) throw new TypeError("this runs only within a request");
+      return unit;
+    },
+    run(request, work) {
+      const unit = new PendingUnit(store, clock, request);
+      return storage.run(unit, () => work(unit));
+    },
+  };
+}

@@ -1,0 +1,43 @@
+/** All kinds of records. To add a kind, add one line here. */
+import { ARTIFACTS } from "./artifacts/artifact-kinds.ts";
+import { DELIVERY, LANE, RECEIVER } from "./deliveries/delivery-kinds.ts";
+import { AUDIT } from "./audit/audit-kinds.ts";
+import {
+  ACCOUNT,
+  CLIENT,
+  CLIENT_LOGO,
+  ENTRIES,
+  SETTING,
+  SIGN_IN_NAME,
+  USER_ID,
+} from "./directory/directory-kinds.ts";
+import { CONFIRMATION } from "./people/confirmations.ts";
+import { MAIL } from "./people/mail-kinds.ts";
+import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
+import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
+import { collectKinds, type Kinds } from "./kinds.ts";
+import { STORAGE_FORMAT } from "./format.ts";
+
+export const KINDS: Kinds = collectKinds([
+  ENTRIES.group,
+  ENTRIES.service,
+  ENTRIES.portal,
+  CLIENT,
+  CLIENT_LOGO,
+  ACCOUNT,
+  SIGN_IN_NAME,
+  USER_ID,
+  SETTING,
+  SIGNING_KEY,
+  SIGNING_KEY_SET,
+  AUDIT,
+  DELIVERY,
+  LANE,
+  RECEIVER,
+  MAIL,
+  FAILED_SIGN_INS,
+  SIGNED_IN_BEFORE,
+  CONFIRMATION,
+  ...ARTIFACTS,
+  STORAGE_FORMAT,
+]);

@@ -1,0 +1,111 @@
+/** The kinds of records for codes, tokens, grants, sessions and interactions, and their indexes. */
+import type { RecordData, Ref } from "../../adapters/record-store.ts";
+import { defineKind, type Kind, type KindDeclaration, type IndexPosition } from "../kinds.ts";
+import type { Artifact, StoredArtifact } from "./artifact.ts";
+
+/** The value of an artifact's record: everything but its key, expiry and version. */
+export type ArtifactValue = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
+
+type ArtifactIndex = "uid" | "account" | "client";
+export type ArtifactKind = Kind<ArtifactValue, ArtifactIndex>;
+type Declaration = KindDeclaration<ArtifactValue, ArtifactIndex>;
+
+/** The model of the root of a family. */
+export const GRANT = "Grant";
+
+/** Ordered by the time of issue, if the library gives one. */
+function at(name: string | undefined, { payload: { iat } }: ArtifactValue): IndexPosition[] {
+  if (name === undefined) return [];
+  return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
+}
+
+const noPosition = (): IndexPosition[] => [];
+
+/** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
+function defineArtifact(
+  model: string,
+  parts: Pick<Declaration, "holds" | "personal"> & Partial<Declaration>,
+): ArtifactKind {
+  return defineKind({
+    name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
+    key: "the SHA-256 of what the client or browser holds",
+    index: { uid: noPosition, account: noPosition, client: noPosition },
+    // A time of one store's clock means nothing in another store.
+    carried: ({ answeredAt: _answered, ...kept }) => kept,
+    expires: "at its end, see `lifetimes` of the configuration",
+    store: "artifacts",
+    exported: true,
+    ...parts,
+  });
+}
+
+/** Grants and sessions are indexed by account and client. */
+const FOUND: Declaration["index"] = {
+  uid: (kept) => at(kept.uid, kept),
+  account: (kept) => at(kept.accountId, kept),
+  client: (kept) => at(kept.clientId, kept),
+};
+
+const grants = defineArtifact(GRANT, {
+  holds: "what a client may do for an account: the root of a family of codes and tokens",
+  personal: "the `sub`",
+  index: FOUND,
+});
+
+/** Codes and tokens have the grant as their parent, and no index. */
+const family: Pick<Declaration, "parent" | "personal"> = {
+  parent: { kind: grants, key: ({ grantKey }) => grantKey },
+  personal: "the `sub`",
+};
+
+const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
+  [GRANT]: grants,
+  Session: defineArtifact("Session", {
+    holds: "a browser in which an end user is signed in",
+    personal:
+      "the `sub`, the time of the sign-in; time, shortened address, browser and system of the last use",
+    index: FOUND,
+  }),
+  Interaction: defineArtifact("Interaction", {
+    holds: "a running sign-in",
+    personal:
+      "the `sub`, the parameters of the request, a digest of the browser's cookie, and the address that a code was sent to",
+  }),
+  AuthorizationCode: defineArtifact("AuthorizationCode", { holds: "an authorization code", ...family }),
+  AccessToken: defineArtifact("AccessToken", { holds: "an access token", ...family }),
+  RefreshToken: defineArtifact("RefreshToken", {
+    holds: "a refresh token; for a short time after its use, with the sealed response",
+    ...family,
+  }),
+  PushedAuthorizationRequest: defineArtifact("PushedAuthorizationRequest", {
+    holds: "the parameters of a pushed request",
+    personal: "a `login_hint`, if the client sent one",
+  }),
+  ReplayDetection: defineArtifact("ReplayDetection", {
+    holds: "an assertion or a proof that was used",
+    personal: undefined,
+  }),
+};
+
+/** All kinds of artifacts. */
+export const ARTIFACTS: readonly ArtifactKind[] = Object.values(BY_MODEL);
+
+const KINDS: ReadonlyMap<string, ArtifactKind> = new Map(Object.entries(BY_MODEL));
+
+/** Whether artifacts of this model are stored. */
+export const isArtifactModel = (model: string): boolean => KINDS.has(model);
+
+/** @throws TypeError for a model that is not stored. */
+export function artifactKind(model: string): ArtifactKind {
+  const kind = KINDS.get(model);
+  if (kind === undefined) throw new TypeError(`no kind is declared for the model ${model}`);
+  return kind;
+}
+
+export const artifactRef = (model: string, key: string): Ref => artifactKind(model).ref(key);
+
+/** The record of an artifact. */
+export function artifactRecord(artifact: Artifact & Partial<StoredArtifact>): RecordData {
+  const { model, key, expiresAt, version: _version, ...kept } = artifact;
+  return artifactKind(model).record(kept, { key, expiresAt });
+}

@@ -1,0 +1,157 @@
+/**
+ * Codes, tokens, grants, sessions and interactions in the record store. A family is a grant with its codes and tokens.
+ * These have the grant as their parent and no index of their own, so revoking a family removes one record. Grants and
+ * sessions are indexed by account and client.
+ */
+import type { Found, RecordStore } from "../../adapters/record-store.ts";
+import type { Clock } from "../../core/clock.ts";
+import { Changes, type KindRules, Records } from "../records.ts";
+import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./artifact-kinds.ts";
+import type { Artifact, ArtifactFilter, StoredArtifact } from "./artifact.ts";
+
+const SESSION = "Session";
+
+/** How many grants and sessions are removed in one commit. */
+const BATCH = 100;
+
+function toArtifact(model: string, found: Found, now: number): StoredArtifact {
+  const { replay, replayUntil, ...kept } = found.value as unknown as ArtifactValue;
+  const { key, version, expiresAt = Number.POSITIVE_INFINITY } = found;
+  const artifact = { ...kept, model, key, version, expiresAt };
+  if (replay === undefined || replayUntil === undefined || replayUntil <= now) return artifact;
+  return { ...artifact, replay, replayUntil };
+}
+
+/** An artifact with the grant of its family. */
+export interface Family {
+  readonly artifact: StoredArtifact;
+  readonly grant: StoredArtifact | undefined;
+}
+
+/** The stored models of oidc-provider. A fault of the store rejects with `StorageUnavailable`. */
+export interface ArtifactStore {
+  /** The artifact, consumed or not; `undefined` if it is missing, expired or revoked with its family. */
+  find(model: string, key: string): Promise<Family | undefined>;
+  /** The session with this public identifier. */
+  findByUid(model: string, uid: string): Promise<StoredArtifact | undefined>;
+  /**
+   * Milliseconds since the epoch by the store's clock, which all processes share. It never runs ahead of that clock,
+   * and lags by one round trip at most.
+   */
+  time(): Promise<number>;
+  /**
+   * Writes everything durably, or nothing.
+   * @param deadline milliseconds since the epoch.
+   * @returns the version of the written records; `undefined` if there was nothing to write.
+   * @throws ConditionFailed when a condition does not hold.
+   */
+  commit(changes: Changes, deadline: number): Promise<string | undefined>;
+  /**
+   * Records that the request that consumed the artifact is being answered now, by the store's clock. Every later
+   * `sinceAnswer`, in any process, sees it. It can be lost in a power failure.
+   * @param consumed the artifact as the request has written it.
+   * @throws ConditionFailed when it has been changed since.
+   */
+  markAnswered(consumed: StoredArtifact): Promise<void>;
+  /**
+   * Milliseconds by the store's clock since the answer of the request that consumed the artifact. If the answer is not
+   * recorded, it counts from `ANSWERED_WITHIN` after the consumption and is negative at first. The result is never below
+   * the true time. `undefined` if the artifact is missing, not consumed, or copied from another store.
+   */
+  sinceAnswer(model: string, key: string): Promise<number | undefined>;
+  /** The sessions of an account. */
+  sessionsOf(accountId: string): Promise<StoredArtifact[]>;
+  /** Removes sessions of an account, and grants with their codes and tokens. @returns how many records. */
+  removeByAccount(filter: ArtifactFilter): Promise<number>;
+  /** Removes the grants of a client with their codes and tokens. @returns how many grants. */
+  removeByClient(clientId: string): Promise<number>;
+}
+
+/** Milliseconds between two readings of the store's clock. */
+const CLOCK_AGE = 1_000;
+
+/**
+ * The clock of the store, read once a second: every code exchange needs the time, and a round trip for each would double
+ * its reads. In between, the clock of this machine counts on.
+ */
+class StoreClock {
+  readonly #store: RecordStore;
+  #reading: { readonly since: number; readonly offset: Promise<number> } | undefined;
+
+  constructor(store: RecordStore) {
+    this.#store = store;
+  }
+
+  /** Never runs ahead of the store's clock: the store read it before the response arrived. */
+  async time(): Promise<number> {
+    const now = performance.now();
+    if (this.#reading === undefined || now - this.#reading.since > CLOCK_AGE) {
+      const offset = this.#store.ping().then((time) => time - performance.now());
+      this.#reading = { since: now, offset };
+      offset.catch(() => (this.#reading = undefined));
+    }
+    return (await this.#reading.offset) + performance.now();
+  }
+}
+
+export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
+  const records = new Records(store, clock, kinds);
+  const clocks = new StoreClock(store);
+
+  async function find(model: string, key: string): Promise<Family | undefined> {
+    const [found] = await store.get([artifactRef(model, key)], { withParents: true });
+    if (found === undefined) return undefined;
+    const now = clock.now();
+    const grant = found.parent && toArtifact(GRANT, found.parent, now);
+    return { artifact: toArtifact(model, found, now), grant };
+  }
+
+  async function list(
+    model: string,
+    index: "uid" | "account" | "client",
+    at: string,
+  ): Promise<StoredArtifact[]> {
+    const found = await records.found(artifactKind(model).where(index, at));
+    const now = clock.now();
+    return found.map((record) => toArtifact(model, record, now));
+  }
+
+  async function removeAll(artifacts: readonly Artifact[]): Promise<number> {
+    for (let at = 0; at < artifacts.length; at += BATCH) {
+      const changes = new Changes();
+      for (const { model, key } of artifacts.slice(at, at + BATCH)) changes.drop(artifactRef(model, key));
+      await records.commit(changes);
+    }
+    return artifacts.length;
+  }
+
+  return {
+    find,
+    async findByUid(model, uid) {
+      const [found] = await list(model, "uid", uid);
+      return found;
+    },
+    time: () => clocks.time(),
+    commit: (changes, deadline) => records.commit(changes, { deadline }),
+    async markAnswered(consumed) {
+      const changes = new Changes();
+      changes.write(artifactRecord({ ...consumed, answeredAt: await clocks.time() }), consumed);
+      await records.commit(changes, { relaxed: true });
+    },
+    async sinceAnswer(model, key) {
+      const { artifact } = (await find(model, key)) ?? {};
+      if (artifact?.answeredAt === undefined) return undefined;
+      // Some stores count in whole milliseconds.
+      return (await store.ping()) + 1 - artifact.answeredAt;
+    },
+    sessionsOf: (accountId) => list(SESSION, "account", accountId),
+    async removeByAccount({ accountId, clientIds, exceptSession, models = [GRANT, SESSION] }) {
+      const found = await Promise.all(models.map((model) => list(model, "account", accountId)));
+      const isMeant = ({ clientId, uid }: Artifact): boolean =>
+        (exceptSession === undefined || uid !== exceptSession) &&
+        (clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId)));
+      return removeAll(found.flat().filter(isMeant));
+    },
+    removeByClient: async (clientId) => removeAll(await list(GRANT, "client", clientId)),
+  };
+}

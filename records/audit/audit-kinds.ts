@@ -1,0 +1,127 @@
+/** Audit records as they are stored, and their indexes. */
+import { hash, randomBytes } from "node:crypto";
+import type { Found, RecordData, Ref } from "../../adapters/record-store.ts";
+import { defineKind, type Key, type Kind } from "../kinds.ts";
+import { subjectOf } from "./actions.ts";
+import type { AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
+
+/** Microseconds of an hour and of a day. Indexes are partitioned by time so that no partition grows forever. */
+export const HOUR: number = 3_600_000_000;
+export const DAY: number = 24 * HOUR;
+
+/** The stored record. Members with their default are left out. */
+export interface StoredAudit extends Omit<AuditEvent, "action"> {
+  /** Another version may have other actions. */
+  readonly action: string;
+  /** Microseconds since the epoch: the position among all records. */
+  readonly order: number;
+  /** Default: 1. */
+  readonly count?: number;
+}
+
+/** The partitions of the indexes. An account has one partition for all times. */
+export const PARTITIONS = {
+  hour: (order: number): Key => String(Math.floor(order / HOUR)),
+  account: (sub: string): Key => sub,
+  client: (id: string, order: number): Key => [id, String(Math.floor(order / DAY))],
+  action: (action: string, order: number): Key => [action, String(Math.floor(order / DAY))],
+} as const;
+
+/** The accounts that a record concerns: its subject and its actor. */
+export function accountsOf({
+  action,
+  subject,
+  actor,
+}: Pick<StoredAudit, "action" | "subject" | "actor">): string[] {
+  const about = subjectOf(action) === "account" && subject !== undefined ? [subject] : [];
+  const by =
+    (actor.kind === "account" || actor.kind === "operator") && actor.id !== undefined ? [actor.id] : [];
+  return [...new Set([...about, ...by])];
+}
+
+/** The clients that a record concerns: its subject, the client of the request, and its actor. */
+export function clientsOf({ action, subject, client, actor }: Omit<StoredAudit, "order">): string[] {
+  const about = subjectOf(action) === "client" && subject !== undefined ? [subject] : [];
+  const through = client === undefined ? [] : [client];
+  const by = actor.kind === "client" && actor.id !== undefined ? [actor.id] : [];
+  return [...new Set([...about, ...through, ...by])];
+}
+
+export const AUDIT: Kind<StoredAudit, keyof typeof PARTITIONS> = defineKind({
+  name: "audit",
+  holds: "who did what, from where, and with which outcome; or how often a rate limit refused",
+  key: "the time and random characters; for refusals, the hash of the limit, its bucket and its window",
+  index: {
+    hour: ({ order }) => [{ at: PARTITIONS.hour(order), order }],
+    account: (stored) =>
+      accountsOf(stored).map((sub) => ({ at: PARTITIONS.account(sub), order: stored.order })),
+    client: (stored) =>
+      clientsOf(stored).map((id) => ({ at: PARTITIONS.client(id, stored.order), order: stored.order })),
+    action: ({ action, order }) => [{ at: PARTITIONS.action(action, order), order }],
+  },
+  expires: "`audit.retention` after its time",
+  store: "storage",
+  exported: true,
+  personal: "`sub`, network of the address, family of the browser",
+});
+
+/** @param retention seconds. */
+function recordOf(key: string, stored: StoredAudit, retention: number): RecordData {
+  const expiresAt = Math.floor(stored.order / 1_000) + retention * 1_000;
+  return AUDIT.record(stored, { key, expiresAt });
+}
+
+const timeKey = (order: number): string => String(order).padStart(16, "0");
+
+/** Begins with the time, so that records of one time are stored together; the rest is random. */
+function newKey(order: number): string {
+  return `${timeKey(order)}-${randomBytes(8).toString("hex")}`;
+}
+
+/**
+ * The record of an event.
+ * @param order microseconds since the epoch.
+ * @param retention seconds until the record expires.
+ */
+export function auditRecord(event: AuditEvent, order: number, retention: number): RecordData {
+  return recordOf(newKey(order), { ...event, order }, retention);
+}
+
+/** The record in which all processes count the refusals of one bucket in one window. */
+export function refusalRef({ limit, bucket, seconds }: Refusal, order: number): Ref {
+  const window = Math.floor(order / 1_000_000 / seconds);
+  const digest = hash("sha256", JSON.stringify([limit, bucket, seconds, window]), "base64url");
+  return AUDIT.ref(`refused-${digest}`);
+}
+
+/** The record of refusals. @param before the record so far. */
+export function refusalRecord(
+  ref: Ref,
+  { event, order, count }: CollectedEvent,
+  before: StoredAudit | undefined,
+  retention: number,
+): RecordData {
+  const stored = before ?? { ...event, order };
+  return recordOf(ref.key, { ...stored, count: (before?.count ?? 0) + count }, retention);
+}
+
+/** The record as the public calls return it. */
+export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): AuditRecord {
+  const stored = value as unknown as StoredAudit;
+  const { order, action, actor, subject, address, browser } = stored;
+  const client = stored.client ?? (subjectOf(action) === "client" ? subject : undefined);
+  return {
+    id: key,
+    at: Math.floor(order / 1_000_000),
+    action,
+    actor,
+    subject: subject ?? null,
+    client: client ?? null,
+    address: address ?? null,
+    browser: browser ?? null,
+    outcome: stored.outcome ?? "success",
+    reason: stored.reason ?? null,
+    count: stored.count ?? 1,
+    detail: stored.detail ?? {},
+  };
+}

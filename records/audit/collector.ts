@@ -1,0 +1,109 @@
+/**
+ * Stores frequent events in batches, once a second in one commit, so that a sign-in does not wait for its audit record.
+ * `close` stores the rest; a process that crashes loses the events of its last second. Refusals of one rate limit are
+ * counted in one record, so that an attack does not fill the storage.
+ */
+import { StorageUnavailable } from "../../core/errors.ts";
+import type { Outage } from "../../core/outages.ts";
+import type { AuditEvent, AuditStore, CollectedEvent, Refusal } from "./audit-event.ts";
+import { refusalRef } from "./audit-kinds.ts";
+
+export interface AuditCollector {
+  /** Records an event soon. Never fails. */
+  note(event: AuditEvent): void;
+  /** Counts a refusal by a rate limit. Never fails. */
+  noteRefusal(event: AuditEvent, refusal: Refusal): void;
+  /** Stores the events so far. Never fails: events that can't be stored are retried a second later. */
+  flush(): Promise<void>;
+  /** Stores the events so far; those that can't be stored are lost. */
+  close(): Promise<void>;
+}
+
+/** Milliseconds from the first event to the commit. */
+const INTERVAL = 1_000;
+/** Events in one commit. */
+const BATCH = 500;
+/** The most events that wait while the storage is unavailable. Beyond that the oldest is lost for each new one. */
+const MOST_WAITING = 10_000;
+
+/** @param outage records whether commits succeed. @param onWarning called with the number of lost records. */
+export function createAuditCollector(
+  store: Pick<AuditStore, "position" | "appendCollected">,
+  outage: Outage,
+  onWarning: (text: string) => void,
+): AuditCollector {
+  /** In the order of events; refusals by the key of their record. */
+  const waiting = new Map<string | symbol, CollectedEvent>();
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<void> = Promise.resolve();
+  let lost = 0;
+
+  function add(key: string | symbol, one: CollectedEvent): void {
+    waiting.set(key, one);
+    const [oldest] = waiting.keys();
+    if (waiting.size > MOST_WAITING && oldest !== undefined) {
+      waiting.delete(oldest);
+      lost += 1;
+    }
+    timer ??= setTimeout(() => void flush(), INTERVAL).unref();
+  }
+
+  async function storeSome(): Promise<void> {
+    const batch = [...waiting].slice(0, BATCH);
+    for (const [key] of batch) waiting.delete(key);
+    try {
+      await store.appendCollected(batch.map(([, one]) => one));
+    } catch (error) {
+      if (error instanceof StorageUnavailable) putBack(batch);
+      // A storage that is available and rejects a record would reject it again.
+      else lost += batch.length;
+      throw error;
+    }
+  }
+
+  function putBack(batch: readonly (readonly [string | symbol, CollectedEvent])[]): void {
+    for (const [key, one] of batch) {
+      // The same refusal may have been counted again in the meantime.
+      const count = one.count + (waiting.get(key)?.count ?? 0);
+      add(key, { ...one, count });
+    }
+  }
+
+  async function storeAll(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    try {
+      while (waiting.size > 0) await storeSome();
+      outage.worked();
+    } catch (error) {
+      outage.failed(error);
+    }
+    if (lost > 0) onWarning(`${lost} audit records could not be stored and are lost`);
+    lost = 0;
+  }
+
+  function flush(): Promise<void> {
+    running = running.then(storeAll);
+    return running;
+  }
+
+  return {
+    note(event) {
+      add(Symbol("event"), { event, order: store.position(), count: 1 });
+    },
+    noteRefusal(event, refusal) {
+      const order = store.position();
+      const { key } = refusalRef(refusal, order);
+      const before = waiting.get(key);
+      if (before === undefined) add(key, { event, refusal, order, count: 1 });
+      else waiting.set(key, { ...before, count: before.count + 1 });
+    },
+    flush,
+    async close() {
+      await flush();
+      clearTimeout(timer);
+      if (waiting.size > 0) onWarning(`${waiting.size} audit records could not be stored and are lost`);
+      waiting.clear();
+    },
+  };
+}

@@ -1,0 +1,193 @@
+/** The delivery store on the record store: lists and counts, and all other calls together. */
+import type {
+  Delivery,
+  DeliveryFilter,
+  DeliveryList,
+  DeliveryPage,
+  DeliveryStore,
+  ReceiverCounts,
+} from "./delivery.ts";
+import type { Query } from "../../adapters/record-store.ts";
+import { createClaims } from "./claims.ts";
+import { type LaneAccess } from "./lane-access.ts";
+import {
+  DELIVERY,
+  type StoredDelivery,
+  type KnownReceiver,
+  LANE,
+  RECEIVER,
+  toDelivery,
+} from "./delivery-kinds.ts";
+import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
+import { PAGE, type Read, read } from "../records.ts";
+
+/**
+ * Changes to these kinds mean that there may be more to send: adding a delivery writes its lane, and resuming a
+ * receiver writes the receiver. Sending a delivery changes neither, so workers don't wake each other.
+ */
+export const WATCHED_DELIVERY_KINDS: readonly string[] = [LANE.name, RECEIVER.name];
+
+/** Deliveries that one page looks at, approximately, before it leaves the rest to the next page. */
+const MAX_READ = 1_000;
+/** How many deliveries of each index entry are read at a time once the first ones did not match. */
+const STEP = 200;
+
+/** The index entries in which a filter's deliveries are found, each in the order of positions. */
+async function entriesFor(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
+  const { receiver, sub, state } = filter;
+  if (sub !== undefined) return [DELIVERY.where("user", sub)];
+  const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
+  const isOpen = state === "waiting" || state === "parked";
+  return receivers.map((each) =>
+    isOpen ? DELIVERY.where("open", [state, each.receiver]) : DELIVERY.where("receiver", each.receiver),
+  );
+}
+
+function fits(filter: DeliveryFilter, delivery: StoredDelivery): boolean {
+  return (["receiver", "sub", "type", "state"] as const).every(
+    (name) => filter[name] === undefined || filter[name] === delivery[name],
+  );
+}
+
+/** What was read of all index entries together. */
+interface ReadPage {
+  /** In the order of positions, whether they match or not; none is missing before the last of them. */
+  readonly inOrder: readonly StoredDelivery[];
+  readonly isEnd: boolean;
+  /** How many were read. */
+  readonly count: number;
+}
+
+async function readEntries(
+  access: LaneAccess,
+  queries: readonly Query[],
+  direction: 1 | -1,
+): Promise<ReadPage> {
+  const pages = await access.store.list(queries);
+  const all = pages.map(({ records }) => records.map((record) => read<StoredDelivery>(record).value));
+  // Deliveries beyond the end of an entry that has more would come too early.
+  const ends = all.flatMap((records, index) => {
+    const last = records.at(-1);
+    return last === undefined || pages[index]?.next === undefined ? [] : [last.position * direction];
+  });
+  const end = Math.min(...ends);
+  const found = all.flat();
+  const inOrder = found
+    .filter(({ position }) => position * direction <= end)
+    .toSorted((one, other) => (one.position - other.position) * direction);
+  return { inOrder, isEnd: ends.length === 0, count: found.length };
+}
+
+/** The matching deliveries after a position, and the last one that was read if there may be more. */
+async function search(
+  access: LaneAccess,
+  { first, limit, ...filter }: Omit<DeliveryPage, "after">,
+  position: number | undefined,
+): Promise<{ readonly found: readonly StoredDelivery[]; readonly last?: StoredDelivery }> {
+  const descending = first === "newest";
+  const direction = descending ? -1 : 1;
+  const where = await entriesFor(access, filter);
+  const found: StoredDelivery[] = [];
+  let last: StoredDelivery | undefined;
+  for (let looked = 0; looked < MAX_READ;) {
+    const behind = last?.position ?? position;
+    const bounds = behind === undefined ? {} : { [descending ? "to" : "from"]: behind + direction };
+    // If the first ones did not match, matches may be rare.
+    const most = Math.min(PAGE, looked === 0 ? limit + 1 : Math.max(limit + 1, STEP));
+    const how = { ...bounds, descending, limit: most };
+    const queries = where.map((each) => Object.assign({}, each, how));
+    const { inOrder, isEnd, count } = await readEntries(access, queries, direction);
+    for (const delivery of inOrder) {
+      if (found.length === limit) return { found, ...(last && { last }) };
+      if (fits(filter, delivery)) found.push(delivery);
+      last = delivery;
+    }
+    if (isEnd) return { found };
+    looked += count;
+  }
+  return { found, ...(last && { last }) };
+}
+
+/** The position after which a page begins; `null` after an unknown delivery. */
+async function positionOf(access: LaneAccess, after: string | undefined): Promise<number | undefined | null> {
+  if (after === undefined) return undefined;
+  return (await access.delivery(after))?.value.position ?? null;
+}
+
+async function page(access: LaneAccess, { after, ...filter }: DeliveryPage): Promise<DeliveryList> {
+  const position = await positionOf(access, after);
+  if (position === null) return { deliveries: [] };
+  const { found, last } = await search(access, filter, position);
+  return { deliveries: found.map(toDelivery), ...(last !== undefined && { next: last.id }) };
+}
+
+/** As many deliveries as requested, however many must be skipped. */
+async function list(access: LaneAccess, { after, ...filter }: DeliveryPage): Promise<Delivery[]> {
+  const deliveries: Delivery[] = [];
+  let position = await positionOf(access, after);
+  if (position === null) return [];
+  while (deliveries.length < filter.limit) {
+    const limit = Math.min(PAGE, filter.limit - deliveries.length);
+    const { found, last } = await search(access, { ...filter, limit }, position);
+    deliveries.push(...found.map(toDelivery));
+    if (last === undefined) break;
+    ({ position } = last);
+  }
+  return deliveries;
+}
+
+/** The deliveries of each receiver in one state. */
+function byReceiver(receivers: readonly KnownReceiver[], state: "waiting" | "parked"): Query[] {
+  return receivers.map(({ receiver }) => ({ ...DELIVERY.where("open", [state, receiver]), limit: 1 }));
+}
+
+async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
+  const receivers = await access.receivers();
+  const [waiting, parked, oldest] = await Promise.all([
+    access.store.count(byReceiver(receivers, "waiting")),
+    access.store.count(byReceiver(receivers, "parked")),
+    access.store.list(byReceiver(receivers, "waiting")),
+  ]);
+  return receivers
+    .map(({ receiver }, index) => {
+      const [first] = oldest[index]?.records ?? [];
+      return {
+        receiver,
+        waiting: waiting[index] ?? 0,
+        parked: parked[index] ?? 0,
+        oldest: first === undefined ? null : (first as unknown as Read<StoredDelivery>).value.storedAt,
+      };
+    })
+    .filter((each) => each.waiting > 0 || each.parked > 0);
+}
+
+/** Two reads of one record each. */
+async function oldestDeletions({
+  store,
+}: LaneAccess): Promise<Record<"waiting" | "parked", number | undefined>> {
+  const pages = await store.list(
+    ["waiting", "parked"].map((state) => Object.assign(DELIVERY.where("deletion", state), { limit: 1 })),
+  );
+  const [waiting, parked] = pages.map(({ records: [first] }) => first && read<StoredDelivery>(first));
+  return { waiting: waiting?.value.storedAt, parked: parked?.value.storedAt };
+}
+
+/** The deliveries part of the storage. */
+export function createDeliveryStore(access: LaneAccess): DeliveryStore {
+  return {
+    async find(id) {
+      const found = await access.delivery(id);
+      return found && toDelivery(found.value);
+    },
+    page: (options) => page(access, options),
+    list: (options) => list(access, options),
+    attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
+    counts: () => counts(access),
+    oldestDeletions: () => oldestDeletions(access),
+    watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),
+    ...createClaims(access),
+    ...createByHand(access),
+    ...createReceivers(access),
+    ...createUpkeep(access),
+  };
+}

@@ -1,0 +1,205 @@
+/** The kinds of records of the directory: accounts, clients, entries and settings, and their indexes. */
+import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
+import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
+import type { Clock } from "../../core/clock.ts";
+import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
+import type { Read } from "../records.ts";
+
+/** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
+export type StoredEntry = EntryRecord & { readonly closingUntil?: number };
+
+/** Whether an entry exists and can be referred to. */
+export function isOpen(entry: Read<StoredEntry> | undefined, clock: Clock): entry is Read<StoredEntry> {
+  return entry !== undefined && (entry.value.closingUntil ?? 0) <= clock.now();
+}
+
+/** What the credentials of a receiver are sealed for. */
+export const receiverContext = (kind: EntryKind, key: string): string => `receiver ${kind}:${key}`;
+
+function entryKind(
+  name: EntryKind,
+  holds: string,
+  group?: Kind<StoredEntry, "group">,
+): Kind<StoredEntry, "group"> {
+  return defineKind<StoredEntry, "group">({
+    name,
+    holds,
+    key: "its key",
+    keyOf: ({ key }) => key,
+    index: { group: (entry) => (entry.group === null ? [] : [{ at: entry.group }]) },
+    sealed: (entry, replace) =>
+      entry.receiver === null
+        ? entry
+        : {
+            ...entry,
+            receiver: {
+              ...entry.receiver,
+              sealed: replace(receiverContext(name, entry.key), entry.receiver.sealed),
+            },
+          },
+    references: (entry) => (group === undefined || entry.group === null ? [] : [group.ref(entry.group)]),
+    store: "storage",
+    exported: true,
+    personal: undefined,
+  });
+}
+
+const GROUP = entryKind("group", "a group of services with one receiver of notifications");
+
+/** Services, groups and portals. */
+export const ENTRIES: Readonly<Record<EntryKind, Kind<StoredEntry, "group">>> = {
+  group: GROUP,
+  service: entryKind("service", "a service to which people are assigned", GROUP),
+  portal: entryKind("portal", "a portal to which accounts belong"),
+};
+
+/** What owns an identifier: an account, or the client that has it as its `client_id`. */
+export type IdentifierOwner = AccountRecord | { readonly client_id: string };
+
+/** The account, if one owns the identifier. */
+export function accountIn(owner: IdentifierOwner | undefined): AccountRecord | undefined {
+  return owner !== undefined && "sub" in owner ? owner : undefined;
+}
+
+function positionsOf(
+  owner: IdentifierOwner,
+  keysOf: (account: AccountRecord) => readonly string[],
+): IndexPosition[] {
+  const account = accountIn(owner);
+  if (account === undefined) return [];
+  return keysOf(account).map((at) => ({ at, order: account.user_id }));
+}
+
+const servicesOf = ({ services }: AccountRecord): string[] => Object.keys(services);
+const portalOf = ({ portal }: AccountRecord): string[] => (portal === null ? [] : [portal]);
+
+/** The only partition of the index `number`: all accounts, ordered by their numbers. */
+const ALL = "all";
+
+export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = defineKind({
+  name: "account",
+  holds: "an account, or the reservation of a `client_id`, which must never become the `sub` of an account",
+  key: "the `sub`, or the `client_id`",
+  keyOf: (owner) => ("sub" in owner ? owner.sub : owner.client_id),
+  index: {
+    number: (owner) => positionsOf(owner, () => [ALL]),
+    service: (owner) => positionsOf(owner, servicesOf),
+    portal: (owner) => positionsOf(owner, portalOf),
+  },
+  references(owner) {
+    const account = accountIn(owner);
+    if (account === undefined) return [];
+    return [
+      ...servicesOf(account).map((key) => ENTRIES.service.ref(key)),
+      ...portalOf(account).map((key) => ENTRIES.portal.ref(key)),
+    ];
+  },
+  store: "storage",
+  exported: true,
+  personal:
+    "e-mail address, user name, names, date of birth, gender, language, password hash, assignments, consents",
+});
+
+export const CLIENT: Kind<ClientRecord, "service"> = defineKind({
+  name: "client",
+  holds: "a registered client",
+  key: "the `client_id`",
+  keyOf: ({ client_id }) => client_id,
+  index: {
+    service: ({ service, created_at }) => (service === null ? [] : [{ at: service, order: created_at }]),
+  },
+  references: ({ service }) => (service === null ? [] : [ENTRIES.service.ref(service)]),
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+export const CLIENT_LOGO: Kind<StoredLogo> = defineKind<StoredLogo>({
+  name: "client-logo",
+  holds: "the logo of a client",
+  key: "the `client_id`",
+  keyOf: ({ client_id }) => client_id,
+  parent: { kind: CLIENT, key: ({ client_id }) => client_id },
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+/** The account that a name or a number belongs to. */
+export interface AccountReference {
+  readonly sub: string;
+}
+
+export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>({
+  name: "sign-in-name",
+  holds: "the account of a sign-in name",
+  key: "the SHA-256 of the name in lower case",
+  hashed: true,
+  store: "storage",
+  exported: true,
+  personal: "the hash of an e-mail address or user name, and the `sub`",
+});
+
+export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
+  name: "user-id",
+  holds: "the account of a `user_id`",
+  key: "the `user_id`",
+  counter: "user-id",
+  store: "storage",
+  exported: true,
+  personal: "the `sub`",
+});
+
+/** A value that is stored once and then only read. */
+export interface Setting {
+  readonly value: string;
+}
+
+/** The setting that shows whether `keys.secrets` belongs to the storage. */
+export const CHECK_SETTING = "check";
+
+/** The settings that are sealed, each for its own name. */
+const SEALED_SETTINGS: ReadonlySet<string> = new Set([CHECK_SETTING, "cookie-keys", "client-secret-key"]);
+
+export const SETTING: Kind<Setting> = defineKind<Setting>({
+  name: "setting",
+  holds: "a key of the service, sealed with `keys.secrets`",
+  key: "its name",
+  sealed: (setting, replace, name) =>
+    SEALED_SETTINGS.has(name) ? { value: replace(name, setting.value) } : setting,
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+/** Kinds that most account changes read and few changes write. */
+export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
+
+/** The queries that find the references to an entry. */
+export const REFERRING: Readonly<
+  Record<EntryKind, (key: string) => readonly Pick<Query, "kind" | "index" | "at">[]>
+> = {
+  service: (key) => [CLIENT.where("service", key), ACCOUNT.where("service", key)],
+  group: (key) => [ENTRIES.service.where("group", key)],
+  portal: (key) => [ACCOUNT.where("portal", key)],
+};
+
+/** All accounts, ordered by their numbers. */
+export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);
+
+export const accountRef = (sub: string): Ref => ACCOUNT.ref(sub);
+export const clientRef = (id: string): Ref => CLIENT.ref(id);
+export const entryRef = (kind: EntryKind, key: string): Ref => ENTRIES[kind].ref(key);
+export const settingRef = (name: string): Ref => SETTING.ref(name);
+export const nameRef = (name: string): Ref => SIGN_IN_NAME.ref(name);
+export const numberRef = (userId: number): Ref => USER_ID.ref(String(userId));
+
+export const accountRecord = (account: AccountRecord): RecordData => ACCOUNT.record(account);
+/** Reserves the identifier of a client, so that it never becomes the `sub` of an account. */
+export const identifierRecord = (clientId: string): RecordData => ACCOUNT.record({ client_id: clientId });
+export const nameRecord = (name: string, sub: string): RecordData =>
+  SIGN_IN_NAME.record({ sub }, { key: name });
+export const numberRecord = (userId: number, sub: string): RecordData =>
+  USER_ID.record({ sub }, { key: String(userId) });
+export const clientRecord = (client: ClientRecord): RecordData => CLIENT.record(client);
+export const entryRecord = (kind: EntryKind, entry: StoredEntry): RecordData => ENTRIES[kind].record(entry);

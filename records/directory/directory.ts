@@ -1,0 +1,236 @@
+/** The durable records: accounts, clients, and the services, groups and portals of the directory. */
+import type { RecordData, Ref } from "../../adapters/record-store.ts";
+import type { RefreshTokenRules } from "../../config/configuration.ts";
+import type { AuditEvent } from "../audit/audit-event.ts";
+import type { NewDelivery } from "../deliveries/delivery.ts";
+import type { StoredMail } from "../people/mail-kinds.ts";
+
+/** An account. Everything that a change has to read is in this one record. */
+export interface AccountRecord {
+  /** Random UUID, never reused. */
+  readonly sub: string;
+  /** Positive integer from a counter, never reused. */
+  readonly user_id: number;
+  readonly email: string;
+  readonly email_verified: boolean;
+  readonly username: string | null;
+  readonly name: string | null;
+  readonly surname: string | null;
+  /** `YYYY-MM-DD`. */
+  readonly date_of_birth: string | null;
+  readonly gender: string | null;
+  /** Language tag. Missing: `null`. */
+  readonly locale?: string | null;
+  /** The version of the terms of use that the person accepted. Missing if there is none. */
+  readonly terms_version?: string;
+  /** Key of the portal that the account belongs to. */
+  readonly portal: string | null;
+  /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */
+  readonly services: Readonly<Record<string, number | null>>;
+  /** Service key → when the account was assigned, in seconds since the epoch. Missing: unknown. */
+  readonly services_since?: Readonly<Record<string, number>>;
+  /** PHC string; `null` for an account that can't sign in with a password. */
+  readonly password_hash: string | null;
+  /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
+  readonly password_generation?: number;
+  /** The changes of address that a link in mail undoes, the oldest first. Missing: none. */
+  readonly address_undos?: readonly AddressUndo[];
+  /** Raised when all sign-in sessions of the account end. */
+  readonly sessions_generation: number;
+  /** Raised when all codes and tokens of the account are revoked. */
+  readonly tokens_generation: number;
+  /** Service key → number that is raised when the codes and tokens there are revoked; outlives the assignment. */
+  readonly service_generations: Readonly<Record<string, number>>;
+  /** Client id → number that is raised when the codes and tokens of the client are revoked. */
+  readonly client_generations: Readonly<Record<string, number>>;
+  /** What the end user has allowed third-party clients: client id → scopes and claims. */
+  readonly consents: Readonly<Record<string, Consent>>;
+  /** Whether sign-in is blocked, and all codes, tokens and sessions are invalid. Missing: `false`. */
+  readonly disabled?: boolean;
+  /** Seconds since the epoch. */
+  readonly created_at: number;
+  /** Seconds since the epoch. */
+  readonly updated_at: number;
+  /** Raised by each write; the next write has it as its condition. */
+  readonly version: number;
+}
+
+/** A change of address that can be undone. Undoing it undoes the later ones too. */
+export interface AddressUndo {
+  /** Random. */
+  readonly id: string;
+  /** Milliseconds since the epoch. */
+  readonly expires_at: number;
+}
+
+export interface Consent {
+  readonly scopes: readonly string[];
+  readonly claims: readonly string[];
+}
+
+/** A record that a change uses up: it is removed with the change, on condition that it has the version that was read. */
+export interface UsedRecord {
+  readonly ref: Ref;
+  readonly version: string;
+}
+
+/** One atomic change of one account, with everything that is committed with it. */
+export interface AccountChange {
+  readonly sub: string;
+  /** The version that was read; `undefined` to create the account. */
+  readonly expectedVersion: number | undefined;
+  /** The record afterwards, with its new `version`; `undefined` to delete the account. */
+  readonly record: AccountRecord | undefined;
+  /** Normalised sign-in names that the account takes. Condition: no other account has them. */
+  readonly claimNames: readonly string[];
+  /** Normalised sign-in names that the account gives up. */
+  readonly releaseNames: readonly string[];
+  /** Service keys that must be in the directory at the commit. */
+  readonly requireServices: readonly string[];
+  /** A portal key that must be in the directory at the commit. */
+  readonly requirePortal?: string;
+  /** Notifications of this change: stored with it or not at all. */
+  readonly deliveries: readonly NewDelivery[];
+  /** Mail about this change: stored with it or not at all. Default: none. */
+  readonly mails?: readonly StoredMail[];
+  /** Codes and links that allow this change: used up with it, or nothing is written. Default: none. */
+  readonly uses?: readonly UsedRecord[];
+  /** What a link in one of the mails needs to work: stored with this change or not at all. Default: none. */
+  readonly adds?: readonly RecordData[];
+  readonly audit?: AuditEvent;
+}
+
+/** One valid client secret. */
+export interface ClientSecret {
+  /** HMAC-SHA-256 of the secret with the storage's key, Base64url. */
+  readonly hash: string;
+  /** Whether this service has generated it. Nobody guesses 256 bits, so no limit stops who presents it. */
+  readonly generated?: true;
+  /** Seconds since the epoch. Missing: valid until it is rotated. */
+  readonly expires_at?: number;
+}
+
+export interface ClientRecord {
+  readonly client_id: string;
+  readonly name: string;
+  /** Key of the service that the client belongs to; `null` only for the internal account client. */
+  readonly service: string | null;
+  readonly secrets: readonly ClientSecret[];
+  readonly redirect_uris: readonly string[];
+  readonly post_logout_redirect_uris: readonly string[];
+  readonly backchannel_logout_uri: string | null;
+  readonly grant_types: readonly string[];
+  readonly first_party: boolean;
+  /** Overrides of the configuration's `refreshTokens`. */
+  readonly refresh_tokens: Partial<RefreshTokenRules>;
+  readonly error_status: "documented" | "standard";
+  /** The client's home page, privacy policy and terms of use. */
+  readonly client_uri?: string;
+  readonly policy_uri?: string;
+  readonly tos_uri?: string;
+  /** Describes the {@link StoredLogo}. Missing without a logo. */
+  readonly logo?: Pick<StoredLogo, "type" | "sha256">;
+  /** Missing in what was registered without one: `RS256`. */
+  readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
+  readonly disabled: boolean;
+  /** Seconds since the epoch. */
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly version: number;
+}
+
+/** The logo of a client. */
+export interface StoredLogo {
+  readonly client_id: string;
+  /** `image/png`, `image/jpeg` or `image/webp`. */
+  readonly type: string;
+  /** Of the bytes, in Base64url. */
+  readonly sha256: string;
+  /** In Base64. */
+  readonly bytes: string;
+}
+
+export interface ClientChange {
+  readonly client_id: string;
+  /** The version that was read; `undefined` to create the client. */
+  readonly expectedVersion: number | undefined;
+  /** `undefined` to remove the client. */
+  readonly record: ClientRecord | undefined;
+  /** The logo afterwards; `null` removes it. Default: it stays as it is. */
+  readonly logo?: StoredLogo | null;
+  readonly audit?: AuditEvent;
+}
+
+/** The kinds of entries of the directory. */
+export type EntryKind = "service" | "group" | "portal";
+
+/** A receiver with sealed credentials. */
+export interface ReceiverRecord {
+  readonly url: string;
+  readonly client_id: string;
+  readonly types: readonly string[];
+  /** Sealed JSON `{ client_secret, signing_secret? }`. */
+  readonly sealed: string;
+}
+
+export interface EntryRecord {
+  readonly key: string;
+  readonly name: string;
+  /** Services only: the key of their group. */
+  readonly group: string | null;
+  readonly receiver: ReceiverRecord | null;
+}
+
+export interface DirectoryStore {
+  findAccount(sub: string): Promise<AccountRecord | undefined>;
+  /** @param name a normalised sign-in name. */
+  findAccountByName(name: string): Promise<AccountRecord | undefined>;
+  findAccountByNumber(userId: number): Promise<AccountRecord | undefined>;
+  /** Accounts after the account `after`, ordered by `user_id`, at most `limit`. */
+  listAccounts(page: { readonly after?: string; readonly limit: number }): Promise<AccountRecord[]>;
+  /** A number larger than all that were returned before. Gaps are allowed. */
+  nextUserId(): Promise<number>;
+  /** Moves the counter past `userId`, so that it never returns it. */
+  passUserId(userId: number): Promise<void>;
+  /**
+   * Writes the account, its names, deliveries, mail and audit record together, and removes what it uses up.
+   * @throws VersionConflict when the record has another version, exists (create) or is gone (change).
+   * @throws NameTaken when a claimed name belongs to another account.
+   * @throws AlreadyExists when the `user_id` of a new account belongs to another one.
+   * @throws IdentifierTaken when the `sub` of a new account is a `client_id`.
+   * @throws UnknownReference when a required service or portal does not exist.
+   * @throws UsedUp when a used record has another version or is gone.
+   */
+  commitAccount(change: AccountChange): Promise<void>;
+
+  findClient(clientId: string): Promise<ClientRecord | undefined>;
+  findLogo(clientId: string): Promise<StoredLogo | undefined>;
+  /** Ordered by `client_id`. */
+  listClients(): Promise<ClientRecord[]>;
+  /**
+   * @throws VersionConflict as for accounts; creating a client that exists is `AlreadyExists`.
+   * @throws IdentifierTaken when the `client_id` of a new client is the `sub` of an account.
+   * @throws UnknownReference when the record's service does not exist.
+   */
+  commitClient(change: ClientChange): Promise<void>;
+
+  findEntry(kind: EntryKind, key: string): Promise<EntryRecord | undefined>;
+  /** Ordered by `key`. */
+  listEntries(kind: EntryKind): Promise<EntryRecord[]>;
+  /**
+   * Creates or replaces the entry.
+   * @param audit makes the audit record.
+   * @throws UnknownReference when the record's group does not exist.
+   */
+  putEntry(kind: EntryKind, record: EntryRecord, audit?: (isNew: boolean) => AuditEvent): Promise<void>;
+  /**
+   * Removes the entry; `false` if there is none.
+   * @throws StillReferenced naming at most ten references: `client:ID`, `service:KEY`, `account:SUB`.
+   */
+  removeEntry(kind: EntryKind, key: string, audit?: AuditEvent): Promise<boolean>;
+
+  /** Stores `value` under `name` unless there is a value; returns the stored one. */
+  ensureSetting(name: string, value: string): Promise<string>;
+  /** The value that is stored under `name`. */
+  findSetting(name: string): Promise<string | undefined>;
+}

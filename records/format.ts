@@ -1,0 +1,76 @@
+/** The format of a store: a version that does not know it must not read or write the store. */
+import type { RecordStore, Ref } from "../adapters/record-store.ts";
+import { ConditionFailed, ConfigurationError, StorageMissing } from "../core/errors.ts";
+import { defineKind, type Kind } from "./kinds.ts";
+import { Changes, type Records } from "./records.ts";
+
+/** The number of the format that this version reads and writes. Raise it with every change that an older version can't read. */
+export const FORMAT = 3;
+
+interface StorageFormat {
+  readonly format: number;
+}
+
+export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
+  name: "storage-format",
+  holds: "the number of the store's format",
+  key: "`current`",
+  store: "each",
+  exported: false,
+  personal: undefined,
+});
+
+const CURRENT = "current";
+const FORMAT_REF: Ref = STORAGE_FORMAT.ref(CURRENT);
+
+/** A store, and its name in messages. */
+export interface CheckedStore {
+  readonly store: RecordStore;
+  /** The key of the configuration that names it. */
+  readonly key: "storage" | "artifacts";
+}
+
+/** @param value of a record of {@link STORAGE_FORMAT}. */
+export function isCurrentFormat(value: object): boolean {
+  return (value as StorageFormat).format === FORMAT;
+}
+
+/** Whether the store has a format. @throws ConfigurationError when it is not the format of this version. */
+async function hasFormat({ store, key }: CheckedStore): Promise<boolean> {
+  const [found] = await store.get([FORMAT_REF]);
+  if (found === undefined) return false;
+  const { format } = found.value as unknown as StorageFormat;
+  if (format === FORMAT) return true;
+  const writer = format > FORMAT ? "a later version" : "an earlier version";
+  throw new ConfigurationError([
+    `config.${key}: ${writer} wrote this storage, in format ${format}; this version reads format ${FORMAT} only. Use that version, or start with an empty storage`,
+  ]);
+}
+
+/**
+ * Call it before using a store. An empty store gets the current format.
+ * @param mustExist writes nothing: an empty storage is an error, and empty artifacts stay empty, as a Redis may have
+ * lost everything.
+ * @throws ConfigurationError when the store was written by another version.
+ * @throws StorageMissing when an empty storage must exist.
+ */
+export async function checkFormat(
+  checked: CheckedStore,
+  records: Records,
+  { mustExist = false }: { readonly mustExist?: boolean | undefined } = {},
+): Promise<void> {
+  if (await hasFormat(checked)) return;
+  if (mustExist) {
+    if (checked.key === "artifacts") return;
+    throw new StorageMissing("no server has used this storage yet");
+  }
+  try {
+    const changes = new Changes();
+    changes.write(STORAGE_FORMAT.record({ format: FORMAT }, { key: CURRENT }), undefined);
+    await records.commit(changes);
+  } catch (error) {
+    // Another process was first.
+    if (!(error instanceof ConditionFailed)) throw error;
+    if (!(await hasFormat(checked))) throw error;
+  }
+}

@@ -1,0 +1,135 @@
+/** The mail that waits to be sent: its records, and the sealing of what is personal in them. */
+import { randomUUID } from "node:crypto";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { RecordData } from "../../adapters/record-store.ts";
+import { defineKind, type Kind } from "../kinds.ts";
+import type { Sealer } from "../../core/sealing.ts";
+
+/** What a mail is about. */
+export type MailKind =
+  | "password-changed"
+  | "address-changed"
+  | "confirm-registration"
+  | "known-address"
+  | "reset-password"
+  | "confirm-address"
+  | "many-failures"
+  | "new-browser";
+
+const WITH_CODE: ReadonlySet<MailKind> = new Set([
+  "confirm-registration",
+  "reset-password",
+  "confirm-address",
+]);
+
+/** Whether the mail brings a code and a link. */
+export const isWithCode = ({ kind }: Pick<StoredMail, "kind">): boolean => WITH_CODE.has(kind);
+
+/** A mail to one person. */
+export interface NewMail {
+  readonly kind: MailKind;
+  /**
+   * The address of the recipient. Empty: nobody gets it. It is stored, claimed and removed like any other, so that an
+   * answer about an unknown name takes as much work as one about a known name.
+   */
+  readonly to: string;
+  /** The language of the account. Default, also when there are no texts in it: the first configured locale. */
+  readonly locale?: string;
+  /** The deployment that the links lead to. */
+  readonly deployment: DeploymentKind;
+  /** The values in the text. Which there are depends on the kind: see `messages.ts`. */
+  readonly params: Readonly<Record<string, string>>;
+  /** Milliseconds since the epoch. From then on the mail is not sent. */
+  readonly expiresAt: number;
+}
+
+/** Milliseconds until a notice is too old to be of use. */
+const NOTICE_LIFETIME = 3 * 86_400_000;
+
+/**
+ * Mail that tells the owner of an account what has just happened.
+ * @param notice.at milliseconds since the epoch.
+ */
+export function noticeTo(
+  { email, locale }: { readonly email: string; readonly locale?: string | null },
+  {
+    at,
+    params,
+    ...notice
+  }: Pick<NewMail, "kind" | "deployment"> & { readonly at: number; readonly params?: NewMail["params"] },
+): NewMail {
+  return {
+    ...notice,
+    to: email,
+    ...(typeof locale === "string" && { locale }),
+    params: { at: String(at), ...params },
+    expiresAt: at + NOTICE_LIFETIME,
+  };
+}
+
+/** A mail in the storage. Times are in milliseconds since the epoch. */
+export interface StoredMail {
+  /** Unguessable. The Message-ID of every attempt contains it. */
+  readonly id: string;
+  readonly kind: MailKind;
+  /** Sealed JSON: the other members of {@link NewMail}. */
+  readonly sealed: string;
+  readonly createdAt: number;
+  /** When to try it next. While it is being sent: when another worker may take it over. */
+  readonly due: number;
+  readonly attempts: number;
+  readonly expiresAt: number;
+}
+
+type MailIndex = "due" | "created";
+
+/** The one partition of the indexes. */
+const ALL = "all";
+
+const contextOf = (id: string): string => `mail ${id}`;
+
+export const MAIL: Kind<StoredMail, MailIndex> = defineKind({
+  name: "mail",
+  holds: "a mail to a person that waits to be sent",
+  key: "random",
+  keyOf: ({ id }) => id,
+  index: {
+    due: ({ due }) => [{ at: ALL, order: due }],
+    created: ({ createdAt }) => [{ at: ALL, order: createdAt }],
+  },
+  expires: "when it is sent, refused, or out of date",
+  expiresAt: ({ expiresAt }) => expiresAt,
+  sealed: ({ sealed, ...rest }, replace) => ({ ...rest, sealed: replace(contextOf(rest.id), sealed) }),
+  store: "storage",
+  exported: true,
+  personal: "the address of the recipient and the values in the text, sealed with `keys.secrets`",
+});
+
+type MailQuery = ReturnType<typeof MAIL.where>;
+
+export const BY_DUE: MailQuery = MAIL.where("due", ALL);
+export const BY_CREATION: MailQuery = MAIL.where("created", ALL);
+
+export const mailRecord = (mail: StoredMail): RecordData => MAIL.record(mail);
+
+/**
+ * The mail as it is stored, due immediately.
+ * @param now milliseconds since the epoch.
+ * @param id of several mails with one id, the last one stored is sent. Default: random.
+ */
+export function sealMail(
+  sealer: Sealer,
+  { kind, expiresAt, ...personal }: NewMail,
+  now: number,
+  id: string = randomUUID(),
+): StoredMail {
+  const createdAt = Math.floor(now);
+  const sealed = sealer.seal(contextOf(id), JSON.stringify(personal));
+  return { id, kind, sealed, createdAt, due: createdAt, attempts: 0, expiresAt: Math.floor(expiresAt) };
+}
+
+/** @throws SignInError `keys` when no key opens it. */
+export function openMail(sealer: Sealer, { id, kind, sealed, expiresAt }: StoredMail): NewMail {
+  const personal: Omit<NewMail, "kind" | "expiresAt"> = JSON.parse(sealer.open(contextOf(id), sealed));
+  return { ...personal, kind, expiresAt };
+}

@@ -1,0 +1,115 @@
+/** What is stored about the sign-ins of an account: how many failed in a row, and that it has signed in before. */
+import { ACCOUNT } from "../directory/directory-kinds.ts";
+import { mailRecord, type StoredMail } from "./mail-kinds.ts";
+import { defineKind, type Kind } from "../kinds.ts";
+import { Changes, type Records } from "../records.ts";
+
+/** Where passwords are tried. Each counts by itself. */
+export type SignInWay = "form" | "password_grant";
+
+/** Failures without a success in between. */
+export interface FailedSignIns {
+  readonly way: SignInWay;
+  /** A keyed hash of the name as typed, whether or not an account has it. */
+  readonly subject: string;
+  readonly failures: number;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** Failures are forgotten after a month without one: guesses that are this slow find nothing. */
+const FORGOTTEN_AFTER_MS = 30 * 86_400_000;
+
+export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
+  name: "failed-sign-ins",
+  holds: "how many sign-ins with a name have failed since the last success of its account, if there is one",
+  key: "`form` or `password_grant`, and a keyed hash of the name",
+  keyOf: ({ way, subject }) => [way, subject],
+  expires: "30 days after the last failure",
+  expiresAt: ({ expiresAt }) => expiresAt,
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+/** That somebody has signed in to the account at a browser. */
+export interface SignedInBefore {
+  readonly sub: string;
+  /** The id of the mail about the last new browser: the same sign-in, submitted again, sends no other one. */
+  readonly last: string;
+}
+
+export const SIGNED_IN_BEFORE: Kind<SignedInBefore> = defineKind<SignedInBefore>({
+  name: "signed-in-before",
+  holds: "that somebody has signed in to an account at a browser",
+  key: "the `sub`",
+  keyOf: ({ sub }) => sub,
+  parent: { kind: ACCOUNT, key: ({ sub }) => sub },
+  store: "storage",
+  exported: true,
+  personal: "the `sub`",
+});
+
+/** All calls reject with `StorageUnavailable` when the storage fails. */
+export interface SignInStore {
+  /** The failures since the last success. */
+  failures(way: SignInWay, subject: string): Promise<number>;
+  /**
+   * Counts one more.
+   * @param mailAt which failure stores mail, in the same commit: exactly one of parallel ones.
+   * @returns how many there are now.
+   */
+  addFailure(
+    way: SignInWay,
+    subject: string,
+    mailAt?: { readonly failures: number; readonly mail: () => StoredMail | undefined },
+  ): Promise<number>;
+  clearFailures(ways: readonly SignInWay[], subjects: readonly string[]): Promise<void>;
+  /**
+   * Records a sign-in from a browser that is new to the account.
+   * @param id of the sign-in and its mail.
+   * @param mail is stored unless this is the first sign-in, or it was noted before.
+   * @returns whether it was stored.
+   */
+  noteNewBrowser(sub: string, id: string, mail?: StoredMail): Promise<boolean>;
+}
+
+export function createSignInStore(records: Records): SignInStore {
+  const find = (way: SignInWay, subject: string) =>
+    records.find<FailedSignIns>(FAILED_SIGN_INS.ref([way, subject]));
+  return {
+    failures: async (way, subject) => (await find(way, subject))?.value.failures ?? 0,
+    addFailure: (way, subject, mailAt) =>
+      records.retry(async () => {
+        const was = await find(way, subject);
+        const failures = (was?.value.failures ?? 0) + 1;
+        const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER_MS;
+        const changes = new Changes();
+        changes.write(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }), was);
+        const mail = failures === mailAt?.failures ? mailAt.mail() : undefined;
+        if (mail !== undefined) changes.add(mailRecord(mail));
+        await records.commit(changes);
+        return failures;
+      }),
+    clearFailures: (ways, subjects) =>
+      records.transact(async (tx) => {
+        const refs = ways.flatMap((way) => subjects.map((subject) => FAILED_SIGN_INS.ref([way, subject])));
+        const found = await tx.getAll(refs);
+        for (const [index, ref] of refs.entries()) if (found[index] !== undefined) tx.remove(ref);
+      }),
+    noteNewBrowser: (sub, id, mail) =>
+      records.retry(async () => {
+        const [account, before] = await records.get<[object, SignedInBefore]>([
+          ACCOUNT.ref(sub),
+          SIGNED_IN_BEFORE.ref(sub),
+        ]);
+        // Without the account, the sign-in fails where its session is checked.
+        if (account === undefined || before?.value.last === id) return false;
+        const changes = new Changes();
+        changes.write(SIGNED_IN_BEFORE.record({ sub, last: id }), before);
+        if (before !== undefined && mail !== undefined) changes.add(mailRecord(mail));
+        await records.commit(changes);
+        return before !== undefined && mail !== undefined;
+      }),
+  };
+}

@@ -1,0 +1,369 @@
+/**
+ * Typed reads and writes of records. The version that was read is the condition of the write; conflicts are retried.
+ */
+import { hash, randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import type {
+  Commit,
+  Expectation,
+  Found,
+  JsonObject,
+  Query,
+  RecordData,
+  RecordStore,
+  Ref,
+} from "../adapters/record-store.ts";
+import type { Clock } from "../core/clock.ts";
+import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
+
+declare const holds: unique symbol;
+
+/** Names a record whose value has this type. */
+export interface RefTo<Value> extends Ref {
+  /** Exists for the compiler only. */
+  readonly [holds]?: (value: Value) => void;
+}
+
+/** What records with these references hold; `undefined` for one that is missing. */
+export type ValuesOf<Refs extends readonly RefTo<never>[]> = {
+  readonly [Index in keyof Refs]: Refs[Index] extends RefTo<infer Value> ? Value | undefined : never;
+};
+
+/** A typed record, and the version that was read. */
+export interface Read<T> {
+  readonly value: T;
+  readonly version: string;
+}
+
+/** The version that a write expects. */
+type Version = Pick<Read<unknown>, "version">;
+
+export function read<T>({ value, version }: Found): Read<T> {
+  return { value: value as unknown as T, version };
+}
+
+/** A value as the store accepts it. */
+export function json(value: object): JsonObject {
+  return value as unknown as JsonObject;
+}
+
+/** A name as part of a key, hashed so that the key does not reveal it. */
+export function hashedPart(name: string): string {
+  return `~${hash("sha256", JSON.stringify(name), "base64url")}`;
+}
+
+/**
+ * A name as part of a key: unchanged if it is short and plain, otherwise hashed. `~` can only be its first character.
+ */
+export function keyPart(name: string): string {
+  return /^[!-}]{1,80}$/.test(name) ? name : hashedPart(name);
+}
+
+const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
+
+/** The writes and conditions of one commit. */
+export class Changes {
+  readonly #put = new Map<string, RecordData>();
+  readonly #remove: Ref[] = [];
+  readonly #expect = new Map<string, Expectation>();
+
+  /** Expects the record to have the version that was read. */
+  expect({ kind, key }: Ref, was: Version): void {
+    this.#expect.set(nameOf({ kind, key }), { ref: { kind, key }, version: was.version });
+  }
+
+  /** Replaces the record that was read. Without `was` it creates the record, which must not exist. */
+  write(record: RecordData, was: Version | undefined): void {
+    const { kind, key } = record;
+    this.#expect.set(nameOf(record), { ref: { kind, key }, version: was?.version ?? "absent" });
+    this.#put.set(nameOf(record), record);
+  }
+
+  /** Writes a record without a condition. */
+  add(record: RecordData): void {
+    this.#put.set(nameOf(record), record);
+  }
+
+  /** Removes what was read. */
+  delete(ref: Ref, was: Version): void {
+    this.expect(ref, was);
+    this.#remove.push(ref);
+  }
+
+  /** Removes a record without a condition, if it exists. */
+  drop(ref: Ref): void {
+    this.#remove.push(ref);
+  }
+
+  /** Adds the writes and conditions of another step. */
+  merge(other: Changes): void {
+    for (const [name, one] of other.#expect) this.#expect.set(name, one);
+    for (const [name, one] of other.#put) this.#put.set(name, one);
+    this.#remove.push(...other.#remove);
+  }
+
+  /** Whether it puts the record. */
+  writes(ref: Ref): boolean {
+    return this.#put.has(nameOf(ref));
+  }
+
+  isEmpty(): boolean {
+    return this.#put.size === 0 && this.#remove.length === 0;
+  }
+
+  /** The parts of a commit. */
+  parts(): Required<Pick<Commit, "expect" | "put" | "remove">> {
+    return { expect: [...this.#expect.values()], put: [...this.#put.values()], remove: this.#remove };
+  }
+}
+
+/** A record as a transaction has read it. */
+interface Known {
+  readonly value: unknown;
+  /** `undefined` if there was none. */
+  readonly version: string | undefined;
+}
+
+/**
+ * A change of stored data while it is decided. What it reads is a condition of what it writes: if a record has changed by
+ * the commit, {@link Records.transact} decides again. Values are shared, so treat them as immutable.
+ */
+export class Transaction {
+  readonly #store: RecordStore;
+  readonly #known = new Map<string, Known>();
+  readonly #changes = new Changes();
+  readonly #taken = new Map<string, () => Error>();
+
+  constructor(store: RecordStore) {
+    this.#store = store;
+  }
+
+  /**
+   * Reads a record once, however often it is asked for. A missing record is a condition only if this transaction
+   * puts it.
+   */
+  async get<Value>(ref: RefTo<Value>): Promise<Value | undefined> {
+    const [value] = await this.getAll([ref]);
+    return value;
+  }
+
+  /** Reads several records in one round trip. */
+  async getAll<const Refs extends readonly RefTo<never>[]>(refs: Refs): Promise<ValuesOf<Refs>> {
+    const values = await this.peekAll(refs);
+    for (const ref of refs) {
+      const { version } = this.#known.get(nameOf(ref)) as Known;
+      if (version !== undefined && !this.#changes.writes(ref)) this.#changes.expect(ref, { version });
+    }
+    return values;
+  }
+
+  /** Reads records whose changes don't matter to what is written. Putting one makes what was read a condition after all. */
+  async peekAll<const Refs extends readonly RefTo<never>[]>(refs: Refs): Promise<ValuesOf<Refs>> {
+    const fresh = refs.filter((ref) => !this.#known.has(nameOf(ref)));
+    const found = fresh.length === 0 ? [] : await this.#store.get(fresh);
+    for (const [index, ref] of fresh.entries())
+      this.#known.set(nameOf(ref), { value: found[index]?.value, version: found[index]?.version });
+    return refs.map((ref) => this.#known.get(nameOf(ref))?.value) as unknown as ValuesOf<Refs>;
+  }
+
+  /** Lists one page of an index, without a condition. What it finds need not be read again to be replaced. */
+  async list<Value>(query: Query): Promise<Value[]> {
+    const [page] = await this.#store.list([query]);
+    return (page?.records ?? []).map((found) => {
+      const name = nameOf(found);
+      if (!this.#known.has(name)) this.#known.set(name, { value: found.value, version: found.version });
+      return this.#known.get(name)?.value as Value;
+    });
+  }
+
+  /**
+   * Puts a record that this transaction has read, or has found to be missing.
+   * @throws TypeError for a record that it has not read: what another process wrote would be lost.
+   */
+  put(record: RecordData): void {
+    const known = this.#known.get(nameOf(record));
+    if (known === undefined) throw new TypeError(`a record of ${record.kind} is put without being read`);
+    this.#changes.write(record, known.version === undefined ? undefined : { version: known.version });
+    this.#know(record, record.value);
+  }
+
+  /**
+   * Creates a record without reading it first.
+   * @param taken the error of {@link Records.transact} when there is one already. Default: it decides again.
+   */
+  create(record: RecordData, taken?: () => Error): void {
+    this.#changes.write(record, undefined);
+    this.#know(record, record.value);
+    if (taken !== undefined) this.#taken.set(nameOf(record), taken);
+  }
+
+  /** Puts a record whatever is there: for records with random keys, and those that only one writer has. Reads don't see it. */
+  overwrite(record: RecordData): void {
+    this.#changes.add(record);
+  }
+
+  /** Removes a record: what was read, or whatever is there if it was not read. */
+  remove(ref: Ref): void {
+    if (this.#changes.writes(ref)) throw new TypeError(`a record of ${ref.kind} is put and removed`);
+    const known = this.#known.get(nameOf(ref));
+    if (known === undefined) this.#changes.drop(ref);
+    else if (known.version !== undefined) this.#changes.delete(ref, { version: known.version });
+    this.#know(ref, undefined);
+  }
+
+  /** Later reads see what is written. */
+  #know(ref: Ref, value: unknown): void {
+    this.#known.set(nameOf(ref), { value, version: this.#known.get(nameOf(ref))?.version });
+  }
+
+  /** Adds writes whose conditions were chosen by hand. */
+  merge(changes: Changes): void {
+    this.#changes.merge(changes);
+  }
+
+  /** The version of a record that was read; `undefined` if it is missing. */
+  versionOf(ref: Ref): string | undefined {
+    return this.#known.get(nameOf(ref))?.version;
+  }
+
+  /** What is to be committed. */
+  get changes(): Changes {
+    return this.#changes;
+  }
+
+  /** The error of a record that was to be created and is there already. */
+  refusalOf({ refs }: ConditionFailed): Error | undefined {
+    return refs.map((ref) => this.#taken.get(nameOf(ref))).find((taken) => taken !== undefined)?.();
+  }
+}
+
+/** Milliseconds for an operation outside a request. */
+const OPERATION_TIMEOUT_MS = 4_500;
+/** The longest pause before an operation is decided again. */
+const MAX_RETRY_PAUSE_MS = 20;
+/** Records of one page. */
+export const PAGE = 1_000;
+
+/** Which kinds exist, and which store they are in. */
+export interface KindRules {
+  /** @throws TypeError for kinds of different stores. */
+  checkTogether(kinds: Iterable<string>): void;
+}
+
+export class Records {
+  readonly store: RecordStore;
+  readonly clock: Clock;
+  readonly #kinds: KindRules;
+
+  constructor(store: RecordStore, clock: Clock, kinds: KindRules) {
+    this.store = store;
+    this.clock = clock;
+    this.#kinds = kinds;
+  }
+
+  async find<T>(ref: Ref): Promise<Read<T> | undefined> {
+    const [found] = await this.store.get([ref]);
+    return found && read(found);
+  }
+
+  /** Reads several records in one round trip, each with its own type. */
+  async get<Types extends readonly unknown[]>(
+    refs: readonly Ref[],
+  ): Promise<{ readonly [Index in keyof Types]: Read<Types[Index]> | undefined }> {
+    const found = (await this.store.get(refs)).map((record) => record && read(record));
+    return found as unknown as { readonly [Index in keyof Types]: Read<Types[Index]> | undefined };
+  }
+
+  /** At most `most` records of an index. */
+  async list<T>(query: Omit<Query, "limit">, most?: number): Promise<Read<T>[]> {
+    return (await this.found(query, most)).map((record) => read<T>(record));
+  }
+
+  /** The same, without types. */
+  async found(query: Omit<Query, "limit">, most: number = Number.MAX_SAFE_INTEGER): Promise<Found[]> {
+    const found: Found[] = [];
+    for (let after: string | undefined; found.length < most;) {
+      const limit = Math.min(PAGE, most - found.length);
+      const [page] = await this.store.list([{ ...query, limit, ...(after === undefined ? {} : { after }) }]);
+      found.push(...(page?.records ?? []));
+      if (page?.next === undefined) break;
+      after = page.next;
+    }
+    return found;
+  }
+
+  /** Every record of a kind, once. */
+  async all<T>(kind: string): Promise<T[]> {
+    const found = new Map<string, T>();
+    for (let after: string | undefined; ;) {
+      const { records, next } = await this.store.scan(kind, after, PAGE);
+      for (const record of records) found.set(record.key, read<T>(record).value);
+      if (next === undefined) return [...found.values()];
+      after = next;
+    }
+  }
+
+  /**
+   * @returns the version of the written records; `undefined` if there was nothing to write.
+   * @throws ConditionFailed when a record has changed since it was read.
+   * @throws TypeError for a kind that is not declared, or kinds of two stores.
+   */
+  async commit(
+    changes: Changes,
+    options: { readonly relaxed?: boolean; readonly deadline?: number } = {},
+  ): Promise<string | undefined> {
+    if (changes.isEmpty()) return undefined;
+    const { expect, put, remove } = changes.parts();
+    const kinds = new Set<string>();
+    for (const { ref } of expect) kinds.add(ref.kind);
+    for (const { kind } of put) kinds.add(kind);
+    for (const { kind } of remove) kinds.add(kind);
+    this.#kinds.checkTogether(kinds);
+    const deadline = this.clock.now() + OPERATION_TIMEOUT_MS;
+    const id = randomUUID();
+    await this.store.commit({ id, deadline, expect, put, remove, ...options });
+    return id;
+  }
+
+  /**
+   * Changes stored data: decides with `work`, and commits what it has put, on condition that nothing that it has read has
+   * changed. Otherwise it decides again. A transaction that writes nothing is not checked.
+   * @param work is called once for each try, so it has no other effects.
+   * @returns what `work` returned at the try that was committed.
+   * @throws what `work` throws; StorageUnavailable when there are too many concurrent changes.
+   */
+  transact<T>(
+    work: (tx: Transaction) => T | Promise<T>,
+    options?: { readonly relaxed?: boolean; readonly deadline?: number },
+  ): Promise<T> {
+    return this.retry(async () => {
+      const tx = new Transaction(this.store);
+      const result = await work(tx);
+      try {
+        await this.commit(tx.changes, options);
+      } catch (error) {
+        throw (error instanceof ConditionFailed && tx.refusalOf(error)) || error;
+      }
+      return result;
+    });
+  }
+
+  /**
+   * Repeats an operation as long as it conflicts with others.
+   * @throws StorageUnavailable when that takes too long.
+   */
+  async retry<T>(step: () => Promise<T>): Promise<T> {
+    const end = performance.now() + OPERATION_TIMEOUT_MS;
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await step();
+      } catch (error) {
+        if (!(error instanceof ConditionFailed)) throw error;
+        if (performance.now() >= end) {
+          throw new StorageUnavailable("too many concurrent changes to this record", { cause: error });
+        }
+      }
+      await pause(Math.random() * Math.min(tries, MAX_RETRY_PAUSE_MS));
+    }
+  }
+}

@@ -1,0 +1,193 @@
+/** Everything that is sealed with `keys.secrets`: encrypts it anew with the first secret, and looks for what is not. */
+import type { Found, RecordData } from "../adapters/record-store.ts";
+import { CHECK_SETTING, SETTING, settingRef } from "./directory/directory-kinds.ts";
+import { ConditionFailed, SignInError } from "../core/errors.ts";
+import { KINDS } from "./all-kinds.ts";
+import type { AnyKind } from "./kinds.ts";
+import { Changes, type Records } from "./records.ts";
+import type { Sealer } from "../core/sealing.ts";
+import { SIGNING_KEY, signingKeyContext, type SigningKeyStore } from "./signing-key-store.ts";
+
+/** Records that are written in one commit. */
+const PAGE = 100;
+
+/**
+ * Milliseconds for one commit. MongoDB holds the locks of a killed run until it ends the transaction, some time after a
+ * minute.
+ */
+const COMMIT_TIME = 120_000;
+
+/** How many records are sealed with another secret. */
+export interface Outdated {
+  /** With one of `keys.secrets` that is not the first. */
+  readonly old: number;
+  /** With a secret that is not in `keys.secrets`, or damaged. */
+  readonly unreadable: number;
+}
+
+/** What was done. */
+export interface Resealed {
+  readonly resealed: number;
+  readonly unreadable: number;
+}
+
+/** How to stop, and how far it is. */
+export interface SealedRun {
+  /** Stops between two pages. */
+  readonly signal: AbortSignal;
+  /** @param done records of this kind that were looked at. */
+  readonly onProgress: (kind: string, done: number) => void;
+}
+
+/** All calls reject with `StorageUnavailable` when the storage fails. */
+export interface SealedStore {
+  /**
+   * Encrypts anew what another secret than the first has sealed. Services may use the storage meanwhile, if the first secret
+   * is in their configuration, too. It can be stopped at any time and called again. The check value comes last: until then, no
+   * service starts without the old secret.
+   */
+  reseal(sealer: Sealer, run: SealedRun): Promise<Resealed>;
+  /** Looks at every record, and changes nothing. */
+  outdated(sealer: Sealer, run: SealedRun): Promise<Outdated>;
+  /** Whether `reseal` has not finished since the first secret was put first. */
+  isPending(sealer: Sealer): Promise<boolean>;
+}
+
+const SEALED: readonly AnyKind[] = KINDS.all.filter(({ declaration }) => declaration.sealed !== undefined);
+
+const isCheck = ({ kind, key }: Found): boolean => kind === SETTING.name && key === CHECK_SETTING;
+
+/** `undefined` if no secret opens it. */
+function ifReadable<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof SignInError && error.code === "keys") return undefined;
+    throw error;
+  }
+}
+
+/** The record under the first secret. `undefined`: it is already. `unreadable`: no secret opens it. */
+function resealed(kind: AnyKind, found: Found, sealer: Sealer): RecordData | "unreadable" | undefined {
+  const record = ifReadable(
+    () => kind.resealed(found, (context, text) => sealer.reseal(context, text)) ?? "current",
+  );
+  if (record === undefined) return "unreadable";
+  return record === "current" ? undefined : record;
+}
+
+export function createSealedStore(records: Records, signingKeys: SigningKeyStore): SealedStore {
+  /** Calls `onPage` with every page of a kind. */
+  async function scan(
+    { name }: AnyKind,
+    { signal, onProgress }: SealedRun,
+    onPage: (page: readonly Found[]) => Promise<void>,
+  ): Promise<void> {
+    let done = 0;
+    for (let after: string | undefined; ;) {
+      signal.throwIfAborted();
+      const page = await records.store.scan(name, after, PAGE);
+      await onPage(page.records);
+      onProgress(name, (done += page.records.length));
+      if (page.next === undefined) return;
+      after = page.next;
+    }
+  }
+
+  /** Writes records if they are as they were read. @returns how many were written. */
+  async function write(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
+    const changes = new Changes();
+    let count = 0;
+    for (const found of page) {
+      const record = resealed(kind, found, sealer);
+      if (record === undefined || record === "unreadable") continue;
+      changes.write(record, found);
+      count += 1;
+    }
+    await records.commit(changes, { deadline: records.clock.now() + COMMIT_TIME });
+    return count;
+  }
+
+  /** A service may have changed some of the page: those are read again, one by one. */
+  async function writePage(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
+    try {
+      return await write(kind, page, sealer);
+    } catch (error) {
+      if (!(error instanceof ConditionFailed)) throw error;
+    }
+    let count = 0;
+    for (const ref of page) {
+      count += await records.retry(async () => {
+        const [found] = await records.store.get([ref]);
+        return found === undefined ? 0 : write(kind, [found], sealer);
+      });
+    }
+    return count;
+  }
+
+  /** Every change of a signing key also writes their list, so they are changed through their own store. */
+  async function resealSigningKeys(sealer: Sealer): Promise<number> {
+    let count = 0;
+    await signingKeys.change(({ keys }) => {
+      const after = keys.map((key) => {
+        const sealed = ifReadable(() => sealer.reseal(signingKeyContext(key.kid), key.sealed)) ?? key.sealed;
+        return sealed === key.sealed ? key : { ...key, sealed };
+      });
+      count = after.filter((key, index) => key !== keys[index]).length;
+      return count === 0 ? undefined : { keys: after, audit: [] };
+    });
+    return count;
+  }
+
+  async function pass(sealer: Sealer, run: SealedRun): Promise<Resealed> {
+    let count = 0;
+    let unreadable = 0;
+    for (const kind of SEALED) {
+      await scan(kind, run, async (page) => {
+        unreadable += page.filter((found) => resealed(kind, found, sealer) === "unreadable").length;
+        const rest = page.filter((found) => !isCheck(found));
+        if (kind !== SIGNING_KEY) count += await writePage(kind, rest, sealer);
+      });
+    }
+    count += await resealSigningKeys(sealer);
+    return { resealed: count, unreadable };
+  }
+
+  async function resealCheck(sealer: Sealer): Promise<number> {
+    return records.retry(async () => {
+      const [found] = await records.store.get([settingRef(CHECK_SETTING)]);
+      return found === undefined ? 0 : write(SETTING, [found], sealer);
+    });
+  }
+
+  return {
+    async reseal(sealer, run) {
+      let all = 0;
+      // The last pass finds nothing to do: a service may have written a record while it was looked for elsewhere.
+      for (;;) {
+        const { resealed: count, unreadable } = await pass(sealer, run);
+        all += count;
+        if (unreadable > 0) return { resealed: all, unreadable };
+        if (count === 0) return { resealed: all + (await resealCheck(sealer)), unreadable };
+      }
+    },
+    async outdated(sealer, run) {
+      let old = 0;
+      let unreadable = 0;
+      for (const kind of SEALED) {
+        await scan(kind, run, async (page) => {
+          for (const found of page) {
+            const record = resealed(kind, found, sealer);
+            if (record === "unreadable") unreadable += 1;
+            else if (record !== undefined) old += 1;
+          }
+        });
+      }
+      return { old, unreadable };
+    },
+    async isPending(sealer) {
+      const [found] = await records.store.get([settingRef(CHECK_SETTING)]);
+      return found !== undefined && resealed(SETTING, found, sealer) !== undefined;
+    },
+  };
+}

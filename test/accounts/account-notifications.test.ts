@@ -1,0 +1,213 @@
+import { StatementSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { StorageUnavailable } from "../../core/errors.ts";
+import {
+  CLIENTS,
+  codeOf,
+  consent,
+  remainingArtifacts,
+  openDomain,
+  seed,
+  RECEIVER,
+  START,
+  withCommit,
+  type Domain,
+} from "./open-domain.ts";
+
+let domain: Domain;
+let sub: string;
+beforeEach(async () => {
+  domain = await openDomain();
+  sub = await seed(domain);
+});
+afterEach(() => domain.storage.close());
+
+function failing(): never {
+  throw new StorageUnavailable("planted");
+}
+
+/** Makes one database statement fail, after the given number of others. */
+function refuseStatement(after: number): { restore(): void; readonly refused: boolean } {
+  let left = after;
+  const spies = (["run", "get", "all"] as const).map((name) => {
+    const real = Reflect.get(StatementSync.prototype, name) as (...parameters: unknown[]) => unknown;
+    return jest.spyOn(StatementSync.prototype, name).mockImplementation(function refuse(
+      this: StatementSync,
+      ...parameters: unknown[]
+    ) {
+      left -= 1;
+      if (left !== -1) return Reflect.apply(real, this, parameters) as never;
+      throw Object.assign(new Error("planted"), { code: "ERR_SQLITE_ERROR", errcode: 10, errstr: "I/O" });
+    });
+  });
+  return {
+    restore: () => spies.forEach((spy) => spy.mockRestore()),
+    get refused() {
+      return left < 0;
+    },
+  };
+}
+
+describe("notifications of a change", () => {
+  it("are stored with it, sealed, and then passed to the worker [D-NOTIFY-10]", async () => {
+    domain.clock.seconds += 5;
+    await domain.accounts.update(sub, { name: "Ada", email: "new@example.com" });
+    const stored = await domain.storage.deliveries.list({ limit: 10 });
+    expect(stored).toMatchObject(domain.notified.map((delivery) => ({ ...delivery, sequence: 1 })));
+    const [one = "", other = ""] = stored.map(({ id }) => id);
+    for (const id of [one, other]) expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
+    // Ids start with the time, so that an index keeps simultaneous ones together.
+    const time = (START + 5).toString(16).padStart(10, "0");
+    expect([one.slice(4, 14), other.slice(4, 14)]).toEqual([time, time]);
+    expect(one).not.toBe(other);
+    expect(JSON.stringify(stored)).not.toContain("new@example.com");
+    expect((await domain.bodies())[0]).toEqual({
+      receiver: "service:1",
+      body: {
+        notification_type: "PROFILE_CHANGED",
+        data: {
+          user_id: 1,
+          user_uuid: sub,
+          user_email: "new@example.com",
+          timestamp: START + 5,
+          services: { "1": 11 },
+        },
+      },
+    });
+    expect(domain.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
+  });
+
+  it("are neither stored nor sent if the change is not committed [D-NOTIFY-10]", async () => {
+    await domain.accounts.create({ email: "taken@example.com" });
+    const changes = domain.changed.length;
+    expect(await codeOf(domain.accounts.update(sub, { name: "Ada", email: "taken@example.com" }))).toBe(
+      "name_taken",
+    );
+    expect(await codeOf(domain.accounts.update(sub, { name: "Ada", portal: "gone" }))).toBe(
+      "unknown_reference",
+    );
+    const broken = domain.reopen({
+      storage: (storage) =>
+        withCommit(storage, async () => {
+          throw new StorageUnavailable("planted");
+        }),
+    });
+    expect(await codeOf(broken.accounts.delete(sub))).toBe("storage_unavailable");
+    expect(await domain.bodies()).toEqual([]);
+    expect([domain.notified, broken.notified, broken.changed, broken.ended]).toEqual([[], [], [], []]);
+    expect(domain.changed).toHaveLength(changes);
+    expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(["session", ...CLIENTS]);
+    expect((await domain.accounts.find(sub))?.name).toBeNull();
+  });
+
+  const changes: [name: string, change: () => Promise<unknown>][] = [
+    ["update", () => domain.accounts.update(sub, { name: "Ada" })],
+    ["unassignment", () => domain.accounts.unassign(sub, ["1", "2"])],
+    ["deletion", () => domain.accounts.delete(sub)],
+  ];
+  it.each(changes)(
+    "leave nothing behind at whichever database statement the %s fails [D-NOTIFY-10]",
+    async (_, change) => {
+      const before = await domain.accounts.find(sub);
+      let steps = 0;
+      for (; ; steps += 1) {
+        const statements = refuseStatement(steps);
+        const code = await change().then(
+          () => undefined,
+          (error: unknown) => Reflect.get(Object(error), "code"),
+        );
+        statements.restore();
+        if (!statements.refused) {
+          expect(code).toBeUndefined();
+          break;
+        }
+        // Later statements do not fail the change.
+        if (code === undefined) continue;
+        expect(code).toBe("storage_unavailable");
+        expect(domain.notified).toEqual([]);
+        await expect(domain.bodies()).resolves.toEqual([]);
+        await expect(domain.storage.deliveries.dueReceivers()).resolves.toEqual([]);
+        await expect(domain.accounts.find(sub)).resolves.toEqual(before);
+      }
+      expect(steps).toBeGreaterThan(12);
+      const stored = await domain.storage.deliveries.list({ limit: 9 });
+      expect(stored.map(({ receiver, sequence }) => [receiver, sequence])).toEqual([
+        ["service:1", 1],
+        ["service:2", 1],
+      ]);
+    },
+  );
+
+  it("cover all keys of one unassignment, and skip unassigned keys [D-ACCOUNT-5]", async () => {
+    await domain.directory.groups.put("g", { name: "G", receiver: RECEIVER });
+    for (const key of ["1", "2"]) await domain.directory.services.put(key, { name: key, group: "g" });
+    await domain.directory.services.put("3", { name: "3", receiver: RECEIVER });
+    expect(await domain.accounts.unassign(sub, ["3", "nowhere"])).toBe(false);
+    expect(await domain.accounts.unassign(sub, [])).toBe(false);
+    expect(await domain.bodies()).toEqual([]);
+    expect(await domain.accounts.unassign(sub, ["1", "3", "2"])).toBe(true);
+    expect(await domain.accounts.unassign(sub, ["1", "2"])).toBe(false);
+    const [only, ...others] = await domain.bodies();
+    expect([only?.receiver, only?.body.data.services, others]).toEqual([
+      "group:g",
+      { "1": 11, "2": null },
+      [],
+    ]);
+  });
+
+  it("are not sent for passwords, sessions, tokens, consents, portals and assignments [D-NOTIFY-3]", async () => {
+    await domain.directory.portals.put("p", { name: "P", receiver: RECEIVER });
+    await domain.accounts.setPassword(sub, "correct horse");
+    await domain.accounts.endSessions(sub);
+    await domain.accounts.revokeTokens(sub);
+    await domain.accounts.update(sub, { portal: "p", email_verified: true });
+    await domain.accounts.assign(sub, "1", 12);
+    await consent(domain, sub, "one", ["email"]);
+    expect(await domain.bodies()).toEqual([]);
+  });
+});
+
+describe("after the commit", () => {
+  it("no failure fails the call: it is reported as a fault, and the generations already count", async () => {
+    const broken = domain.reopen({
+      notify: failing,
+      onEnded: () => Promise.reject(new Error("planted")),
+      storage: (storage) => ({
+        ...storage,
+        artifacts: { ...storage.artifacts, removeByAccount: async () => failing() },
+      }),
+    });
+    expect(await broken.accounts.delete(sub)).toBe(true);
+    expect(await domain.accounts.find(sub)).toBeUndefined();
+    expect(broken.faults).toEqual([
+      { where: "notify", code: "storage_unavailable" },
+      { where: "sessions ended", code: "unexpected" },
+      { where: "clear artifacts", code: "storage_unavailable" },
+    ]);
+    expect(broken.changed).toEqual([{ sub, action: "account.deleted", deliveries: 2 }]);
+  });
+
+  it("ended sessions are reported before their records are removed", async () => {
+    let left: string[] = [];
+    const looking = domain.reopen({
+      onEnded: async (ended) => {
+        left = await remainingArtifacts(domain, ended.sub, CLIENTS);
+      },
+    });
+    await looking.accounts.endSessions(sub);
+    expect(left).toContain("session");
+    expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(CLIENTS);
+  });
+
+  it("every change has an audit record without personal data", async () => {
+    await domain.accounts.update(sub, { name: "Secret Name" });
+    await domain.accounts.delete(sub);
+    const { records: audit } = await domain.storage.audit.list({ account: sub, limit: 10 });
+    const own = audit.map(({ action, detail }) => ({ action, detail }));
+    expect(own.slice(0, 2)).toEqual([
+      { action: "account.deleted", detail: {} },
+      { action: "account.updated", detail: { fields: "name" } },
+    ]);
+    expect(JSON.stringify(audit)).not.toContain("Secret");
+  });
+});

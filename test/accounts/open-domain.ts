@@ -1,0 +1,265 @@
+import type { NewDelivery } from "../../records/deliveries/delivery.ts";
+import type {
+  AccountChange,
+  AccountRecord,
+  Consent,
+  DirectoryStore,
+} from "../../records/directory/directory.ts";
+import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
+import { Changes } from "../../records/records.ts";
+import { SYSTEM } from "../../records/audit/audit-event.ts";
+import { openStorage } from "../../records/storage.ts";
+import type { Storage } from "../../records/storage.ts";
+import type { PasswordRules } from "../../config/configuration.ts";
+import type { SessionsEnded } from "../../accounts/account-change.ts";
+import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import { createAccounts } from "../../accounts/accounts.ts";
+import type { ClientInternals, Clients } from "../../accounts/clients/client.ts";
+import { createClients } from "../../accounts/clients/clients.ts";
+import { createDirectory, type Directory } from "../../accounts/directory.ts";
+import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
+import type { ReceiverSettings } from "../../accounts/receivers.ts";
+import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
+import { createSealer, type Sealer } from "../../core/sealing.ts";
+import { type NotificationBody, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+
+export const RULES: PasswordRules = {
+  memory: 19_456,
+  passes: 2,
+  lanes: 1,
+  minLength: 8,
+  maxLength: 128,
+  parallel: 2,
+};
+
+/** Shared by all domains of a test file, so that threads start once. */
+const PASSWORDS = createPasswords(RULES);
+
+export const RECEIVER: ReceiverSettings = {
+  url: "https://receiver.example/notify",
+  client_id: "receiver",
+  client_secret: "receiver secret",
+  types: NOTIFICATION_TYPES,
+};
+
+/** The scopes and claims that users can allow. */
+export const GRANTABLE: Consent = { scopes: ["openid", "email", "profile"], claims: ["name", "gender"] };
+
+/** The clients of the {@link seed} domain: of the services "1" and "2". */
+export const CLIENTS: readonly string[] = ["one", "two"];
+
+/** 2026-01-01T00:00:00Z */
+export const START = 1_767_225_600;
+
+/** The numbers of password computations. */
+export interface Counts {
+  hash: number;
+  /** Comparisons with a hash. */
+  verify: number;
+  /** Comparisons without a hash, which must cost the same. */
+  verifyNothing: number;
+}
+
+/** The domain over a real storage in memory, with a manual clock. */
+export interface Domain {
+  readonly storage: Storage;
+  readonly accounts: Accounts & AccountInternals;
+  readonly clients: Clients & ClientInternals;
+  readonly directory: Directory;
+  readonly sealer: Sealer;
+  readonly clock: { now(): number; seconds: number };
+  readonly counts: Counts;
+  readonly notified: NewDelivery[];
+  readonly ended: SessionsEnded[];
+  readonly changed: ServiceEvents["account.changed"][];
+  readonly faults: ServiceEvents["fault"][];
+  /** A second domain over the same storage, as in another process. */
+  reopen(changes?: Partial<Options>): Domain;
+  /** The bodies of all stored notifications, in order, with their receivers. */
+  bodies(): Promise<{ readonly receiver: string; readonly body: NotificationBody }[]>;
+}
+
+export interface Options {
+  readonly rules: PasswordRules;
+  readonly minSecretLength: number;
+  readonly onEnded: (ended: SessionsEnded) => void | Promise<void>;
+  readonly notify: (deliveries: readonly NewDelivery[]) => void;
+  readonly storage: (storage: Storage) => Storage;
+}
+
+export async function openDomain(options: Partial<Options> = {}): Promise<Domain> {
+  const clock = { seconds: START, now: () => clock.seconds * 1000 };
+  const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
+  return build(storage, clock, options);
+}
+
+function build(opened: Storage, clock: Domain["clock"], options: Partial<Options>): Domain {
+  const storage = options.storage?.(opened) ?? opened;
+  const events = createEvents((error) => {
+    throw error;
+  });
+  const counts: Counts = { hash: 0, verify: 0, verifyNothing: 0 };
+  const notified: NewDelivery[] = [];
+  const ended: SessionsEnded[] = [];
+  const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+  const { directory, artifacts } = storage;
+  const accounts = createAccounts({
+    directory,
+    artifacts,
+    clock,
+    events,
+    sealer,
+    grantable: GRANTABLE,
+    passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
+    notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),
+    onEnded: options.onEnded ?? ((each) => void ended.push(each)),
+  });
+  const clients = createClients({
+    directory,
+    artifacts,
+    clock,
+    events,
+    secretKey: Buffer.alloc(32, 9),
+    idTokenAlgorithms: () => ["RS256"],
+    minSecretLength: options.minSecretLength ?? 16,
+    forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
+  });
+  return {
+    storage,
+    accounts,
+    clients,
+    directory: createDirectory({ directory, sealer }),
+    sealer,
+    clock,
+    counts,
+    notified,
+    ended,
+    changed: recorded(events, "account.changed"),
+    faults: recorded(events, "fault"),
+    reopen: (changes = {}) => build(opened, clock, { ...options, ...changes }),
+    async bodies() {
+      const deliveries = await storage.deliveries.list({ limit: 1000 });
+      return deliveries.map(({ id, receiver, payload }) => ({
+        receiver,
+        body: JSON.parse(sealer.open(`delivery ${id}`, payload ?? "")) as NotificationBody,
+      }));
+    },
+  };
+}
+
+function recorded<E extends "account.changed" | "fault">(
+  events: ServiceEmitter,
+  name: E,
+): ServiceEvents[E][] {
+  const list: ServiceEvents[E][] = [];
+  events.on(name, (argument) => void list.push(argument));
+  return list;
+}
+
+function counted(passwords: Passwords, counts: Counts): Passwords {
+  return {
+    ...passwords,
+    hash(password) {
+      counts.hash += 1;
+      return passwords.hash(password);
+    },
+    verify(hash, password) {
+      counts[hash === null ? "verifyNothing" : "verify"] += 1;
+      return passwords.verify(hash, password);
+    },
+  };
+}
+
+/** The storage with another `commitAccount`. */
+export function withCommit(
+  storage: Storage,
+  commitAccount: (change: AccountChange, commit: DirectoryStore["commitAccount"]) => Promise<void>,
+): Storage {
+  const { directory } = storage;
+  const commit = directory.commitAccount.bind(directory);
+  return {
+    ...storage,
+    directory: { ...directory, commitAccount: (change) => commitAccount(change, commit) },
+  };
+}
+
+/** Stores artifacts of an account: a session, and tokens for each client. */
+export async function addArtifacts(
+  domain: Domain,
+  accountId: string,
+  clientIds: readonly string[],
+): Promise<void> {
+  const expiresAt = (domain.clock.seconds + 3600) * 1000;
+  const session = { model: "Session", key: `s-${accountId}`, payload: {}, expiresAt, accountId, uid: "uid" };
+  const tokens = clientIds.flatMap((clientId) => {
+    const key = `${clientId}-${accountId}`;
+    return ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) => ({
+      model,
+      key,
+      payload: {},
+      expiresAt,
+      accountId,
+      clientId,
+      grantKey: key,
+    }));
+  });
+  const changes = new Changes();
+  for (const artifact of [session, ...tokens]) changes.add(artifactRecord(artifact));
+  await domain.storage.artifacts.commit(changes, domain.clock.now() + 60_000);
+}
+
+/** Stores a consent given in a current session. */
+export async function consent(
+  { accounts }: Domain,
+  sub: string,
+  client_id: string,
+  scopes: readonly string[],
+  claims: readonly string[] = [],
+): Promise<AccountRecord> {
+  const { sessions_generation: sessionsGeneration = 0 } = (await accounts.record(sub)) ?? {};
+  return accounts.rememberConsent(sub, client_id, { scopes, claims, sessionsGeneration }, SYSTEM);
+}
+
+/** Creates two services with a receiver and a client each, and an account with both, a session and tokens. */
+export async function seed(domain: Domain): Promise<string> {
+  const { directory, clients, accounts } = domain;
+  for (const [index, client_id] of CLIENTS.entries()) {
+    const service = String(index + 1);
+    await directory.services.put(service, { name: client_id, receiver: RECEIVER });
+    await clients.register({ client_id, name: client_id, service, redirect_uris: ["https://c.example/cb"] });
+  }
+  const account = await accounts.import({ email: "ada@example.com", services: { "1": 11, "2": null } });
+  for (const client_id of CLIENTS) await consent(domain, account.sub, client_id, ["profile"]);
+  await addArtifacts(domain, account.sub, CLIENTS);
+  return account.sub;
+}
+
+/** The remaining artifacts of an account: `session`, and the clients with tokens. */
+export async function remainingArtifacts(
+  domain: Domain,
+  accountId: string,
+  clientIds: readonly string[],
+): Promise<string[]> {
+  const left: string[] = [];
+  if ((await domain.storage.artifacts.find("Session", `s-${accountId}`)) !== undefined) left.push("session");
+  for (const clientId of clientIds) {
+    const found = await Promise.all(
+      ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) =>
+        domain.storage.artifacts.find(model, `${clientId}-${accountId}`),
+      ),
+    );
+    if (found.some((artifact) => artifact !== undefined)) left.push(clientId);
+  }
+  return left;
+}
+
+/** The code of the error with which the promise rejects. @throws when it does not reject. */
+export async function codeOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+  } catch (error) {
+    if (error instanceof TypeError) return `TypeError ${error.message}`;
+    return String((error as { readonly code?: unknown }).code);
+  }
+  throw new Error("it did not reject");
+}

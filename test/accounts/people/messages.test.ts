@@ -1,0 +1,132 @@
+/** What people read in mail, and what is stored of it. */
+import { expect, it } from "@jest/globals";
+import { readConfiguration } from "../../../config/read.ts";
+import type { SignInServiceConfig } from "../../../config/input.ts";
+import { createMessages, type RenderMail } from "../../../accounts/people/messages.ts";
+import { type MailKind, type NewMail, openMail, sealMail } from "../../../records/people/mail-kinds.ts";
+import { createSealer } from "../../../core/sealing.ts";
+
+const AT = Date.parse("2026-11-22T23:10:00Z");
+const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+
+function messagesWith(more: Partial<SignInServiceConfig> = {}): RenderMail {
+  return createMessages(
+    readConfiguration({
+      deployments: {
+        oauth2: { url: "https://login.example/a" },
+        openid: { url: "https://login.example/b" },
+      },
+      proxy: false,
+      storage: "sqlite:./sign-in.db",
+      ...more,
+    }),
+  );
+}
+
+function mail(kind: MailKind, more: Partial<NewMail> = {}): NewMail {
+  const params = { at: String(AT), address: "old" };
+  return { kind, to: "ada@example.com", deployment: "openid", params, expiresAt: AT + 1, ...more };
+}
+
+const NOTICES: readonly NewMail[] = [
+  mail("password-changed"),
+  mail("address-changed"),
+  mail("address-changed", { params: { at: String(AT), address: "new" } }),
+  mail("many-failures", { params: { at: String(AT), failures: "100" } }),
+  mail("new-browser", { params: { at: String(AT), browser: "Firefox", system: "Windows" } }),
+  mail("new-browser", { params: { at: String(AT), system: "Android" } }),
+  mail("new-browser", { params: { at: String(AT) } }),
+];
+const LINK = "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A";
+const WITH_CODE = (["confirm-registration", "reset-password", "confirm-address"] as const).map((kind) =>
+  mail(kind, { params: { at: String(AT), code: "K7QM2XTV", link: LINK } }),
+);
+const KNOWN = mail("known-address", { params: { at: String(AT), code: "", link: "" } });
+
+it.each([
+  ["en", "November 22, 2026 at 11:10 PM UTC"],
+  ["pl", "22 listopada 2026 23:10 UTC"],
+])(
+  "mail in %s is complete: a subject of one line, the time, and the same words in text and HTML [D-MAIL-2]",
+  (locale, time) => {
+    const render = messagesWith();
+    for (const variant of [...NOTICES, ...WITH_CODE, KNOWN]) {
+      const { subject, text, html } = render("1", { ...variant, locale });
+      expect(subject).toMatch(/^[^\r\n{}]{10,78}$/);
+      expect(html).toContain(`<html lang="${locale}" dir="ltr">`);
+      expect(html).toContain(`<title>${subject}</title>`);
+      // A narrow no-break space may be before PM.
+      if (NOTICES.includes(variant)) expect(text.replaceAll("\u202f", " ")).toContain(time);
+      for (const paragraph of text.trimEnd().split("\n\n")) expect(html).toContain(paragraph);
+      expect(`${text}${html}`).not.toMatch(/undefined|\{\w+\}|<script|<img|src=|url\(/i);
+    }
+  },
+);
+
+it("with a code has it on a line of its own, and a link to the deployment that was asked [D-REGISTER-6]", () => {
+  const render = messagesWith();
+  for (const variant of WITH_CODE) {
+    const { subject, text, html } = render("1", variant);
+    expect(text).toMatch(/\n\nK7QM2XTV\n\n/);
+    expect(text).toContain(`\n\nhttps://login.example/b/confirm?token=${LINK}\n\n`);
+    expect(html).toContain(`href="https://login.example/b/confirm?token=${LINK}"`);
+    expect(subject).not.toContain("K7QM");
+    const other = render("1", { ...variant, deployment: "oauth2" });
+    expect(other.text).toContain(`https://login.example/a/confirm?token=${LINK}\n`);
+  }
+  const { text, html } = render("1", KNOWN);
+  expect(`${text}${html}`).not.toContain("/confirm");
+  expect(text).toContain("\n\nhttps://login.example/b/account\n\n");
+});
+
+it("is in the first configured language if that of the mail is unknown or not configured any more", () => {
+  const render = messagesWith({ interactions: { locales: ["pl", "en"] } });
+  expect(render("1", mail("password-changed")).subject).toBe("Twoje hasło zostało zmienione");
+  expect(render("1", mail("password-changed", { locale: "de" })).subject).toBe(
+    "Twoje hasło zostało zmienione",
+  );
+  for (const locale of ["en", "en-GB"])
+    expect(render("1", mail("password-changed", { locale })).subject).toBe("Your password was changed");
+});
+
+it("links to the deployment of the mail, comes from its host, and has an id that does not change", () => {
+  const render = messagesWith();
+  const first = render("an-id", mail("password-changed"));
+  expect(first).toEqual(render("an-id", mail("password-changed")));
+  expect(first).toMatchObject({ messageId: "<an-id@login.example>", from: "no-reply@login.example" });
+  expect(first.text).toContain("\n\nhttps://login.example/b/account\n\n");
+  expect(render("1", mail("password-changed", { deployment: "oauth2" })).text).toContain(
+    "https://login.example/a/account",
+  );
+  const own = messagesWith({ mail: { url: "smtp://mail.example", from: "Help <help@example.org>" } });
+  expect(own("1", mail("password-changed")).from).toBe("Help <help@example.org>");
+});
+
+it("escapes texts of the configuration, and keeps a subject on one line", () => {
+  const copy = {
+    en: { "mail.password.subject": "One\r\nBcc: eve@example.com\u2028<b>", "mail.footer": "<i>" },
+  };
+  const { subject, html } = messagesWith({
+    interactions: { copy, theme: { name: "<img src=x>" } },
+  })("1", mail("password-changed"));
+  expect(subject).toBe("One Bcc: eve@example.com <b>");
+  expect(html).not.toMatch(/<img|<b>|<i>/);
+});
+
+it.each([
+  "a@example.com\r\nBcc: eve@example.com",
+  "Eve <eve@example.com>\r\nBcc: b@example.com",
+  "a@b.example, c@d.example",
+  "x".repeat(10_000),
+])("a sender such as %j stops the start", (from) => {
+  expect(() => messagesWith({ mail: { url: "smtp://mail.example", from } })).toThrow("config.mail");
+});
+
+it("is stored without its recipient and parameters in plain text [D-MAIL-4]", () => {
+  const written = mail("password-changed", { locale: "pl", params: { at: "1", code: "SECRET-CODE" } });
+  const stored = sealMail(sealer, written, AT);
+  expect(JSON.stringify(stored)).not.toMatch(/ada|SECRET|pl/);
+  expect(openMail(sealer, stored)).toEqual(written);
+  // The contents of one mail can't be put into another one.
+  expect(() => openMail(sealer, { ...stored, id: "other" })).toThrow();
+});

@@ -1,0 +1,162 @@
+/** Registration, resets and changes of address over a real storage, with the mail that they store. */
+import { randomBytes } from "node:crypto";
+import type { RateLimits, RegistrationSettings } from "../../../config/configuration.ts";
+import { defaults } from "../../../config/defaults.ts";
+import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
+import type { SessionsEnded } from "../../../accounts/account-change.ts";
+import type { AccountInternals, Accounts } from "../../../accounts/account.ts";
+import { createAccounts } from "../../../accounts/accounts.ts";
+import { createEvents } from "../../../core/events.ts";
+import { type MailKind, type NewMail, openMail } from "../../../records/people/mail-kinds.ts";
+import { createPasswords, type Passwords } from "../../../accounts/passwords/passwords.ts";
+import type { AddressChanges } from "../../../accounts/people/address-changes.ts";
+import { createConfirmations } from "../../../accounts/people/confirmations.ts";
+import type { PasswordResets } from "../../../accounts/people/password-resets.ts";
+import { createPeople } from "../../../accounts/people/people.ts";
+import type { Registrations } from "../../../accounts/people/registrations.ts";
+import type { AskedAt } from "../../../accounts/people/requests.ts";
+import { createAttemptLimits } from "../../../accounts/limits/attempt-limits.ts";
+import { createSealer } from "../../../core/sealing.ts";
+import { openStorage, type Storage } from "../../../records/storage.ts";
+import { TestClock } from "../../../testing/test-clock.ts";
+import { newStorage } from "../../servers/storage.ts";
+
+export const PASSWORD = "grapefruit under the stairs";
+export const NEW_PASSWORD = "a lighthouse in the fog";
+
+export const AT: AskedAt = {
+  deployment: "openid",
+  caller: { actor: ANONYMOUS, client: "news" },
+  address: "192.0.2.1",
+  locale: "pl",
+};
+
+/** Each from another network, so that the limits of a caller don't count. */
+export function from(number: number): AskedAt {
+  return { ...AT, address: `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}` };
+}
+
+/** The same for each limit of mail. */
+export function everyMailLimit(limit: RateLimits["registrations"]): RateLimits["mail"] {
+  return {
+    recipientAndCaller: limit,
+    recipientAndCallerDaily: limit,
+    recipient: limit,
+    recipientDaily: limit,
+    caller: limit,
+    device: limit,
+  };
+}
+
+/** As cheap as OWASP allows. */
+const PASSWORDS = createPasswords(
+  { ...defaults.passwords, memory: 7168, passes: 5 },
+  { service: ["Example"] },
+);
+
+/** A mail that waits, and what its text contains. */
+export interface Mail {
+  readonly kind: MailKind;
+  readonly to: string;
+  readonly locale: string | undefined;
+  readonly code: string;
+  readonly link: string;
+  readonly mail: NewMail;
+}
+
+export interface PeopleStage {
+  readonly storage: Storage;
+  readonly clock: TestClock;
+  readonly accounts: Accounts & AccountInternals;
+  readonly registrations: Registrations;
+  readonly passwordResets: PasswordResets;
+  readonly addressChanges: AddressChanges;
+  readonly refusals: AuditEvent[];
+  /** What was noted for the audit. */
+  readonly noted: readonly AuditEvent[];
+  readonly ended: SessionsEnded[];
+  /** Takes all mail that waits, the oldest first, that to nobody too. */
+  mails(): Promise<Mail[]>;
+  /** Takes the only mail that waits for somebody. */
+  mail(): Promise<Mail>;
+}
+
+export async function openPeople(
+  settings: RegistrationSettings = {},
+  rateLimits: RateLimits = defaults.rateLimits,
+  replaced: Partial<Passwords> = {},
+): Promise<PeopleStage> {
+  const clock = new TestClock();
+  const { keys: _keys, ...addresses } = await newStorage();
+  const storage = await openStorage({ artifacts: addresses.storage, ...addresses, clock });
+  const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+  const { directory, artifacts, outbox } = storage;
+  const ended: SessionsEnded[] = [];
+  const accounts = createAccounts({
+    directory,
+    artifacts,
+    clock,
+    sealer,
+    events: createEvents(console.error),
+    grantable: { scopes: [], claims: [] },
+    passwords: PASSWORDS,
+    mailDeployment: "openid",
+    onEnded: (each) => void ended.push(each),
+  });
+  const confirmations = createConfirmations({
+    store: storage.confirmations,
+    clock,
+    sealer,
+    key: randomBytes(32),
+  });
+  const refusals: AuditEvent[] = [];
+  const noted: AuditEvent[] = [];
+  const people = createPeople(
+    {
+      interactions: { ...defaults.interactions, registration: settings },
+      mail: { url: "smtp://mail.example" },
+    },
+    {
+      directory,
+      accounts,
+      confirmations,
+      passwords: { ...PASSWORDS, ...replaced },
+      limits: createAttemptLimits(rateLimits, storage.rateLimits, randomBytes(32)),
+      audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
+      clock,
+    },
+    console.error,
+  );
+  async function mails(): Promise<Mail[]> {
+    const claims = await outbox.claim(1_000, 60_000);
+    await Promise.all(claims.map((claim) => outbox.remove(claim)));
+    return claims.map((claim) => {
+      const mail = openMail(sealer, claim.mail);
+      const { kind, to, locale, params } = mail;
+      return { kind, to, locale, code: params["code"] ?? "", link: params["link"] ?? "", mail };
+    });
+  }
+  return {
+    storage,
+    clock,
+    accounts,
+    registrations: people.registrations as Registrations,
+    passwordResets: people.passwordResets as PasswordResets,
+    addressChanges: people.addressChanges as AddressChanges,
+    refusals,
+    noted,
+    ended,
+    mails,
+    async mail() {
+      const waiting = (await mails()).filter(({ to }) => to !== "");
+      if (waiting.length !== 1)
+        throw new Error(`${waiting.length} mails: ${waiting.map(({ kind }) => kind).join()}`);
+      return waiting[0] as Mail;
+    },
+  };
+}
+
+/** Another code than this one. */
+export function wrongCode(code: string): string {
+  return (code.startsWith("0") ? "1" : "0") + code.slice(1);
+}

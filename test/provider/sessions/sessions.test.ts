@@ -1,0 +1,171 @@
+/** The sign-in sessions of an account: what is stored of their use, and ending them while they are in use. */
+import { EventEmitter } from "node:events";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Provider } from "oidc-provider";
+import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
+import { systemFamily } from "../../../records/audit/origin.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
+import { createEvents } from "../../../core/events.ts";
+import type { CurrentProvider } from "../../../provider/current-provider.ts";
+import {
+  createSignInSessions,
+  storeSessionUse,
+  type SignInSessions,
+} from "../../../provider/sessions/sessions.ts";
+import { Changes } from "../../../records/records.ts";
+import { openStorage, type Storage } from "../../../records/storage.ts";
+import { TestClock } from "../../../testing/test-clock.ts";
+import { newStorage } from "../../servers/storage.ts";
+import { readConfiguration } from "../../../config/read.ts";
+
+const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
+const account = { sub: SUB, sessions_generation: 3 } as AccountRecord;
+const SESSION_MAX = 7_776_000;
+const BY = { caller: { actor: ANONYMOUS }, reason: "ended" } as const;
+
+let storage: Storage;
+let clock: TestClock;
+let sessions: SignInSessions;
+let notified: string[];
+let audited: AuditEvent[];
+
+beforeEach(async () => {
+  clock = new TestClock();
+  storage = await openStorage(
+    readConfiguration({
+      ...(await newStorage()),
+      deployments: { openid: { url: "http://127.0.0.1:1" } },
+      proxy: false,
+      clock,
+    }),
+  );
+  notified = [];
+  audited = [];
+  sessions = createSignInSessions({
+    artifacts: storage.artifacts,
+    currentProvider: (() => ({ provider: {} })) as unknown as CurrentProvider,
+    backchannel: {
+      sessionEnded: async (_provider, _sub, { payload }) => void notified.push(String(payload["uid"])),
+    },
+    events: createEvents(() => undefined),
+    audit: { note: (event) => void audited.push(event) },
+    clock,
+    sessionMax: SESSION_MAX,
+  });
+});
+afterEach(() => storage.close());
+
+const now = (): number => Math.floor(clock.now() / 1000);
+
+/** Stores a session, or changes it. */
+async function store(uid: string, payload: object = {}, accountId = SUB): Promise<void> {
+  const changes = new Changes();
+  const whole = { uid, iat: now(), loginTs: now(), generation: 3, accountId, ...payload };
+  const expiresAt = clock.now() + 3_600_000;
+  changes.add(
+    artifactRecord({ model: "Session", key: `key-${uid}`, uid, accountId, payload: whole, expiresAt }),
+  );
+  await storage.artifacts.commit(changes, clock.now() + 5_000);
+}
+
+const uids = async (): Promise<string[]> => (await sessions.list(account)).map(({ uid }) => uid);
+
+describe("the list", () => {
+  it("has the sessions that are valid, the last used first [D-SELF-4]", async () => {
+    await store("old use", {
+      use: { at: now() - 500, browser: "Firefox", system: "Linux", address: "192.0.2.0/24" },
+    });
+    await store("no use");
+    await store("of an earlier generation", { generation: 2 });
+    await store("too old", { loginTs: now() - SESSION_MAX });
+    await store("of another account", {}, "6b8a2c0e-1111-4222-8333-444455556666");
+    expect(await sessions.list(account)).toEqual([
+      { uid: "no use", firstUse: now(), lastUse: now() },
+      {
+        uid: "old use",
+        firstUse: now(),
+        lastUse: now() - 500,
+        browser: "Firefox",
+        system: "Linux",
+        address: "192.0.2.0/24",
+      },
+    ]);
+  });
+});
+
+describe("ending a session", () => {
+  it("ends one of this account, once, with one logout token and one audit record", async () => {
+    await store("one");
+    await store("two");
+    expect(await sessions.end("6b8a2c0e-1111-4222-8333-444455556666", "one", BY)).toBe(false);
+    const ended = await Promise.all(Array.from({ length: 5 }, () => sessions.end(SUB, "one", BY)));
+    expect(ended.filter(Boolean)).toEqual([true]);
+    expect([await uids(), notified]).toEqual([["two"], ["one"]]);
+    expect(audited).toEqual([{ actor: ANONYMOUS, action: "session.ended", subject: SUB, reason: "ended" }]);
+  });
+
+  it("ends it although a request writes it at the same time", async () => {
+    await store("one");
+    const read = (await storage.artifacts.sessionsOf(SUB))[0]!;
+    await store("one", { use: { at: now() } });
+    expect(await sessions.end(SUB, "one", BY)).toBe(true);
+    const changes = new Changes();
+    changes.write(artifactRecord({ ...read, payload: { ...read.payload, state: {} } }), read);
+    await expect(storage.artifacts.commit(changes, clock.now() + 5_000)).rejects.toThrow();
+    expect(await uids()).toEqual([]);
+  });
+});
+
+it("a session that is kept gets the new generation; one that is gone stays gone", async () => {
+  await store("one");
+  await sessions.keep("one", 4);
+  await sessions.keep("gone", 4);
+  expect(await uids()).toEqual([]);
+  expect(await sessions.list({ ...account, sessions_generation: 4 })).toHaveLength(1);
+});
+
+/** A request of oidc-provider. */
+const at = (address: string, agent: string, session: object) => ({
+  state: { address },
+  req: { headers: { "user-agent": agent } },
+  oidc: { session },
+});
+
+describe("the use of a session", () => {
+  const provider = new EventEmitter();
+  it("is stored every five minutes at most, shortened, and not before somebody has signed in [D-SELF-4]", () => {
+    storeSessionUse(provider as unknown as Provider, clock);
+    const session: { accountId?: string; use?: object } = {};
+    const linux = "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0";
+    provider.emit("authorization.success", at("192.0.2.7", linux, session));
+    expect(session.use).toBeUndefined();
+    session.accountId = SUB;
+    provider.emit("interaction.ended", at("192.0.2.7", linux, session));
+    const first = { at: now(), address: "192.0.2.0/24", browser: "Firefox", system: "Linux" };
+    expect(session.use).toEqual(first);
+    const { use } = session;
+    clock.advance(299);
+    provider.emit("authorization.success", at("2001:db8:1:2::3", "curl/8", session));
+    expect(session.use).toBe(use);
+    clock.advance(1);
+    provider.emit("authorization.success", at("2001:db8:1:2::3", "<script>", session));
+    expect(session.use).toEqual({ at: now(), address: "2001:db8:1::/48", browser: "other" });
+  });
+});
+
+it.each([
+  ["Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) Safari/604.1", "iPhone"],
+  ["Mozilla/5.0 (iPad; CPU OS 17_0 like Mac OS X)", "iPad"],
+  ["Mozilla/5.0 (Linux; Android 14; Pixel 8) Chrome/130.0", "Android"],
+  ["Mozilla/5.0 (Windows NT 10.0; Win64; x64) Edg/130.0", "Windows"],
+  ["Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) Chrome/130.0", "ChromeOS"],
+  ["Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Safari/605.1", "macOS"],
+  ["Mozilla/5.0 (X11; Linux x86_64; rv:140.0)", "Linux"],
+  ["curl/8.5.0", undefined],
+  ["", undefined],
+  [undefined, undefined],
+  [`${"x".repeat(600)} Windows`, undefined],
+])("the system of %j is %s", (agent, system) => {
+  expect(systemFamily(agent)).toBe(system);
+});

@@ -1,0 +1,226 @@
+/** The audit log: filters, order, pages and retention. */
+import {
+  type AuditEvent,
+  type AuditFilter,
+  type AuditRecord,
+  type CollectedEvent,
+  SYSTEM,
+} from "../../../records/audit/audit-event.ts";
+import type { Stage } from "./stage.ts";
+import type { TestRunner } from "../../../testing/storage/runner.ts";
+
+const HOUR = 3_600;
+const DAY = 24 * HOUR;
+
+function signIn(sub: string, more: Partial<AuditEvent> = {}): AuditEvent {
+  return { actor: { kind: "account", id: sub }, client: "news", action: "sign_in", subject: sub, ...more };
+}
+
+/** All matching records, read in pages of this size. Checks page sizes and duplicates. */
+async function all({ storage }: Stage, filter: AuditFilter, limit = 1_000): Promise<AuditRecord[]> {
+  const found: AuditRecord[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await storage.audit.list({ ...filter, limit, ...(after === undefined ? {} : { after }) });
+    if (page.records.length > limit) throw new Error(`a page of ${page.records.length}`);
+    found.push(...page.records);
+    if (page.next === undefined) break;
+    after = page.next;
+  }
+  if (new Set(found.map(({ id }) => id)).size < found.length) throw new Error("a record came twice");
+  return found;
+}
+
+function describeReading(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
+  it("returns a record as it was appended, with null for unknown parts", async () => {
+    const { audit } = stage.storage;
+    const at = Math.floor(stage.clock.now() / 1000);
+    await audit.append({ ...SYSTEM, action: "interaction" });
+    await audit.append(
+      signIn("ada", {
+        address: "192.0.2.0/24",
+        browser: "Firefox",
+        outcome: "failure",
+        reason: "credentials",
+        detail: { n: 1, ok: true, no: null },
+      }),
+    );
+    const [full, empty] = (await audit.list({ limit: 9 })).records;
+    expect(full).toEqual({
+      id: full?.id,
+      at,
+      action: "sign_in",
+      actor: { kind: "account", id: "ada" },
+      subject: "ada",
+      client: "news",
+      address: "192.0.2.0/24",
+      browser: "Firefox",
+      outcome: "failure",
+      reason: "credentials",
+      count: 1,
+      detail: { n: 1, ok: true, no: null },
+    });
+    expect(empty).toMatchObject({ actor: { kind: "system" }, subject: null, client: null, address: null });
+    expect(empty).toMatchObject({ outcome: "success", reason: null, count: 1, detail: {} });
+  });
+
+  it("filters by account, client, action, time and all of them, newest first [D-AUDIT-1]", async () => {
+    const { audit } = stage.storage;
+    const appended: { readonly at: number; readonly event: AuditEvent }[] = [];
+    const people = ["ada", "bob", "__proto__", "a~b", "x".repeat(300)];
+    for (let number = 0; number < 60; number += 1) {
+      const sub = people[number % people.length] ?? "";
+      const action = number % 3 === 0 ? "grant.created" : "sign_in";
+      const event = signIn(sub, { action, client: number % 2 === 0 ? "news" : "shop" });
+      appended.push({ at: Math.floor(stage.clock.now() / 1000), event });
+      await audit.append(event);
+      // Records span several hours and days.
+      stage.clock.advance(number % 4 === 0 ? 0 : 2_000_000);
+    }
+    const [first, last] = [appended[10]!.at, appended[50]!.at];
+    const filters: AuditFilter[] = [
+      {},
+      ...people.map((account) => ({ account })),
+      { client: "news" },
+      { action: "sign_in" },
+      { since: first, until: last },
+      { account: "ada", client: "shop", action: "sign_in", since: first, until: last },
+      { client: "news", action: "grant.created", until: last },
+      { action: "grant.created", since: first },
+      { account: "nobody" },
+      { action: "constructor" },
+      { since: last, until: first },
+    ];
+    for (const filter of filters) {
+      const { account, client, action, since = 0, until = Infinity } = filter;
+      const expected = appended
+        .filter(({ at, event }) => {
+          const fits = [
+            account === undefined || event.subject === account,
+            client === undefined || event.client === client,
+            action === undefined || event.action === action,
+          ];
+          return at >= since && at < until && fits.every(Boolean);
+        })
+        .map(({ at, event }) => [at, event.subject, event.client, event.action])
+        .toReversed();
+      for (const limit of [1, 7, 1_000]) {
+        const found = await all(stage, filter, limit);
+        const rows = found.map(({ at, subject, client: through, action: done }) => [
+          at,
+          subject,
+          through,
+          done,
+        ]);
+        expect(rows).toEqual(expected);
+      }
+    }
+  });
+
+  it("finds an account and a client as actors too", async () => {
+    const { audit } = stage.storage;
+    await audit.append({
+      actor: { kind: "operator", id: "ada" },
+      action: "receiver.pause",
+      subject: "service:1",
+    });
+    await audit.append({ actor: { kind: "client", id: "news" }, action: "family.revoked", subject: "bob" });
+    await audit.append({ ...SYSTEM, action: "client.updated", subject: "news" });
+    // Ids of other kinds do not match.
+    await audit.append({ actor: { kind: "system", id: "bob" }, action: "receiver.test", subject: "news" });
+    const actions = async (filter: AuditFilter): Promise<string[]> =>
+      (await all(stage, filter)).map(({ action }) => action);
+    expect(await actions({ account: "ada" })).toEqual(["receiver.pause"]);
+    expect(await actions({ account: "bob" })).toEqual(["family.revoked"]);
+    expect(await actions({ client: "news" })).toEqual(["client.updated", "family.revoked"]);
+  });
+
+  it("returns each of many simultaneous records once, page by page", async () => {
+    const { audit } = stage.storage;
+    const order = audit.position();
+    const events = Array.from({ length: 450 }, (_, number): CollectedEvent => {
+      return { event: signIn("ada", { detail: { number } }), order, count: 1 };
+    });
+    await audit.appendCollected(events);
+    await audit.append(signIn("ada"));
+    for (const limit of [7, 200, 449, 450, 451])
+      expect(await all(stage, { account: "ada" }, limit)).toHaveLength(451);
+    expect(await all(stage, {}, 100)).toHaveLength(451);
+  });
+
+  it("continues after a page, whatever is added meanwhile", async () => {
+    const { audit } = stage.storage;
+    for (let number = 0; number < 6; number += 1) {
+      await audit.append(signIn("ada", { detail: { number } }));
+      stage.clock.advance(HOUR * 1000);
+    }
+    const page = await audit.list({ limit: 3 });
+    await audit.append(signIn("ada"));
+    const rest = await audit.list({ limit: 9, after: page.next ?? "" });
+    expect(rest.records.map(({ detail }) => detail["number"])).toEqual([2, 1, 0]);
+  });
+
+  it("refuses cursors that no page returned", async () => {
+    for (const after of [
+      "",
+      "x",
+      "1e9",
+      "-1",
+      "1.",
+      `1.${"x".repeat(201)}`,
+      "99999999999999999",
+      "1.a b",
+      "1\n",
+    ])
+      await expect(stage.storage.audit.list({ after, limit: 1 })).rejects.toMatchObject({
+        name: "TypeError",
+      });
+  });
+}
+
+function describeKeeping(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
+  it("keeps a record for exactly 400 days [D-AUDIT-6]", async () => {
+    const { audit } = stage.storage;
+    await audit.append(signIn("ada"));
+    stage.clock.advance(400 * DAY * 1000 - 1);
+    expect(await all(stage, { account: "ada" })).toHaveLength(1);
+    // A call reads a part of the 9,600 hours and returns a cursor.
+    expect(await all(stage, {})).toHaveLength(1);
+    stage.clock.advance(1);
+    for (const filter of [{}, { account: "ada" }, { client: "news" }, { action: "sign_in" }])
+      expect(await all(stage, filter)).toEqual([]);
+  });
+
+  it("counts the refusals of one bucket in one window over all processes [D-AUDIT-4]", async () => {
+    const { audit } = stage.storage;
+    const refusal = { limit: "signIn.account", bucket: "b", seconds: 900 };
+    const event = signIn("ada", { outcome: "failure", reason: "limited" });
+    // At the beginning of a window.
+    stage.clock.advance(900_000 - (stage.clock.now() % 900_000));
+    const tell = (count: number, bucket = "b"): Promise<void> =>
+      audit.appendCollected([{ event, refusal: { ...refusal, bucket }, order: audit.position(), count }]);
+    await Promise.all([tell(1), tell(2), tell(3), tell(4), tell(5), tell(1, "other")]);
+    stage.clock.advance(899_000);
+    await tell(10);
+    stage.clock.advance(2_000);
+    await tell(7);
+    const counts = (await all(stage, { account: "ada" })).map(({ count }) => count);
+    expect(counts.toSorted((one, other) => one - other)).toEqual([1, 7, 25]);
+  });
+
+  it("stores collected events and their counts together, or nothing", async () => {
+    const { audit } = stage.storage;
+    const order = audit.position();
+    const wrong = { event: signIn("ada", { detail: { n: Number.NaN } }), order: Number.NaN, count: 1 };
+    await expect(
+      audit.appendCollected([{ event: signIn("ada"), order, count: 1 }, wrong]),
+    ).rejects.toMatchObject({ name: "TypeError" });
+    expect(await all(stage, {})).toEqual([]);
+  });
+}
+
+export function describeAudit(stage: Stage, runner: TestRunner): void {
+  describeReading(stage, runner);
+  describeKeeping(stage, runner);
+}

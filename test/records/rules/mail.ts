@@ -1,0 +1,86 @@
+/** The outbox: what is stored with an account change, claims, leases and expiry. */
+import type { StoredMail } from "../../../records/people/mail-kinds.ts";
+import { account, change, creation, type Stage } from "./stage.ts";
+import type { TestRunner } from "../../../testing/storage/runner.ts";
+
+const LEASE = 60_000;
+
+/** A mail that is due now and expires after an hour. */
+export function waitingMail({ clock }: Stage, id: string, parts: Partial<StoredMail> = {}): StoredMail {
+  const now = clock.now();
+  const times = { createdAt: now, due: now, expiresAt: now + 3_600_000 };
+  return { id, kind: "password-changed", sealed: `sealed-${id}`, attempts: 0, ...times, ...parts };
+}
+
+export function describeMail(stage: Stage, { expect, it }: TestRunner): void {
+  const ids = async (limit = 9): Promise<string[]> =>
+    (await stage.storage.outbox.claim(limit, LEASE)).map(({ mail }) => mail.id);
+
+  it("stores mail with an account change, or nothing of both", async () => {
+    const { directory, outbox } = stage.storage;
+    const ada = account(1);
+    await directory.commitAccount(creation(ada, { mails: [waitingMail(stage, "first")] }));
+    const late = change(ada, { name: "Other" }, { expectedVersion: 7, mails: [waitingMail(stage, "never")] });
+    await expect(directory.commitAccount(late)).rejects.toMatchObject({ code: "version_conflict" });
+    const unknown = change(ada, {}, { requireServices: ["none"], mails: [waitingMail(stage, "never")] });
+    await expect(directory.commitAccount(unknown)).rejects.toMatchObject({ code: "unknown_reference" });
+    await expect(outbox.waiting()).resolves.toEqual({ count: 1, oldest: stage.clock.now() });
+    await expect(ids()).resolves.toEqual(["first"]);
+  });
+
+  it("claims what is due, the longest due first, and knows when the next is", async () => {
+    const { outbox } = stage.storage;
+    const now = stage.clock.now();
+    await expect(outbox.nextDue()).resolves.toBeUndefined();
+    await outbox.add(waitingMail(stage, "later", { due: now + 5_000 }));
+    await outbox.add(waitingMail(stage, "new", { due: now - 1 }));
+    await outbox.add(waitingMail(stage, "old", { due: now - 2, createdAt: now - 9 }));
+    await expect(outbox.waiting()).resolves.toEqual({ count: 3, oldest: now - 9 });
+    await expect(ids(1)).resolves.toEqual(["old"]);
+    await expect(ids()).resolves.toEqual(["new"]);
+    await expect(outbox.nextDue()).resolves.toBe(now + 5_000);
+    stage.clock.advance(5_000);
+    await expect(ids()).resolves.toEqual(["later"]);
+  });
+
+  it("gives each mail to one of many workers", async () => {
+    const { outbox } = stage.storage;
+    for (let number = 0; number < 12; number += 1) await outbox.add(waitingMail(stage, `m${number}`));
+    const claims = await Promise.all(Array.from({ length: 6 }, () => outbox.claim(12, LEASE)));
+    const claimed = [...claims.flat(), ...(await outbox.claim(12, LEASE))].map(({ mail }) => mail.id);
+    expect(claimed).toHaveLength(12);
+    expect(new Set(claimed).size).toBe(12);
+  });
+
+  it("hands a mail over when the lease of a claim ends, and ignores the result of the earlier claim", async () => {
+    const { outbox } = stage.storage;
+    await outbox.add(waitingMail(stage, "m"));
+    const [first] = await outbox.claim(1, LEASE);
+    expect(first?.mail).toMatchObject({ id: "m", attempts: 1, due: stage.clock.now() + LEASE });
+    stage.clock.advance(LEASE - 1);
+    await expect(ids()).resolves.toEqual([]);
+    stage.clock.advance(1);
+    const [second] = await outbox.claim(1, LEASE);
+    expect(second?.mail).toMatchObject({ id: "m", attempts: 2 });
+    await expect(outbox.remove(first!)).resolves.toBe(false);
+    await expect(outbox.postpone(first!, stage.clock.now())).resolves.toBe(false);
+    await expect(outbox.postpone(second!, stage.clock.now() + 10)).resolves.toBe(true);
+    await expect(outbox.remove(second!)).resolves.toBe(false);
+    stage.clock.advance(10);
+    const [third] = await outbox.claim(1, LEASE);
+    expect(third?.mail.attempts).toBe(3);
+    await expect(outbox.remove(third!)).resolves.toBe(true);
+    await expect(outbox.waiting()).resolves.toEqual({ count: 0, oldest: undefined });
+  });
+
+  it("erases mail when it is out of date, claimed or not", async () => {
+    const { outbox } = stage.storage;
+    await outbox.add(waitingMail(stage, "claimed", { expiresAt: stage.clock.now() + 1_000 }));
+    const [claim] = await outbox.claim(1, LEASE);
+    await outbox.add(waitingMail(stage, "waiting", { expiresAt: stage.clock.now() + 1_000 }));
+    stage.clock.advance(1_000);
+    await expect(ids()).resolves.toEqual([]);
+    await expect(outbox.nextDue()).resolves.toBeUndefined();
+    await expect(outbox.remove(claim!)).resolves.toBe(false);
+  });
+}

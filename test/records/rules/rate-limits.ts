@@ -1,0 +1,89 @@
+/** The contract of rate limiters. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { RateLimiter } from "../../../adapters/rate-limits.ts";
+import type { TestRunner } from "../../../testing/storage/runner.ts";
+import { hostileKeys, type Stage } from "./stage.ts";
+
+async function takes(limiter: RateLimiter, times: number): Promise<boolean[]> {
+  const taken = await Promise.all(Array.from({ length: times }, () => limiter.take("k")));
+  return taken.map(({ allowed }) => allowed);
+}
+
+/** @param stage the store of the running case. */
+export function describeRateLimits(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
+  const limiter = (points: number, seconds = 900, name = "signIn.account"): RateLimiter =>
+    stage.storage.rateLimits(name, { points, seconds });
+
+  it("allow exactly as many of 100 parallel attempts as there are points", async () => {
+    const ten = limiter(10);
+    const taken = await takes(ten, 100);
+    expect(taken.filter((allowed) => allowed)).toHaveLength(10);
+    expect(taken.slice(0, 10).every((allowed) => allowed)).toBe(true);
+    await expect(ten.take("other")).resolves.toEqual({ allowed: true, retryAfter: 0 });
+  });
+
+  it("take and return points in the order of calls, so that successes never block", async () => {
+    const one = limiter(1);
+    const taken: Promise<{ allowed: boolean }>[] = [];
+    const given: Promise<void>[] = [];
+    for (let round = 0; round < 1000; round += 1) {
+      taken.push(one.take("k"));
+      // Sometimes the two calls are in different iterations of the event loop.
+      if (round % 100 === 0) await pause(0);
+      given.push(one.giveBack("k"));
+    }
+    expect((await Promise.all(taken)).every(({ allowed }) => allowed)).toBe(true);
+    await Promise.all(given);
+    await expect(takes(one, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("don't count refused attempts, and return the point of a success", async () => {
+    const two = limiter(2);
+    await expect(takes(two, 4)).resolves.toEqual([true, true, false, false]);
+    await two.giveBack("k");
+    await expect(takes(two, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("never exceed their points, whatever is returned", async () => {
+    const two = limiter(2);
+    await Promise.all([two.giveBack("k"), two.giveBack("k")]);
+    await expect(takes(two, 3)).resolves.toEqual([true, true, false]);
+  });
+
+  it("refuse until the end of the first attempt's window, and say for how many seconds", async () => {
+    const two = limiter(2, 2);
+    await takes(two, 2);
+    const { allowed, retryAfter } = await two.take("k");
+    expect(allowed).toBe(false);
+    expect([1, 2]).toContain(retryAfter);
+    // The points follow the storage's clock or the server's.
+    while (!(await two.take("k")).allowed) {
+      stage.clock.advance(50);
+      await pause(50);
+    }
+    await expect(takes(two, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("look for a point without taking it, in order with earlier calls", async () => {
+    const two = limiter(2);
+    const looks = async (): Promise<boolean> => (await two.look("k")).allowed;
+    await expect(Promise.all([looks(), looks(), looks()])).resolves.toEqual([true, true, true]);
+    const [, first, , second] = await Promise.all([two.take("k"), looks(), two.take("k"), looks()]);
+    expect([first, second]).toEqual([true, false]);
+    const { allowed, retryAfter } = await two.look("k");
+    expect([allowed, retryAfter > 0, retryAfter <= 900]).toEqual([false, true, true]);
+    await two.giveBack("k");
+    await expect(looks()).resolves.toBe(true);
+    await expect(takes(two, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("separate names and similar keys", async () => {
+    const [one, two] = [limiter(1, 60, "one"), limiter(1, 60, "two")];
+    for (const each of [one, two]) {
+      const taken = await Promise.all(hostileKeys.map((key) => each.take(key)));
+      expect(taken.every(({ allowed }) => allowed)).toBe(true);
+    }
+    await expect(one.take("a")).resolves.toMatchObject({ allowed: false });
+  });
+}

@@ -1,0 +1,212 @@
+/** An empty store, a manual clock and samples for every case of the storage contract. */
+import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
+import { Changes } from "../../../records/records.ts";
+import type { Artifact, StoredArtifact } from "../../../records/artifacts/artifact.ts";
+import type { Delivery, NewDelivery } from "../../../records/deliveries/delivery.ts";
+import type {
+  AccountChange,
+  AccountRecord,
+  ClientRecord,
+  EntryRecord,
+} from "../../../records/directory/directory.ts";
+import type { Storage } from "../../../records/storage.ts";
+import type { Clock } from "../../../core/clock.ts";
+import { type ManualClock, START } from "../../../testing/storage/stage.ts";
+
+export { ManualClock, START } from "../../../testing/storage/stage.ts";
+
+/** The store of the current case. Each case has a new one. */
+export interface Stage {
+  storage: Storage;
+  clock: ManualClock;
+}
+
+/** Strings that have broken stores. Each must be a distinct key. */
+export const hostileKeys: readonly string[] = [
+  "",
+  " ",
+  "a",
+  "A",
+  "a ",
+  "\0",
+  "a\0",
+  "a\0b",
+  "a\0c",
+  "x".repeat(10_000),
+  `${"x".repeat(9_999)}y`,
+  "ą",
+  "a\u0328",
+  "é",
+  "e\u0301",
+  "😀",
+  "\ud83d",
+  "\ude00",
+  "\ud800",
+  "\udfff",
+  "\ufffd",
+  "\ufffe",
+  "\u{10ffff}",
+  '\u{10ffff}"a"',
+  "\u{10ffff}\ud800",
+  "' OR 1=1 --",
+  '"; DROP TABLE artifacts; --',
+  "%",
+  "_",
+  "*",
+  "$where",
+  "a.b",
+  "{}",
+  "null",
+  "0",
+  "00",
+  "__proto__",
+  "constructor",
+  "toString",
+];
+
+/** Writes artifacts unconditionally. */
+export async function put(
+  { storage, clock }: Stage,
+  ...artifacts: (Artifact & Partial<StoredArtifact>)[]
+): Promise<void> {
+  const changes = new Changes();
+  for (const each of artifacts) changes.add(artifactRecord(each));
+  await storage.artifacts.commit(changes, clock.now() + 5_000);
+}
+
+/** An artifact that lives for a minute. */
+export function artifact(clock: Clock, model: string, key: string, parts: Partial<Artifact> = {}): Artifact {
+  return {
+    model,
+    key,
+    payload: { kind: model, scope: "openid email", nested: { list: [1, "two", null], text: "ż\0\ud800" } },
+    expiresAt: clock.now() + 60_000,
+    ...parts,
+  };
+}
+
+export function account(number: number, parts: Partial<AccountRecord> = {}): AccountRecord {
+  return {
+    sub: `sub-${number}`,
+    user_id: number,
+    email: `person${number}@example.com`,
+    email_verified: true,
+    username: `person${number}`,
+    name: "Zażółć",
+    surname: null,
+    date_of_birth: "1990-12-10",
+    gender: null,
+    portal: null,
+    services: {},
+    password_hash: "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA",
+    sessions_generation: 1,
+    tokens_generation: 1,
+    service_generations: {},
+    client_generations: {},
+    consents: { shop: { scopes: ["profile"], claims: [] } },
+    created_at: 1_800_000_000,
+    updated_at: 1_800_000_000,
+    version: 1,
+    ...parts,
+  };
+}
+
+/** The change that creates the account. */
+export function creation(record: AccountRecord, parts: Partial<AccountChange> = {}): AccountChange {
+  return {
+    sub: record.sub,
+    expectedVersion: undefined,
+    record,
+    claimNames: [record.email],
+    releaseNames: [],
+    requireServices: [],
+    deliveries: [],
+    ...parts,
+  };
+}
+
+/** The change from this version of the account to the next one. */
+export function change(
+  before: AccountRecord,
+  parts: Partial<AccountRecord>,
+  more: Partial<AccountChange> = {},
+): AccountChange {
+  const record = { ...before, ...parts, version: before.version + 1 };
+  return creation(record, { expectedVersion: before.version, claimNames: [], ...more });
+}
+
+/** The change that deletes the account. */
+export function deletion(before: AccountRecord, parts: Partial<AccountChange> = {}): AccountChange {
+  return {
+    ...creation(before),
+    expectedVersion: before.version,
+    record: undefined,
+    claimNames: [],
+    releaseNames: [before.email],
+    ...parts,
+  };
+}
+
+export function delivery(
+  id: string,
+  sub: string,
+  receiver = "service:1",
+  parts: Partial<NewDelivery> = {},
+): NewDelivery {
+  const payload = `sealed-${id}`;
+  return { id, receiver, sub, type: "PROFILE_CHANGED", payload, at: 1_800_000_000, ...parts };
+}
+
+/** Stores deliveries with the creation of another account. */
+export async function store({ storage }: Stage, ...deliveries: NewDelivery[]): Promise<void> {
+  const number = await storage.directory.nextUserId();
+  await storage.directory.commitAccount(creation(account(number, { sub: `of-${number}` }), { deliveries }));
+}
+
+/** The delivery before its first attempt. */
+export function stored(wanted: NewDelivery, sequence: number, storedAt: number = START): Delivery {
+  return {
+    ...wanted,
+    sequence,
+    state: "waiting",
+    attempts: 0,
+    failures: 0,
+    storedAt,
+    nextAttemptAt: storedAt,
+    finishedAt: null,
+    reason: null,
+  };
+}
+
+export function client(id: string, parts: Partial<ClientRecord> = {}): ClientRecord {
+  return {
+    client_id: id,
+    name: "News",
+    service: null,
+    secrets: [{ hash: "aGFzaA" }, { hash: "b2xk", expires_at: 1_800_000_100 }],
+    redirect_uris: ["https://news.example/callback"],
+    post_logout_redirect_uris: [],
+    backchannel_logout_uri: null,
+    grant_types: ["authorization_code", "refresh_token"],
+    first_party: true,
+    refresh_tokens: { rotate: true },
+    error_status: "documented",
+    disabled: false,
+    created_at: 1_800_000_000,
+    updated_at: 1_800_000_000,
+    version: 1,
+    ...parts,
+  };
+}
+
+export function entry(key: string, parts: Partial<EntryRecord> = {}): EntryRecord {
+  return { key, name: `Entry ${key}`, group: null, receiver: null, ...parts };
+}
+
+/** The stable codes of the errors among the results; `undefined` for a success. */
+export async function outcomes(calls: readonly Promise<unknown>[]): Promise<unknown[]> {
+  const settled = await Promise.allSettled(calls);
+  return settled.map((result) =>
+    result.status === "fulfilled" ? undefined : Reflect.get(Object(result.reason), "code"),
+  );
+}

@@ -1,0 +1,199 @@
+/** The rules of what a service keeps, as tests that run over any record store. */
+import { SYSTEM } from "../../../records/audit/audit-event.ts";
+import * as jestRunner from "@jest/globals";
+import type { Clock } from "../../../core/clock.ts";
+import type { Storage } from "../../../records/storage.ts";
+import { describeAccounts } from "./accounts.ts";
+import { describeArtifacts } from "./artifacts.ts";
+import { describeLanes } from "./deliveries-lanes.ts";
+import { describeReceivers } from "./deliveries-receivers.ts";
+import { describeUpkeep } from "./deliveries-upkeep.ts";
+import { everyLaneCall } from "./deliveries.ts";
+import { describeAudit } from "./audit.ts";
+import { describeMail, waitingMail } from "./mail.ts";
+import { describeDirectory } from "./directory.ts";
+import { describeRateLimits } from "./rate-limits.ts";
+import type { TestRunner } from "../../../testing/storage/runner.ts";
+import {
+  account,
+  artifact,
+  client,
+  creation,
+  delivery,
+  entry,
+  ManualClock,
+  put,
+  type Stage,
+} from "./stage.ts";
+
+/** Reads one record of each kind. */
+async function readEverything({
+  directory,
+  artifacts,
+  deliveries,
+  outbox,
+  audit,
+}: Storage): Promise<unknown[]> {
+  return Promise.all([
+    artifacts.find("Session", "s"),
+    artifacts.findByUid("Session", "u"),
+    directory.findAccount("sub-1"),
+    directory.findAccountByName(account(1).email),
+    directory.listClients(),
+    directory.listEntries("service"),
+    directory.findSetting("name"),
+    audit.list({ limit: 9 }),
+    deliveries.list({ limit: 9 }),
+    outbox.waiting(),
+  ]);
+}
+
+async function writeEverything(stage: Stage): Promise<void> {
+  const { directory } = stage.storage;
+  await put(stage, artifact(stage.clock, "Session", "s", { uid: "u", accountId: "a" }));
+  await directory.putEntry("service", entry("1"));
+  const ada = account(1, { services: { "1": 5 } });
+  await directory.commitAccount(
+    creation(ada, {
+      requireServices: ["1"],
+      deliveries: [delivery("d", ada.sub)],
+      mails: [waitingMail(stage, "m")],
+      audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
+    }),
+  );
+  const record = client("news", { service: "1" });
+  await directory.commitClient({ client_id: "news", expectedVersion: undefined, record });
+  await directory.ensureSetting("name", "value");
+}
+
+function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
+  const { directory, artifacts, deliveries, outbox, confirmations, signIns, audit } = storage;
+  const record = client("c");
+  return [
+    ...storage.parts.map((part) => () => part.ping()),
+    () => artifacts.find("Session", "s"),
+    () => artifacts.findByUid("Session", "u"),
+    () => artifacts.removeByAccount({ accountId: "a" }),
+    () => artifacts.removeByClient("c"),
+    () => artifacts.sessionsOf("a"),
+    () => artifacts.markAnswered({ ...artifact(stage.clock, "AuthorizationCode", "k"), version: "v" }),
+    () => artifacts.sinceAnswer("Session", "s"),
+    () => artifacts.time(),
+    () => storage.sweep(1),
+    () => put(stage, artifact(stage.clock, "Session", "k")),
+    () => directory.findAccount("a"),
+    () => directory.findAccountByName("a"),
+    () => directory.listAccounts({ limit: 1 }),
+    () => directory.nextUserId(),
+    () => directory.passUserId(1),
+    () => directory.commitAccount(creation(account(9))),
+    () => directory.findClient("c"),
+    () => directory.listClients(),
+    () => directory.commitClient({ client_id: "c", expectedVersion: undefined, record }),
+    () => directory.findEntry("service", "1"),
+    () => directory.listEntries("service"),
+    () => directory.putEntry("service", entry("1")),
+    () => directory.removeEntry("service", "1"),
+    () => directory.ensureSetting("n", "v"),
+    () => directory.findSetting("n"),
+    () => audit.append({ ...SYSTEM, action: "receiver.test", subject: "s" }),
+    () => audit.appendCollected([{ event: { ...SYSTEM, action: "sign_in" }, order: 1, count: 1 }]),
+    () => audit.list({ limit: 1 }),
+    () => deliveries.find("d"),
+    () => deliveries.list({ limit: 1 }),
+    () => outbox.add(waitingMail(stage, "m")),
+    () => outbox.claim(1, 1000),
+    () => outbox.nextDue(),
+    () => outbox.waiting(),
+    () => confirmations.find({ link: "l" }),
+    () => confirmations.find({ purpose: "registration", interaction: "i" }),
+    () => confirmations.remove("registration", "i"),
+    () => signIns.failures("form", "s"),
+    () => signIns.addFailure("form", "s"),
+    () => signIns.clearFailures(["form"], ["s"]),
+    () => signIns.noteNewBrowser("s", "i"),
+    ...everyLaneCall(storage),
+  ];
+}
+
+function describeLife(stage: Stage, runner: TestRunner, backend: Backend): void {
+  const { expect, it } = runner;
+  it("answers a ping with its time", async () => {
+    const { parts } = stage.storage;
+    expect(parts.map(({ name }) => name)).toContain("storage");
+    const times = await Promise.all(parts.map((part) => part.ping()));
+    expect(times.filter((time) => !Number.isFinite(time))).toEqual([]);
+  });
+
+  it("refuses every call after it is closed, and can be closed twice", async () => {
+    const calls = everyCall(stage.storage, stage);
+    await stage.storage.close();
+    await stage.storage.close();
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({ code: "storage_unavailable" });
+    }
+  });
+
+  it("finishes calls that started before it was closed", async () => {
+    const written = put(stage, artifact(stage.clock, "Session", "s"));
+    const closed = stage.storage.close();
+    await expect(written).resolves.toBeUndefined();
+    await closed;
+  });
+
+  it("keeps everything over a restart", async () => {
+    await writeEverything(stage);
+    const before = await readEverything(stage.storage);
+    expect(before.every((one) => one !== undefined)).toBe(true);
+    const userId = await stage.storage.directory.nextUserId();
+    await stage.storage.close();
+    stage.storage = await backend.reopen(stage.clock);
+    await expect(readEverything(stage.storage)).resolves.toEqual(before);
+    await expect(stage.storage.directory.nextUserId()).resolves.toBeGreaterThan(userId);
+    await expect(stage.storage.directory.removeEntry("service", "1")).rejects.toMatchObject({
+      references: ["client:news", "account:sub-1"],
+    });
+  });
+}
+
+type Cases = (stage: Stage, runner: TestRunner, backend: Backend) => void;
+
+const PARTS: Readonly<Record<string, Cases>> = {
+  artifacts: describeArtifacts,
+  accounts: describeAccounts,
+  "the directory and deliveries": describeDirectory,
+  "lanes of deliveries": describeLanes,
+  "receivers of deliveries": describeReceivers,
+  "upkeep of deliveries": describeUpkeep,
+  mail: describeMail,
+  audit: describeAudit,
+  "rate limits": describeRateLimits,
+  "from opening to closing": describeLife,
+};
+
+/** The backend of the rules. */
+export interface Backend {
+  /** Opens an empty storage that follows this clock. */
+  open(clock: Clock): Promise<Storage>;
+  /** Reopens the storage that was closed last. */
+  reopen(clock: Clock): Promise<Storage>;
+}
+
+/** The promises of the storage over one backend. */
+export function describeRules(name: string, backend: Backend): void {
+  const { afterEach, beforeEach, describe } = jestRunner;
+  describe(`the rules of the storage over ${name}`, () => {
+    // Filled in before each case; the cases read it when they run.
+    const stage = {} as Stage;
+
+    beforeEach(async () => {
+      stage.clock = new ManualClock();
+      stage.storage = await backend.open(stage.clock);
+    });
+    afterEach(() => stage.storage.close());
+
+    for (const [title, cases] of Object.entries(PARTS)) {
+      describe(title, () => cases(stage, jestRunner, backend));
+    }
+  });
+}

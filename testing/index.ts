@@ -1,0 +1,22 @@
+/** For tests of applications and storage backends that build on sign-in-service. Not for production. */
+export { describeStorage } from "./storage/suite.ts";
+export type { StorageBackend } from "./storage/stage.ts";
+export type { TestRunner } from "./storage/runner.ts";
+export {
+  createTestSignIn,
+  type TestNotification,
+  type TestSignIn,
+  type TestSignInConfig,
+} from "./test-sign-in.ts";
+export type {
+  SignInOptions,
+  SignInResult,
+  TestAnswer,
+  TestClient,
+  TestPerson,
+  TestTokens,
+} from "./test-client.ts";
+export type { TestReceiver } from "./test-receiver.ts";
+export type { TestClock } from "./test-clock.ts";
+export { Browser, UnexpectedAnswer } from "./browser/browser.ts";
+export { Mailbox } from "./mailbox.ts";

@@ -1,0 +1,307 @@
+/** A service in memory with a manual clock, for tests of applications that build on it. */
+import { randomBytes } from "node:crypto";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import { pino } from "pino";
+import { openStorage, type Storage } from "../records/storage.ts";
+import type { DeliveryState, DeliveryStore } from "../records/deliveries/delivery.ts";
+import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
+import type { Sealer } from "../core/sealing.ts";
+import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
+import type { DeploymentKind, MailMessage } from "../config/configuration.ts";
+import type { DeploymentsInput, SignInServiceConfig } from "../config/input.ts";
+import type { Account, ImportedAccount } from "../accounts/account.ts";
+import type { NewClient } from "../accounts/clients/client.ts";
+import { createMessages } from "../accounts/people/messages.ts";
+import { openMail } from "../records/people/mail-kinds.ts";
+import { openSealer } from "../accounts/keys/service-keys.ts";
+import { createSignInServiceOver, type SignInService } from "../lib/service.ts";
+import { Browser } from "./browser/browser.ts";
+import { createTestDelivering, type TestDelivering } from "./deliver-due.ts";
+import { createStorageFaults, type StorageFaults } from "./storage-faults.ts";
+import { type SignInOptions, TestClient, type TestPerson, type TestTokens } from "./test-client.ts";
+import { TestClock } from "./test-clock.ts";
+import { TestReceiver } from "./test-receiver.ts";
+
+/** The configuration, in which everything is optional. The clock is the test's. */
+export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;
+
+/** One notification for one receiver. */
+export interface TestNotification {
+  /** Its `webhook-id`. */
+  readonly id: string;
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  readonly receiver: string;
+  /** Stays `waiting` while the service does not deliver, which is the default of a test service. */
+  readonly state: DeliveryState;
+  /** The documented body. */
+  readonly body: NotificationBody;
+}
+
+/** What {@link createTestSignIn} returns. */
+export interface TestSignIn {
+  readonly service: SignInService;
+  readonly clock: TestClock;
+  /** Base URLs of the deployments. */
+  readonly urls: Partial<Readonly<Record<DeploymentKind, string>>>;
+  /**
+   * Creates an account with a password, and a browser for it. No notification is sent.
+   * @param parts as for `accounts.import`. Default: a unique username and e-mail address.
+   */
+  addPerson(parts?: Partial<Omit<ImportedAccount, "password_hash">>): Promise<TestPerson>;
+  /**
+   * Registers a client, and its service if that does not exist.
+   * @param settings as for `clients.register`. Default: first-party, of the service `"1"`.
+   */
+  addClient(settings?: Partial<NewClient>): Promise<TestClient>;
+  /**
+   * A whole sign-in in one call: the login form, the consent page and the code, in the browser of the person, who is
+   * signed in there afterwards.
+   * @param account a person; or an account, a username or an e-mail address of one. A name that nobody has is added.
+   * @returns the person, with the tokens.
+   * @throws UnexpectedAnswer if it does not end with tokens.
+   * @throws TypeError for an account whose password the test service doesn't know, because `addPerson` did not add it.
+   */
+  signInAs(
+    account: TestPerson | Account | string,
+    client: TestClient,
+    options?: SignInOptions,
+  ): Promise<TestPerson & { readonly tokens: TestTokens }>;
+  /**
+   * Adds a receiver of notifications to a service of the directory, which is created if it does not exist. It listens on
+   * a port of the loopback, and fails when the test wants it to. {@link TestSignIn.deliver} sends to it.
+   * @param service its key; default `"1"`.
+   * @param types default: all of them.
+   */
+  addReceiver(service?: string, types?: readonly NotificationType[]): Promise<TestReceiver>;
+  /**
+   * Sends all notifications that are due by `clock`, and waits for the responses. Retries of failed ones are due after
+   * exactly `notifications.retryDelays`: advance the clock, and call it again.
+   */
+  deliver(): Promise<void>;
+  /** Makes the storage fail. */
+  readonly storage: StorageFaults;
+  /** All stored notifications, with their bodies. */
+  notifications(): Promise<TestNotification[]>;
+  /** All mail to people, oldest first. Empty if you configure `mail` or `mailer`, which gets it then. */
+  mails(): Promise<MailMessage[]>;
+  /** Closes the service, and the listener if there is one. */
+  close(): Promise<void>;
+}
+
+/** No server listens there; browsers of tests stop before it. */
+const CALLBACK = "http://127.0.0.1:9/callback";
+
+/** For actions of tests that rate limits would take for an attack. */
+const MANY = { points: 1_000_000, seconds: 900 };
+
+/**
+ * Starts a service for tests. By default it stores everything in memory, logs nothing, and sends no notifications:
+ * `notifications()` returns those that it has stored.
+ *
+ * `clock` starts with the system's time and stands still until a test advances it. Codes, tokens, ID tokens, sessions, limits
+ * and notifications follow it. Timers don't: a service that delivers polls every `notifications.poll` seconds of the system.
+ * DPoP proofs are compared with the system's time.
+ * @param config without `deployments` the service has both, and listens on a free port of the loopback. With them, the
+ * test mounts `service.routes()` in its own application.
+ */
+export async function createTestSignIn(config: TestSignInConfig = {}): Promise<TestSignIn> {
+  const clock = new TestClock();
+  const listener = config.deployments === undefined ? await listen() : undefined;
+  const deployments = config.deployments ?? listener!.deployments;
+  // Read here too, to open the bodies of notifications.
+  const secrets = config.keys?.secrets ?? [randomBytes(32).toString("base64")];
+  const opened: { storage?: Storage } = {};
+  const planted = createStorageFaults();
+  const mails: MailMessage[] = [];
+  const isOwn = config.mail !== undefined || config.mailer !== undefined;
+  const service = await createSignInServiceOver(
+    {
+      storage: "sqlite::memory:",
+      logger: pino({ level: "silent" }),
+      proxy: false,
+      ...(!isOwn && { mailer: { send: async (message: MailMessage) => void mails.push(message) } }),
+      ...config,
+      rateLimits: { interactions: MANY, ...config.rateLimits },
+      notifications: { worker: false, allowedReceivers: ["127.0.0.1"], ...config.notifications },
+      keys: { ...config.keys, secrets },
+      deployments,
+      clock,
+    },
+    async (configuration) =>
+      (opened.storage = await openStorage(configuration, undefined, (store) => planted.through(store))),
+  ).catch(async (error: unknown) => {
+    await listener?.close();
+    throw error;
+  });
+  listener?.serve(service);
+  const storage = opened.storage!;
+  const { faults } = planted;
+  return testSignIn({ service, clock, storage, faults, deployments, listener, ...(!isOwn && { mails }) });
+}
+
+interface Listener {
+  readonly deployments: DeploymentsInput;
+  serve(service: SignInService): void;
+  close(): Promise<void>;
+}
+
+/** The base URLs contain the port, so the server listens before the service is created. */
+async function listen(): Promise<Listener> {
+  const server: Server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    deployments: { oauth2: { url: origin }, openid: { url: `${origin}/openid` } },
+    serve(service) {
+      const answer = new Koa().use(service.routes()).callback();
+      server.on("request", (request, response) => void answer(request, response));
+    },
+    async close() {
+      const closed = new Promise((resolve) => void server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+interface TestSignInParts {
+  readonly service: SignInService;
+  readonly clock: TestClock;
+  readonly storage: Storage;
+  readonly faults: StorageFaults;
+  readonly deployments: DeploymentsInput;
+  readonly listener: Listener | undefined;
+  /** The mail that was sent. Missing: the host application sends it. */
+  readonly mails?: MailMessage[];
+}
+
+/** Where a name is looked up, as in the login form. */
+const normal = (name: string): string => name.trim().toLowerCase();
+
+function testSignIn(parts: TestSignInParts): TestSignIn {
+  const { service, clock, storage, faults, deployments, listener, mails } = parts;
+  const persons: TestPerson[] = [];
+  const receivers: TestReceiver[] = [];
+  let delivering: TestDelivering | undefined;
+  const urls = Object.fromEntries(Object.entries(deployments).map(([kind, { url }]) => [kind, url]));
+  let people = 0;
+
+  /** The person of an account, a name or an address. */
+  async function personOf(account: TestPerson | Account | string): Promise<TestPerson> {
+    if (typeof account !== "string" && "browser" in account) return account;
+    const known = persons.find(({ account: { sub, username, email } }) =>
+      typeof account === "string"
+        ? [username, email].some((name) => name !== null && normal(name) === normal(account))
+        : sub === account.sub,
+    );
+    if (known !== undefined) return known;
+    const isName = typeof account === "string";
+    if (!isName || (await service.accounts.findByLogin(account)) !== undefined)
+      throw new TypeError("account: its password is not known; add it with addPerson");
+    return test.addPerson(account.includes("@") ? { email: account } : { username: account });
+  }
+
+  const test: TestSignIn = {
+    service,
+    clock,
+    urls,
+    storage: faults,
+    async signInAs(account, client, options) {
+      const person = await personOf(account);
+      return { ...person, tokens: await client.signIn(person, options) };
+    },
+    async addReceiver(key = "1", types = NOTIFICATION_TYPES) {
+      const credentials = { client_id: "sign-in", client_secret: randomBytes(24).toString("base64url") };
+      const receiver = await TestReceiver.open(`service:${key}`, credentials);
+      receivers.push(receiver);
+      const { name = `Service ${key}`, group = null } = (await service.directory.services.find(key)) ?? {};
+      await service.directory.services.put(key, {
+        name,
+        ...(group !== null && { group }),
+        receiver: { url: receiver.url, ...credentials, types: [...types] },
+      });
+      return receiver;
+    },
+    async deliver() {
+      const sealer = await openSealer(service.configuration, storage.directory);
+      delivering ??= createTestDelivering(service, storage, sealer);
+      await delivering.deliverDue();
+    },
+    async addPerson(given = {}) {
+      people += 1;
+      const usual = {
+        email: `person${people}@example.com`,
+        username: `person${people}`,
+        email_verified: true,
+      };
+      const password = given.password ?? `the password of person ${people}`;
+      const account = await service.accounts.import({ ...usual, ...given, password });
+      // The service decides when a cookie expires, by the clock of the test.
+      const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
+      const person = { account, username: account.username ?? account.email, password, browser };
+      persons.push(person);
+      return person;
+    },
+    async addClient(settings = {}) {
+      const { service: key = "1", redirect_uris = [CALLBACK] } = settings;
+      if ((await service.directory.services.find(key)) === undefined)
+        await service.directory.services.put(key, { name: `Service ${key}` });
+      const name = settings.name ?? `Client of ${key}`;
+      const credentials = await service.clients.register({ ...settings, name, service: key, redirect_uris });
+      return new TestClient({ ...credentials, redirect_uri: redirect_uris[0] ?? CALLBACK, urls });
+    },
+    async notifications() {
+      const sealer = await openSealer(service.configuration, storage.directory);
+      return readNotifications(storage.deliveries, sealer);
+    },
+    async mails() {
+      if (mails === undefined) return [];
+      mails.push(...(await takeMails(storage, service.configuration)));
+      return [...mails];
+    },
+    async close() {
+      await listener?.close();
+      await delivering?.close();
+      await service.close();
+      await Promise.all(receivers.map((receiver) => receiver.close()));
+    },
+  };
+  return test;
+}
+
+/** Milliseconds for taking mail from the outbox. */
+const LEASE = 60_000;
+
+/** Takes the mail that waits, as a service that delivers would send it. */
+async function takeMails(
+  { outbox, directory }: Storage,
+  configuration: SignInService["configuration"],
+): Promise<MailMessage[]> {
+  const sealer = await openSealer(configuration, directory);
+  const render = createMessages(configuration);
+  const claims = await outbox.claim(PAGE, LEASE);
+  const taken = claims.map(async (claim) => {
+    const message = render(claim.mail.id, openMail(sealer, claim.mail));
+    return (await outbox.remove(claim)) && message.to !== "" ? [message] : [];
+  });
+  return (await Promise.all(taken)).flat();
+}
+
+const PAGE = 500;
+
+/** All stored notifications, oldest first. */
+async function readNotifications(deliveries: DeliveryStore, sealer: Sealer): Promise<TestNotification[]> {
+  const found: TestNotification[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await deliveries.list({ limit: PAGE, ...(after !== undefined && { after }) });
+    for (const { id, receiver, state, payload } of page) {
+      if (payload === null) continue;
+      const body = JSON.parse(sealer.open(deliveryContext(id), payload)) as NotificationBody;
+      found.push({ id, receiver, state, body });
+    }
+    after = page.at(-1)?.id;
+    if (page.length < PAGE) return found;
+  }
+}
