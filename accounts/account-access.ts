@@ -1,6 +1,7 @@
 /** What an account may use: its services, and its sessions, codes and tokens. */
 import { ConditionFailed, NotFound } from "../core/errors.ts";
-import type { AccountRecord, DirectoryStore } from "../records/directory/directory.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ownValue, withEntry, withoutEntries } from "../core/untrusted-keys.ts";
 import { type AccountInternals, type Accounts, isDisabled, toAccount } from "./account.ts";
 import { type AccountDecision, type AccountWriter, clientsOf } from "./account-change.ts";
@@ -27,7 +28,7 @@ export function noAccount(): NotFound {
 
 export function createAccountAccess(
   writer: AccountWriter,
-  directory: Pick<DirectoryStore, "listClients">,
+  directory: Pick<DirectoryRecords, "listClients">,
 ): AccountAccess {
   async function setDisabled(
     sub: string,

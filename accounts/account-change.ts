@@ -2,27 +2,21 @@
  * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
-import type { RecordData } from "../adapters/record-store.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { ArtifactFilter } from "../records/artifacts/artifact.ts";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
-import type {
-  AccountChange,
-  AccountRecord,
-  Consent,
-  DirectoryStore,
-  UsedRecord,
-} from "../records/directory/directory.ts";
-import type { ServiceEmitter, SessionEnd } from "../core/events.ts";
-import { type NewMail, sealMail } from "../records/people/mail-kinds.ts";
+import type { AccountRecord, Consent } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
+import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
+import { mailRecord, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { planChange } from "./account-plan.ts";
-import { afterCommit, retryOnConflict } from "./commit.ts";
 import { raisedKeys } from "./generations.ts";
-import { namesOf } from "./text-rules.ts";
+import type { Transaction } from "../records/records.ts";
+import type { Storage } from "../records/storage.ts";
+import { readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
 export type EndReason = Exclude<SessionEnd, "signed_out">;
@@ -36,8 +30,7 @@ export interface SessionsEnded {
 }
 
 export interface AccountWriterOptions {
-  readonly directory: DirectoryStore;
-  readonly artifacts: ArtifactStore;
+  readonly storage: Pick<Storage, "records" | "directory" | "artifacts" | "deliveries" | "audit">;
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** Seals the bodies of notifications and mail. */
@@ -90,7 +83,7 @@ const REASONS: Partial<Record<AccountAction, EndReason>> = {
   "account.password_reset": "password",
 };
 
-/** A change to make. `updated_at` and `version` are set at the commit. */
+/** A change to make. `updated_at` is set with it. */
 export interface AccountDecision {
   readonly action: AccountAction;
   /** The record afterwards; `undefined` deletes the account. */
@@ -103,14 +96,14 @@ export interface AccountDecision {
   readonly keepSession?: string | undefined;
   /** Mail about the change, stored with it. Default: none. */
   readonly mails?: readonly NewMail[];
-  /** Codes and links that allow the change: used up in its commit. Default: none. */
-  readonly uses?: readonly UsedRecord[];
-  /** What a link in one of the mails needs to work: stored in the same commit. Default: none. */
-  readonly adds?: readonly RecordData[];
+  /** Whether the `user_id` of a new account comes from the counter. Default: `false`, the caller has chosen it. */
+  readonly drawsNumber?: boolean;
 }
 
-/** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it must be pure. */
-export type Decide = (before: AccountRecord | undefined) => AccountDecision | undefined;
+/** Decides on the current record; `undefined` changes nothing. It is called again after a conflict. */
+export type Decide = (
+  before: AccountRecord | undefined,
+) => AccountDecision | undefined | Promise<AccountDecision | undefined>;
 
 /** The record afterwards, and whether anything was written. */
 export interface ChangedAccount {
@@ -138,21 +131,44 @@ export class AccountWriter {
 
   /**
    * @param caller who requests the change, for the audit.
+   * @param within a transaction of which the change is a part. Default: one of its own.
    * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
-   * @throws UsedUp when a code or link was used, replaced or tried in between.
    * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
    */
-  change(sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
-    const { directory } = this.#options;
-    return retryOnConflict("account", async () => {
-      const before = await directory.findAccount(sub);
-      const decision = decide(before);
-      if (decision === undefined) return { record: before, changed: false };
-      const change = await this.#plan(sub, caller, before, decision);
-      await directory.commitAccount(change);
-      await this.#followUp(before, change, decision);
-      return { record: change.record, changed: true };
-    });
+  change(sub: string, caller: Caller, decide: Decide, within?: Transaction): Promise<ChangedAccount> {
+    const work = (tx: Transaction): Promise<ChangedAccount> => this.#change(tx, sub, caller, decide);
+    return within === undefined ? this.#options.storage.records.transact(work) : work(within);
+  }
+
+  async #change(tx: Transaction, sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
+    const { storage, sealer, clock } = this.#options;
+    const before = await readAccount(tx, sub);
+    const decision = await decide(before);
+    if (decision === undefined) return { record: before, changed: false };
+    const { action, client, detail, mails = [], drawsNumber = false } = decision;
+    const at = seconds(clock);
+    const record = decision.record && {
+      ...decision.record,
+      consents: this.bounded(decision.record.consents),
+      services_since: sinceWhen(before, decision.record, at),
+      ...(INTERNAL.has(action) ? {} : { updated_at: at }),
+    };
+    await writeAccount(tx, { before, after: record }, { clock, drawsNumber });
+    const deliveries =
+      before === undefined ? [] : await planChange(storage.directory, sealer, before, record, at);
+    await storage.deliveries.add(tx, deliveries);
+    for (const mail of mails) tx.overwrite(mailRecord(sealMail(sealer, mail, clock.now())));
+    tx.overwrite(
+      storage.audit.recordOf({
+        ...caller,
+        action,
+        subject: sub,
+        ...(client !== undefined && { client }),
+        ...(detail && { detail }),
+      }),
+    );
+    tx.afterCommit(() => this.#followUp(sub, before, record, deliveries, decision));
+    return { record, changed: true };
   }
 
   /** The consents reduced to what can be granted, each once: a client can't make them grow with invented names. */
@@ -166,55 +182,16 @@ export class AccountWriter {
     );
   }
 
-  async #plan(
-    sub: string,
-    caller: Caller,
-    before: AccountRecord | undefined,
-    decision: AccountDecision,
-  ): Promise<AccountChange> {
-    const { directory, sealer, clock } = this.#options;
-    const at = seconds(clock);
-    const record = decision.record && {
-      ...decision.record,
-      consents: this.bounded(decision.record.consents),
-      services_since: sinceWhen(before, decision.record, at),
-      ...(INTERNAL.has(decision.action) ? {} : { updated_at: at }),
-      version: (before?.version ?? 0) + 1,
-    };
-    const [oldNames, newNames] = [before, record].map((each) => (each === undefined ? [] : namesOf(each)));
-    const portal = record?.portal ?? null;
-    return {
-      sub,
-      expectedVersion: before?.version,
-      record,
-      claimNames: newNames?.filter((name) => !oldNames?.includes(name)) ?? [],
-      releaseNames: oldNames?.filter((name) => !newNames?.includes(name)) ?? [],
-      requireServices: Object.keys(record?.services ?? {}).filter(
-        (key) => before === undefined || !Object.hasOwn(before.services, key),
-      ),
-      ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
-      deliveries: before === undefined ? [] : await planChange(directory, sealer, before, record, at),
-      mails: (decision.mails ?? []).map((mail) => sealMail(sealer, mail, clock.now())),
-      uses: decision.uses ?? [],
-      adds: decision.adds ?? [],
-      audit: {
-        ...caller,
-        action: decision.action,
-        subject: sub,
-        ...(decision.client !== undefined && { client: decision.client }),
-        ...(decision.detail && { detail: decision.detail }),
-      },
-    };
-  }
-
   /** The change is committed, so a failure here must not fail the call. */
   async #followUp(
+    sub: string,
     before: AccountRecord | undefined,
-    { sub, deliveries, mails = [], record }: AccountChange,
-    { action, keepSession }: AccountDecision,
+    record: AccountRecord | undefined,
+    deliveries: readonly NewDelivery[],
+    { action, keepSession, mails = [] }: AccountDecision,
   ): Promise<void> {
     const { events, notify, onMail, onEnded } = this.#options;
-    await afterCommit(events, "notify", () => {
+    await withoutFailing(events, "notify", () => {
       if (deliveries.length > 0) notify?.(deliveries);
       if (mails.length > 0) onMail?.();
     });
@@ -232,11 +209,11 @@ export class AccountWriter {
     }
     if (revoked.sessions) {
       events.emit("session.ended", { sub, reason });
-      await afterCommit(events, "sessions ended", () =>
+      await withoutFailing(events, "sessions ended", () =>
         onEnded?.({ sub, reason, ...(keepSession === undefined ? {} : { keepSession }) }),
       );
     }
-    await afterCommit(events, "clear artifacts", () => this.#removeArtifacts(sub, revoked, keepSession));
+    await withoutFailing(events, "clear artifacts", () => this.#removeArtifacts(sub, revoked, keepSession));
   }
 
   /**
@@ -245,7 +222,7 @@ export class AccountWriter {
    * @param exceptSession the session that stays.
    */
   async #removeArtifacts(sub: string, revoked: Revoked, exceptSession: string | undefined): Promise<void> {
-    const { artifacts, directory } = this.#options;
+    const { artifacts, directory } = this.#options.storage;
     const filters: ArtifactFilter[] = [];
     if (revoked.account) filters.push({ accountId: sub });
     else {
@@ -296,7 +273,7 @@ function compare(before: AccountRecord, after: AccountRecord | undefined): Revok
 
 /** The ids of all clients that belong to one of these services. */
 export async function clientsOf(
-  directory: Pick<DirectoryStore, "listClients">,
+  directory: Pick<DirectoryRecords, "listClients">,
   services: readonly string[],
 ): Promise<string[]> {
   if (services.length === 0) return [];

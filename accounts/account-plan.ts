@@ -2,12 +2,8 @@
 import { randomBytes } from "node:crypto";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
-import type {
-  AccountRecord,
-  DirectoryStore,
-  EntryKind,
-  EntryRecord,
-} from "../records/directory/directory.ts";
+import type { AccountRecord, EntryKind, EntryRecord } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "./plan.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
@@ -28,7 +24,7 @@ function newDeliveryId(at: number): string {
  * @param accounts the account before and after; the entries of both are read.
  */
 export async function readPlannedDirectory(
-  directory: Pick<DirectoryStore, "findEntry">,
+  directory: Pick<DirectoryRecords, "findEntry">,
   accounts: readonly Pick<PlannedAccount, "portal" | "services">[],
 ): Promise<PlannedDirectory> {
   const read = (kind: EntryKind, keys: readonly (string | null)[]): Promise<Map<string, EntryRecord>> =>
@@ -51,7 +47,7 @@ export async function readPlannedDirectory(
 }
 
 async function readEntries(
-  directory: Pick<DirectoryStore, "findEntry">,
+  directory: Pick<DirectoryRecords, "findEntry">,
   kind: EntryKind,
   keys: readonly (string | null)[],
 ): Promise<Map<string, EntryRecord>> {
@@ -62,7 +58,7 @@ async function readEntries(
 
 /** The deliveries that an account change causes, with sealed bodies. */
 export async function planChange(
-  directory: Pick<DirectoryStore, "findEntry">,
+  directory: Pick<DirectoryRecords, "findEntry">,
   sealer: Sealer,
   before: AccountRecord,
   after: AccountRecord | undefined,

@@ -1,7 +1,8 @@
 /** The public calls for accounts, and what they take and return. */
 import type { RecordData } from "../adapters/record-store.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
-import type { AccountRecord, Consent, UsedRecord } from "../records/directory/directory.ts";
+import type { AccountRecord, Consent } from "../records/directory/directory.ts";
+import type { Transaction } from "../records/records.ts";
 import type { CallOptions } from "./arguments.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
@@ -266,49 +267,46 @@ export interface AccountInternals {
   ): Promise<AccountRecord>;
   /**
    * Creates the account of a person who confirmed the address.
+   * @param within uses up the confirmation.
    * @throws NameTaken when the e-mail address or the username belongs to another account by now.
-   * @throws UsedUp when the confirmation has changed since it was read.
    */
-  register(account: ConfirmedAccount, use: UsedRecord, caller: Caller): Promise<AccountRecord>;
+  register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<AccountRecord>;
   /**
    * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and tells the owner by mail.
-   * `false`, and nothing is written, if the account is gone or disabled, or is not `as` it was.
-   * @throws UsedUp when the confirmation has changed since it was read.
+   * `false`, and nothing is put, if the account is gone or disabled, or is not `as` it was.
    */
   resetPassword(
+    within: Transaction,
     sub: string,
     password_hash: string,
     as: AccountState,
-    use: UsedRecord,
     caller: Caller,
   ): Promise<boolean>;
   /**
    * Changes the e-mail address to one that is confirmed, and tells both by mail. `false` as `resetPassword`.
    * @param undo goes to the old address, if that is confirmed.
    * @throws NameTaken when the address belongs to another account by now.
-   * @throws UsedUp when the confirmation has changed since it was read.
    */
   changeAddress(
+    within: Transaction,
     sub: string,
     email: string,
     as: AccountState,
-    use: UsedRecord,
     undo: NewAddressUndo,
     caller: Caller,
   ): Promise<boolean>;
   /**
    * Undoes a change of address and all that followed: the address before it is back, all codes, tokens and sessions end,
-   * and so does the password, because somebody else may know it. `undefined`, and nothing is written, if the account is
+   * and so does the password, because somebody else may know it. `undefined`, and nothing is put, if the account is
    * gone or disabled, or the change was undone already.
    * @param id of the change.
    * @throws NameTaken when the address belongs to another account by now.
-   * @throws UsedUp when the link was used since it was read.
    */
   undoAddress(
+    within: Transaction,
     sub: string,
     id: string,
     email: string,
-    use: UsedRecord,
     caller: Caller,
   ): Promise<AccountRecord | undefined>;
   /** Stores which version of the terms of use the person accepted. `false` if there is no such account. */

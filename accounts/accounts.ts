@@ -3,8 +3,9 @@ import { randomInt, randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../config/configuration.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
-import type { AccountRecord, UsedRecord } from "../records/directory/directory.ts";
-import { AlreadyExists, IdentifierTaken } from "../core/errors.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
+import type { Transaction } from "../records/records.ts";
+import { AlreadyExists } from "../core/errors.ts";
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
 import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
 import {
@@ -19,18 +20,20 @@ import {
   toAccount,
 } from "./account.ts";
 import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
-import { type AccountAction, AccountWriter, type AccountWriterOptions } from "./account-change.ts";
+import {
+  type AccountAction,
+  AccountWriter,
+  type AccountWriterOptions,
+  type Decide,
+} from "./account-change.ts";
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
 import { normaliseName } from "./text-rules.ts";
 
-/** How often a new account draws another number because an import took the one that the counter gave it. */
-const NUMBER_ATTEMPTS = 20;
-
 /** How many changes of address within seven days bring a link that undoes them. */
-const MOST_UNDOS = 10;
+const MAX_UNDOS = 10;
 
 const userIdSchema = integer(1);
 
@@ -42,7 +45,8 @@ export interface AccountsOptions extends AccountWriterOptions {
 
 /** The accounts of one storage. */
 export function createAccounts(options: AccountsOptions): Accounts & AccountInternals {
-  const { directory, passwords, clock } = options;
+  const { passwords, clock } = options;
+  const { directory } = options.storage;
   const writer = new AccountWriter(options);
   const notices = createNotices(options);
   const signIns = createSignIns(writer, directory, passwords, options.events);
@@ -61,27 +65,22 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     input: ImportedAccount,
     hash: string | null,
     caller: Caller,
-    { use, ...more }: { readonly use?: UsedRecord; readonly terms_version?: string } = {},
+    { within, ...more }: { readonly within?: Transaction; readonly terms_version?: string } = {},
   ): Promise<AccountRecord> {
     const sub = input.sub ?? randomUUID();
-    let isSubTaken = false;
-    for (let attempt = 1; ; attempt += 1) {
-      const userId = input.user_id ?? (await directory.nextUserId());
-      const record = { ...newRecord(input, sub, userId, hash, seconds(clock)), ...more };
-      try {
-        await writer.change(sub, caller, (before) => {
-          isSubTaken = before !== undefined;
-          if (isSubTaken) throw new AlreadyExists("an account with this sub");
-          return { action, record, uses: use === undefined ? [] : [use] };
-        });
-        return record;
-      } catch (error) {
-        if (error instanceof IdentifierTaken) throw error;
-        // An import took this number before the commit, and has moved the counter past it.
-        const isNumberTaken = error instanceof AlreadyExists && !isSubTaken && input.user_id === undefined;
-        if (!isNumberTaken || attempt === NUMBER_ATTEMPTS) throw error;
-      }
-    }
+    const drawsNumber = input.user_id === undefined;
+    const { record } = await writer.change(
+      sub,
+      caller,
+      async (before) => {
+        if (before !== undefined) throw new AlreadyExists("an account with this sub");
+        const userId = input.user_id ?? (await directory.nextUserId());
+        const fresh = { ...newRecord(input, sub, userId, hash, seconds(clock)), ...more };
+        return { action, record: fresh, drawsNumber };
+      },
+      within,
+    );
+    return record as AccountRecord;
   }
 
   return {
@@ -164,43 +163,43 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       return { sessions_generation, tokens_generation };
     },
 
-    register({ password_hash, terms_version, ...account }, use, caller) {
-      const more = { use, ...(terms_version === undefined ? {} : { terms_version }) };
+    register(within, { password_hash, terms_version, ...account }, caller) {
+      const more = { within, ...(terms_version === undefined ? {} : { terms_version }) };
       return store("account.registered", { ...account, email_verified: true }, password_hash, caller, more);
     },
 
-    async resetPassword(sub, password_hash, as, use, caller) {
-      const { changed } = await writer.change(sub, caller, (before) => {
+    async resetPassword(within, sub, password_hash, as, caller) {
+      const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
         const after = withPassword(before, password_hash);
-        const mails = notices.passwordChanged(after);
-        return { action: "account.password_reset", record: after, mails, uses: [use] };
-      });
-      return changed;
+        return { action: "account.password_reset", record: after, mails: notices.passwordChanged(after) };
+      };
+      return (await writer.change(sub, caller, decide, within)).changed;
     },
 
-    async changeAddress(sub, email, as, use, undo, caller) {
-      const { changed } = await writer.change(sub, caller, (before) => {
+    async changeAddress(within, sub, email, as, undo, caller) {
+      let isUndoable = false;
+      const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
         const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
         // The first ones stay: many changes of a thief don't push out the one from the owner's address.
-        const isUndoable =
+        isUndoable =
           before.email_verified &&
           normaliseName(before.email) !== normaliseName(email) &&
-          undos.length < MOST_UNDOS;
+          undos.length < MAX_UNDOS;
         const address_undos = isUndoable ? [...undos, { id: undo.id, expires_at: undo.expiresAt }] : undos;
         const after = { ...before, email, email_verified: true, address_undos };
         const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
         const mails = notices.addressChanged(before, after, isUndoable ? undo.link : undefined);
-        const detail = { fields: fields.join(" ") };
-        const adds = isUndoable ? [undo.record] : [];
-        return { action: "account.updated", record: after, detail, mails, uses: [use], adds };
-      });
+        return { action: "account.updated", record: after, detail: { fields: fields.join(" ") }, mails };
+      };
+      const { changed } = await writer.change(sub, caller, decide, within);
+      if (changed && isUndoable) within.overwrite(undo.record);
       return changed;
     },
 
-    async undoAddress(sub, id, email, use, caller) {
-      const { changed, record } = await writer.change(sub, caller, (before) => {
+    async undoAddress(within, sub, id, email, caller) {
+      const decide: Decide = (before) => {
         const undos = before?.address_undos ?? [];
         const index = undos.findIndex((each) => each.id === id);
         if (before === undefined || isDisabled(before) || index === -1) return undefined;
@@ -212,8 +211,9 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           address_undos: undos.slice(0, index),
         };
         const mails = notices.addressChanged(before, after);
-        return { action: "account.address_restored", record: after, mails, uses: [use] };
-      });
+        return { action: "account.address_restored", record: after, mails };
+      };
+      const { changed, record } = await writer.change(sub, caller, decide, within);
       return changed ? record : undefined;
     },
 
@@ -293,7 +293,6 @@ function newRecord(
     consents: {},
     created_at: now,
     updated_at: now,
-    version: 1,
   };
 }
 

@@ -3,7 +3,12 @@ import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
-import type { DirectoryStore, EntryKind, EntryRecord } from "../records/directory/directory.ts";
+import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
+import { ENTRIES, entryRecord, isOpen } from "../records/directory/directory-kinds.ts";
+import { type DirectoryRecords, toEntryRecord } from "../records/directory/directory-records.ts";
+import { removeEntry } from "../records/directory/remove-entry.ts";
+import type { Storage } from "../records/storage.ts";
+import { UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
@@ -151,33 +156,37 @@ export const serviceSettings: z.ZodType<ServiceSettings> = exactly({
 
 /** The directory of one storage. @param sealer seals the credentials of receivers. */
 export function createDirectory({
-  directory,
+  storage,
   sealer,
 }: {
-  readonly directory: DirectoryStore;
+  readonly storage: Pick<Storage, "records" | "directory" | "audit">;
   readonly sealer: Sealer;
 }): Directory {
+  const { records, directory, audit } = storage;
+
   /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
-  async function put(
+  function put(
     kind: EntryKind,
     { key, name, group = null, receiver }: ServiceSettings & { readonly key: string },
     caller: Caller,
   ): Promise<EntryRecord> {
-    const stored = await directory.findEntry(kind, key);
-    const isSame =
-      stored !== undefined &&
-      stored.name === name &&
-      stored.group === group &&
-      sameReceiver(sealer, kind, key, stored.receiver, receiver);
-    if (isSame) return stored;
-    const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
-    const record = { key, name, group, receiver: sealed };
-    await directory.putEntry(kind, record, (isNew) => ({
-      ...caller,
-      action: `${kind}.${isNew ? "created" : "updated"}`,
-      subject: key,
-    }));
-    return record;
+    return records.transact(async (tx) => {
+      const stored = await tx.get(ENTRIES[kind].ref(key));
+      const isSame =
+        stored !== undefined &&
+        stored.name === name &&
+        stored.group === group &&
+        sameReceiver(sealer, kind, key, stored.receiver, receiver);
+      if (isSame) return toEntryRecord(stored);
+      if (group !== null && !isOpen(await tx.get(ENTRIES.group.ref(group)), records.clock))
+        throw new UnknownReference(`group ${group}`);
+      const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
+      const record = { key, name, group, receiver: sealed };
+      tx.put(entryRecord(kind, record));
+      const action = `${kind}.${stored === undefined ? "created" : "updated"}` as const;
+      tx.overwrite(audit.recordOf({ ...caller, action, subject: key }));
+      return record;
+    });
   }
 
   function entries<S extends ServiceSettings, E extends Entry>(
@@ -195,14 +204,14 @@ export function createDirectory({
         return record === undefined || isObjectName(record.key) ? undefined : show(record);
       },
       async list() {
-        const records = await directory.listEntries(kind);
-        return records.filter((record) => !isObjectName(record.key)).map((record) => show(record));
+        const all = await directory.listEntries(kind);
+        return all.filter((record) => !isObjectName(record.key)).map((record) => show(record));
       },
       // Takes any key, so that an entry whose key is no longer allowed can be removed.
       async remove(key, options) {
         const subject = checked("key", anyString, key);
-        const audit = { ...callerOf(options), action: `${kind}.removed`, subject } as const;
-        return directory.removeEntry(kind, subject, audit);
+        const event = { ...callerOf(options), action: `${kind}.removed`, subject } as const;
+        return removeEntry({ records, audit }, kind, subject, event);
       },
     };
   }
@@ -232,7 +241,7 @@ function shown(receiver: EntryRecord["receiver"]): ShownReceiver | null {
  * The clients and entries that an earlier version stored under a name that every object has, such as
  * `service constructor`. They count as unknown and can only be removed.
  */
-export async function unusableRecords(directory: DirectoryStore): Promise<string[]> {
+export async function unusableRecords(directory: DirectoryRecords): Promise<string[]> {
   const clients = (await directory.listClients()).map(({ client_id }) => client_id);
   const found = clients.filter((id) => isObjectName(id)).map((id) => `client ${id}`);
   for (const kind of ["service", "group", "portal"] as const) {

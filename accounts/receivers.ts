@@ -1,5 +1,6 @@
 /** Receivers of notifications. Their credentials are sealed in the storage and opened to send. */
-import type { DirectoryStore, EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
+import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { NotificationType } from "./plan.ts";
 import { receiverContext } from "../records/directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
@@ -86,7 +87,7 @@ export function openReceiver(
  * @throws SignInError `keys` when no key opens the credentials.
  */
 export async function findReceiver(
-  { directory, sealer }: { readonly directory: Pick<DirectoryStore, "findEntry">; readonly sealer: Sealer },
+  { directory, sealer }: { readonly directory: Pick<DirectoryRecords, "findEntry">; readonly sealer: Sealer },
   name: string,
 ): Promise<OpenedReceiver | undefined> {
   const parsed = parseReceiverName(name);

@@ -135,9 +135,14 @@ export function createRedirectCheck({
     report(exchange, client);
     const details = production
       ? ""
-      : `: ${address.slice(0, MAX_SHOWN)} was sent, and registered is ${redirect_uris.join(" or ")}`;
+      : `: ${printable(address.slice(0, MAX_SHOWN))} was sent, and registered is ${redirect_uris.join(" or ")}`;
     throw badRequest("invalid_redirect_uri", `redirect_uri is not the registered address${details}`);
   };
+}
+
+/** The address with everything encoded that is markup, or that RFC 6749 section 5.2 keeps out of a description. */
+function printable(address: string): string {
+  return address.toWellFormed().replaceAll(/[^\u0021-\u007e]|["<>\\]/gu, encodeURIComponent);
 }
 
 /** Compares the address; only the `oauth2` deployment lets a client omit it. */

@@ -1,6 +1,6 @@
 /** How an error leaves the service: its status, its headers, and JSON or a page. Nothing else decides this. */
 import type { EndpointName } from "../config/deployments.ts";
-import { ConditionFailed, StorageUnavailable, VersionConflict } from "../core/errors.ts";
+import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 import { GRANT_TYPES } from "../core/metric-catalogue.ts";
 import { EndpointError } from "./errors.ts";
 import type { EndpointParts, ErrorPages, Exchange } from "./exchange.ts";
@@ -79,7 +79,7 @@ async function respondWithFault(
   { pages, events, onDefect }: Pick<EndpointParts, "pages" | "events" | "onDefect">,
 ): Promise<void> {
   const { ctx, endpoint } = exchange;
-  const isExpected = fault instanceof StorageUnavailable || fault instanceof VersionConflict;
+  const isExpected = fault instanceof StorageUnavailable;
   if (!isExpected) onDefect(fault);
   const { code = "defect" } = fault as { code?: unknown };
   events.emit("fault", { where: endpoint, code: String(code) });

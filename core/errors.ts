@@ -10,7 +10,6 @@ export type SignInErrorCode =
   | "configuration"
   | "storage_unavailable"
   | "condition_failed"
-  | "version_conflict"
   | "name_taken"
   | "already_exists"
   | "not_found"
@@ -77,13 +76,6 @@ export class ConditionFailed extends SignInError {
   }
 }
 
-/** The record was changed since it was read. Nothing was written; read it again and decide again. */
-export class VersionConflict extends SignInError {
-  constructor(message: string) {
-    super("version_conflict", message);
-  }
-}
-
 /** An e-mail address or username belongs to another account. */
 export class NameTaken extends SignInError {
   constructor() {
@@ -122,13 +114,6 @@ export class StillReferenced extends SignInError {
 export class NotFound extends SignInError {
   constructor(what: string) {
     super("not_found", `${what} does not exist`);
-  }
-}
-
-/** A code or link was used, replaced or tried since it was read. Read it again and decide again. */
-export class UsedUp extends SignInError {
-  constructor() {
-    super("version_conflict", "the confirmation was used, replaced or tried in between");
   }
 }
 

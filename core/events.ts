@@ -3,6 +3,7 @@
  * except identifiers.
  */
 import { EventEmitter } from "node:events";
+import { SignInError } from "./errors.ts";
 
 /** Members of every event about a delivery. */
 export interface DeliveryEvent {
@@ -129,6 +130,22 @@ export interface ServiceEmitter {
   off<E extends ServiceEvent>(event: E, listener: (argument: ServiceEvents[E]) => void): this;
   once<E extends ServiceEvent>(event: E, listener: (argument: ServiceEvents[E]) => void): this;
   emit<E extends ServiceEvent>(event: E, argument: ServiceEvents[E]): boolean;
+}
+
+/**
+ * Runs work that follows a commit. What was committed stands whatever happens, so a failure becomes a `fault` event.
+ * @param where what failed, for the event.
+ */
+export async function withoutFailing(
+  events: ServiceEmitter,
+  where: string,
+  work: () => void | Promise<void>,
+): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    events.emit("fault", { where, code: error instanceof SignInError ? error.code : "unexpected" });
+  }
 }
 
 /** @param onListenerError called when a listener of the host throws. */

@@ -33,5 +33,4 @@ export {
   StillReferenced,
   StorageUnavailable,
   UnknownReference,
-  VersionConflict,
 } from "../core/errors.ts";

@@ -51,7 +51,8 @@ import { createCurrentProvider, type CurrentProvider } from "../provider/current
 import { createProvider, type ProviderOptions } from "../provider/provider.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
-import type { DirectoryStore, EntryKind } from "../records/directory/directory.ts";
+import type { EntryKind } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { createSigner, deriveKey, hmac, type Signer } from "../core/sealing.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import type { ServiceKeys } from "../accounts/keys/service-keys.ts";
@@ -174,7 +175,7 @@ function openPeople(
 ): People {
   const { clock } = configuration;
   const confirmations = createConfirmations({
-    store: storage.confirmations,
+    records: storage.records,
     clock,
     sealer: keys.sealer,
     key: keys.confirmations,
@@ -343,7 +344,7 @@ const CONSOLE_WAIT = 3_000;
  */
 export function createDeliveryConsole(
   notifications: Notifications,
-  directory: Pick<DirectoryStore, "findEntry">,
+  directory: Pick<DirectoryRecords, "findEntry">,
   onDefect: (error: unknown) => void,
   wait: number = CONSOLE_WAIT,
 ): DeliveryConsole {

@@ -106,7 +106,7 @@ async function build(
 ): Promise<SignInService> {
   const isServer = role === "server";
   const { clock } = configuration;
-  const { directory, artifacts } = storage;
+  const { directory } = storage;
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
   const onWarning = (text: string): void => logger.warn(text);
@@ -144,8 +144,7 @@ async function build(
     // Accounts and the HTTP side need each other: account changes end sessions, whose clients get a logout token.
     let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
     const accounts = createAccounts({
-      directory,
-      artifacts,
+      storage,
       passwords,
       clock,
       events,
@@ -157,8 +156,7 @@ async function build(
       onEnded: (ended) => sessionsEnded?.(ended),
     });
     const clients = createClients({
-      directory,
-      artifacts,
+      storage,
       clock,
       events,
       forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
@@ -205,7 +203,7 @@ async function build(
       routes: () => http.routes,
       accounts,
       clients,
-      directory: createDirectory({ directory, sealer }),
+      directory: createDirectory({ storage, sealer }),
       notifications: notifier.notifications,
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,

@@ -1,6 +1,6 @@
 /** A dry run of the plan: which receivers an action would notify, and why. */
 import type { DeliveryStore } from "../records/deliveries/delivery.ts";
-import type { DirectoryStore } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import { readPlannedDirectory } from "../accounts/account-plan.ts";
 import {
@@ -45,7 +45,7 @@ function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedA
 /** @returns `undefined` when there is no such account. */
 export async function explain(
   action: ExplainedAction,
-  directory: Pick<DirectoryStore, "findAccount" | "findEntry">,
+  directory: Pick<DirectoryRecords, "findAccount" | "findEntry">,
   deliveries: Pick<DeliveryStore, "receiver">,
   clock: Clock,
 ): Promise<Explanation[] | undefined> {

@@ -11,7 +11,7 @@ import {
   type SendNowResult,
 } from "../records/deliveries/delivery.ts";
 import { answerContext } from "../records/deliveries/delivery-kinds.ts";
-import type { DirectoryStore } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { Clock } from "../core/clock.ts";
 import { callerFor, type CallOptions, checked } from "../accounts/arguments.ts";
 import type { ServiceEmitter } from "../core/events.ts";
@@ -134,7 +134,7 @@ export function createNotifications({
 }: {
   readonly storage: {
     readonly deliveries: DeliveryStore;
-    readonly directory: Pick<DirectoryStore, "findEntry" | "findAccount">;
+    readonly directory: Pick<DirectoryRecords, "findEntry" | "findAccount">;
     readonly audit: Pick<AuditStore, "append">;
   };
   readonly receivers: Receivers;

@@ -1,7 +1,8 @@
 /** Receivers: how to reach one, a test of one, and a report about all of them. */
 import { randomBytes } from "node:crypto";
 import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
-import type { DirectoryStore, EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
+import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import { findReceiver, parseReceiverName, receiverName, signingSecrets } from "../accounts/receivers.ts";
 import { SignInError } from "../core/errors.ts";
@@ -57,10 +58,10 @@ function testType(types: readonly string[]): NotificationType {
 }
 
 export class Receivers {
-  readonly #directory: Pick<DirectoryStore, "findEntry" | "listEntries">;
+  readonly #directory: Pick<DirectoryRecords, "findEntry" | "listEntries">;
   readonly #sealer: Sealer;
 
-  constructor(directory: Pick<DirectoryStore, "findEntry" | "listEntries">, sealer: Sealer) {
+  constructor(directory: Pick<DirectoryRecords, "findEntry" | "listEntries">, sealer: Sealer) {
     this.#directory = directory;
     this.#sealer = sealer;
   }

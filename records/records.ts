@@ -133,6 +133,8 @@ export class Transaction {
   readonly #known = new Map<string, Known>();
   readonly #changes = new Changes();
   readonly #taken = new Map<string, () => Error>();
+  readonly #followUps: (() => void | Promise<void>)[] = [];
+  #isOutdated = false;
 
   constructor(store: RecordStore) {
     this.#store = store;
@@ -166,14 +168,19 @@ export class Transaction {
     return refs.map((ref) => this.#known.get(nameOf(ref))?.value) as unknown as ValuesOf<Refs>;
   }
 
-  /** Lists one page of an index, without a condition. What it finds need not be read again to be replaced. */
-  async list<Value>(query: Query): Promise<Value[]> {
-    const [page] = await this.#store.list([query]);
-    return (page?.records ?? []).map((found) => {
-      const name = nameOf(found);
-      if (!this.#known.has(name)) this.#known.set(name, { value: found.value, version: found.version });
-      return this.#known.get(name)?.value as Value;
-    });
+  /**
+   * Lists one page of each index, without a condition. What it finds need not be read again: a `get` only makes it a
+   * condition.
+   */
+  async list<Value>(queries: readonly Query[]): Promise<Value[][]> {
+    const pages = await this.#store.list(queries);
+    return pages.map(({ records }) =>
+      records.map((found) => {
+        const name = nameOf(found);
+        if (!this.#known.has(name)) this.#known.set(name, { value: found.value, version: found.version });
+        return this.#known.get(name)?.value as Value;
+      }),
+    );
   }
 
   /**
@@ -216,9 +223,27 @@ export class Transaction {
     this.#known.set(nameOf(ref), { value, version: this.#known.get(nameOf(ref))?.version });
   }
 
-  /** Adds writes whose conditions were chosen by hand. */
-  merge(changes: Changes): void {
-    this.#changes.merge(changes);
+  /**
+   * The error to throw when what was read does not fit together, because it was changed in between: the transaction is
+   * decided again.
+   */
+  outdated(message: string): ConditionFailed {
+    this.#isOutdated = true;
+    return new ConditionFailed(message);
+  }
+
+  get isOutdated(): boolean {
+    return this.#isOutdated;
+  }
+
+  /** Runs `work` once the transaction is committed, after what was added before. It must not reject. */
+  afterCommit(work: () => void | Promise<void>): void {
+    this.#followUps.push(work);
+  }
+
+  /** Runs what follows the commit. */
+  async followUp(): Promise<void> {
+    for (const work of this.#followUps) await work();
   }
 
   /** The version of a record that was read; `undefined` if it is missing. */
@@ -330,22 +355,31 @@ export class Records {
    * changed. Otherwise it decides again. A transaction that writes nothing is not checked.
    * @param work is called once for each try, so it has no other effects.
    * @returns what `work` returned at the try that was committed.
-   * @throws what `work` throws; StorageUnavailable when there are too many concurrent changes.
+   * @throws what `work` throws, without trying again; StorageUnavailable when there are too many concurrent changes.
    */
-  transact<T>(
+  async transact<T>(
     work: (tx: Transaction) => T | Promise<T>,
     options?: { readonly relaxed?: boolean; readonly deadline?: number },
   ): Promise<T> {
-    return this.retry(async () => {
+    const done = await this.retry(async () => {
       const tx = new Transaction(this.store);
-      const result = await work(tx);
+      let result: T;
+      try {
+        result = await work(tx);
+      } catch (error) {
+        if (tx.isOutdated) throw error;
+        return { error };
+      }
       try {
         await this.commit(tx.changes, options);
       } catch (error) {
         throw (error instanceof ConditionFailed && tx.refusalOf(error)) || error;
       }
-      return result;
+      return { tx, result };
     });
+    if ("error" in done) throw done.error;
+    await done.tx.followUp();
+    return done.result;
   }
 
   /**

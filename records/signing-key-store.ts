@@ -1,6 +1,5 @@
 /** The records of signing keys: one for each key, and one that lists them. */
 import type { AuditEvent, AuditStore } from "./audit/audit-event.ts";
-import { ConditionFailed } from "../core/errors.ts";
 import { type Kind, defineKind } from "./kinds.ts";
 import type { Records, Transaction } from "./records.ts";
 
@@ -95,7 +94,7 @@ async function readAll(tx: Transaction): Promise<StoredSigningKeys> {
   const found = await tx.getAll(set.kids.map((kid) => SIGNING_KEY.ref(kid)));
   const keys = found.filter((key) => key !== undefined);
   // A missing key was removed after the set was read.
-  if (keys.length < found.length) throw new ConditionFailed("the signing keys were changed in between");
+  if (keys.length < found.length) throw tx.outdated("the signing keys were changed in between");
   return { keys, version: tx.versionOf(SET) };
 }
 

@@ -13,15 +13,13 @@ import { createPositions } from "./deliveries/add-deliveries.ts";
 import { createDeliveryStore, WATCHED_DELIVERY_KINDS } from "./deliveries/delivery-store.ts";
 import { LaneAccess } from "./deliveries/lane-access.ts";
 import type { DeliveryStore } from "./deliveries/delivery.ts";
-import { createDirectoryStore } from "./directory/directory-store.ts";
+import { createDirectoryRecords, type DirectoryRecords } from "./directory/directory-records.ts";
 import { SHARED_KINDS } from "./directory/directory-kinds.ts";
-import type { DirectoryStore } from "./directory/directory.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./signing-key-store.ts";
 import type { StoreCall } from "../core/metrics.ts";
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./people/outbox.ts";
 import { checkFormat } from "./format.ts";
 import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
-import { type ConfirmationStore, createConfirmationStore } from "./people/confirmations.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
 import { Records } from "./records.ts";
 
@@ -48,15 +46,15 @@ export interface StoragePart {
 
 /** Everything that the service stores. */
 export interface Storage {
-  readonly directory: DirectoryStore;
+  /** Changes what is stored: see {@link Records.transact}. */
+  readonly records: Records;
+  readonly directory: DirectoryRecords;
   /** The keys that sign ID tokens. */
   readonly keys: SigningKeyStore;
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
   /** The mail to people that waits to be sent. */
   readonly outbox: Outbox;
-  /** The codes and links that people were sent. */
-  readonly confirmations: ConfirmationStore;
   /** Failures in a row, and which accounts have signed in before. */
   readonly signIns: SignInStore;
   readonly audit: AuditStore;
@@ -106,12 +104,12 @@ export function storageOver(
   const artifactStore = artifacts && timedStore(artifacts.store, "artifacts", () => listener);
   const stores = artifactStore === undefined ? [store] : [store, artifactStore];
   return {
-    directory: createDirectoryStore(lanes, audit, positions),
+    records: lanes,
+    directory: createDirectoryRecords(lanes),
     keys,
     artifacts: createArtifactStore(artifactStore ?? store, clock, KINDS),
-    deliveries: createDeliveryStore(lanes),
+    deliveries: createDeliveryStore(lanes, positions),
     outbox: createOutbox(lanes),
-    confirmations: createConfirmationStore(lanes),
     signIns: createSignInStore(lanes),
     audit,
     sealed: createSealedStore(lanes, keys),

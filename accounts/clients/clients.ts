@@ -1,16 +1,21 @@
 /** Registering, changing and removing clients, and verifying their secrets, of which only keyed digests are stored. */
 import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
-import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import type {
-  ClientRecord,
-  ClientSecret,
-  DirectoryStore,
-  StoredLogo,
-} from "../../records/directory/directory.ts";
-import { AlreadyExists, IdentifierTaken, NotFound, VersionConflict } from "../../core/errors.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
+import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
+import {
+  ACCOUNT,
+  accountIn,
+  CLIENT,
+  CLIENT_LOGO,
+  clientRecord,
+  ENTRIES,
+  identifierRecord,
+  isOpen,
+} from "../../records/directory/directory-kinds.ts";
+import type { Storage } from "../../records/storage.ts";
+import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
+import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { hmac, type SecretKey } from "../../core/sealing.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked } from "../arguments.ts";
 import {
@@ -23,12 +28,10 @@ import {
 } from "./client.ts";
 import { storedLogo } from "./client-logo.ts";
 import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
-import { afterCommit, retryOnConflict } from "../commit.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
 export interface ClientsOptions {
-  readonly directory: DirectoryStore;
-  readonly artifacts: ArtifactStore;
+  readonly storage: Pick<Storage, "records" | "directory" | "artifacts" | "audit">;
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** The storage's random key for the digests of secrets. */
@@ -41,7 +44,7 @@ export interface ClientsOptions {
   readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
 }
 
-/** A change to make. `updated_at` and `version` are set at the commit. */
+/** A change to make. `updated_at` is set with it. */
 interface ClientDecision {
   /** The name of the change in events and in the audit. */
   readonly action:
@@ -82,7 +85,8 @@ function clientId(text: string): string {
 
 /** The clients of one storage. */
 export function createClients(options: ClientsOptions): Clients & ClientInternals {
-  const { directory, artifacts, clock, events, secretKey, minSecretLength, forgetConsents } = options;
+  const { storage, clock, events, secretKey, minSecretLength, forgetConsents } = options;
+  const { directory, artifacts } = storage;
 
   /**
    * The one way to change a client.
@@ -96,29 +100,28 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     caller: Caller,
     decide: (before: ClientRecord | undefined) => ClientDecision | undefined,
   ): Promise<{ readonly record: ClientRecord | undefined; readonly changed: boolean }> {
-    return retryOnConflict("client", async () => {
-      const before = await directory.findClient(client_id);
+    return storage.records.transact(async (tx) => {
+      const [before, owner] = await tx.peekAll([CLIENT.ref(client_id), ACCOUNT.ref(client_id)]);
       const decision = decide(before);
       if (decision === undefined) return { record: before, changed: false };
       const { action, logo } = decision;
-      const version = (before?.version ?? 0) + 1;
-      const record = decision.record && { ...decision.record, updated_at: seconds(clock), version };
-      try {
-        const audit = { ...caller, action, subject: client_id };
-        await directory.commitClient({
-          client_id,
-          expectedVersion: before?.version,
-          record,
-          audit,
-          ...(logo !== undefined && { logo }),
-        });
-      } catch (error) {
-        const isNew = before === undefined && error instanceof AlreadyExists;
-        // Another call has registered the client since it was read: decide again on its record.
-        if (isNew && !(error instanceof IdentifierTaken)) throw new VersionConflict(error.message);
-        throw error;
+      const record = decision.record && { ...decision.record, updated_at: seconds(clock) };
+      if (record === undefined) {
+        tx.remove(CLIENT.ref(client_id));
+        if (accountIn(owner) === undefined) tx.remove(ACCOUNT.ref(client_id));
+      } else {
+        if (before === undefined && accountIn(owner) !== undefined)
+          throw new IdentifierTaken("an account with this sub");
+        const service = record.service === null ? undefined : ENTRIES.service.ref(record.service);
+        if (service !== undefined && !isOpen(await tx.get(service), clock))
+          throw new UnknownReference("the client's service");
+        tx.put(clientRecord(record));
+        if (before === undefined) tx.put(identifierRecord(client_id));
+        if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
+        else if (logo !== undefined) tx.overwrite(CLIENT_LOGO.record(logo));
       }
-      events.emit("client.changed", { client_id, action });
+      tx.overwrite(storage.audit.recordOf({ ...caller, action, subject: client_id }));
+      tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
       return { record, changed: true };
     });
   }
@@ -183,7 +186,6 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
           grant_types: ["authorization_code", "refresh_token"],
           created_at: now,
           updated_at: now,
-          version: 1,
         },
         client,
       );
@@ -252,10 +254,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       if (!changed) return false;
       // Tokens and consents are dead without their client. What can't be removed now goes when it expires, at the
       // account's next consent, or before another client gets this id.
-      await afterCommit(events, "clear artifacts", async () => {
+      await withoutFailing(events, "clear artifacts", async () => {
         await artifacts.removeByClient(client_id);
       });
-      await afterCommit(events, "forget consents", () => forgetConsents(client_id, caller));
+      await withoutFailing(events, "forget consents", () => forgetConsents(client_id, caller));
       return true;
     },
 
@@ -288,7 +290,6 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
           grant_types: ["authorization_code"],
           created_at: now,
           updated_at: now,
-          version: 1,
         };
         const after = { ...(before ?? blank), ...client };
         if (before !== undefined && JSON.stringify(after) === JSON.stringify(before)) return undefined;

@@ -1,6 +1,7 @@
 /** Consents: what a person has allowed third-party clients, stored on the account. */
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, Consent, DirectoryStore } from "../../records/directory/directory.ts";
+import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import { ownValue, withEntry, withoutEntries } from "../../core/untrusted-keys.ts";
 import type { AccountInternals } from "../account.ts";
@@ -19,7 +20,7 @@ function sessionEnded(): ConditionFailed {
 
 export function createConsents(
   writer: AccountWriter,
-  directory: DirectoryStore,
+  directory: DirectoryRecords,
 ): Pick<AccountInternals, "rememberConsent" | "forgetConsents"> {
   /** Removed clients that the account still has consents for. */
   async function removedClients(sub: string, clientId: string): Promise<ReadonlySet<string>> {

@@ -2,7 +2,7 @@
 import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import type { JWK } from "oidc-provider";
 import { CHECK_SETTING } from "../../records/directory/directory-kinds.ts";
-import type { DirectoryStore } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { type Storage, UNFINISHED_COPY } from "../../records/storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { readOrMakeKeyFile } from "../../config/keys.ts";
@@ -60,7 +60,7 @@ export interface Opening {
  * @throws StorageMissing if it is absent and must exist.
  */
 async function ensureSetting(
-  directory: DirectoryStore,
+  directory: DirectoryRecords,
   name: string,
   { mustExist = false, make }: Opening & { readonly make: () => string },
 ): Promise<string> {
@@ -99,7 +99,7 @@ const random = (): string => randomBytes(32).toString("base64");
  */
 export async function openSealer(
   configuration: Configuration,
-  directory: DirectoryStore,
+  directory: DirectoryRecords,
   { mustExist = false }: Opening = {},
 ): Promise<Sealer> {
   const [check, copy] = await Promise.all([

@@ -1,13 +1,13 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
 import { randomUUID } from "node:crypto";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, DirectoryStore } from "../../records/directory/directory.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
+import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import type { Passwords } from "./passwords.ts";
 import { type AccountInternals, type Accounts, type Authenticated, isDisabled } from "../account.ts";
 import type { AccountWriter } from "../account-change.ts";
 import { anyString, checked } from "../arguments.ts";
-import { afterCommit } from "../commit.ts";
 import { typedName } from "../text-rules.ts";
 
 export type SignIns = Pick<
@@ -17,7 +17,7 @@ export type SignIns = Pick<
 
 export function createSignIns(
   writer: AccountWriter,
-  directory: DirectoryStore,
+  directory: DirectoryRecords,
   passwords: Passwords,
   events: ServiceEmitter,
 ): SignIns {
@@ -35,7 +35,7 @@ export function createSignIns(
   }
 
   function rehashInBackground(sub: string, compared: string, password: string): void {
-    const work = afterCommit(events, "rehash", () => rehash(sub, compared, password)).finally(() =>
+    const work = withoutFailing(events, "rehash", () => rehash(sub, compared, password)).finally(() =>
       running.delete(work),
     );
     running.add(work);

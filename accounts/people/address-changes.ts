@@ -91,19 +91,19 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
         purpose,
         { subject: sub },
         proof,
-        async (pending) => {
+        async (pending, tx) => {
           const { email, as } = pending.extra;
           const id = randomUUID();
           const extra: EarlierAddress = { sub, email: as.email };
           const undo = { id, ...confirmations.prepare({ purpose: "address-undo", subject: id, extra }) };
+          pending.remove();
           try {
-            if (await accounts.changeAddress(sub, email, as, pending.use, undo, callerAs(sub, at)))
+            if (await accounts.changeAddress(tx, sub, email, as, undo, callerAs(sub, at)))
               return { kind: "changed" };
           } catch (error) {
             if (!(error instanceof NameTaken)) throw error;
           }
           // The address belongs to somebody else by now, or that of the account or its password has changed.
-          await confirmations.discard(pending);
           return { kind: "gone" };
         },
       ),
@@ -115,13 +115,16 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
         "address-undo",
         undefined,
         { link },
-        async ({ subject, extra: { sub, email }, use }) => {
+        async (pending, tx) => {
+          const { sub, email } = pending.extra;
           try {
-            const record = await accounts.undoAddress(sub, subject, email, use, callerAs(sub, at));
+            const record = await accounts.undoAddress(tx, sub, pending.subject, email, callerAs(sub, at));
             if (record === undefined) return { kind: "gone" };
+            pending.remove();
             const extra = stateOf(record);
-            const reset = await confirmations.hand({ purpose: "password-reset", subject: sub, extra });
-            return { kind: "undone", reset };
+            const reset = confirmations.prepare({ purpose: "password-reset", subject: sub, extra });
+            tx.overwrite(reset.record);
+            return { kind: "undone", reset: reset.link };
           } catch (error) {
             if (!(error instanceof NameTaken)) throw error;
             return { kind: "taken" };

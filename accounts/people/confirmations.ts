@@ -1,25 +1,20 @@
 /**
  * Confirmations: a code to type and a link to follow, sent by mail, which show that the person reads that mail. Each
- * works once. Every try of a code is one commit on the version that it was compared with, so parallel tries count
- * one after the other, and a use is part of the commit of the change that it allows.
+ * works once. Every try of a code is a transaction, so parallel tries count one after the other, and a confirmation is
+ * used up in the transaction of the change that it allows.
  */
 import { randomBytes } from "node:crypto";
-import type { Clock } from "../../core/clock.ts";
-import type { UsedRecord } from "../../records/directory/directory.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
-import { ConditionFailed, UsedUp } from "../../core/errors.ts";
-import { type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
-import type { Read } from "../../records/records.ts";
+import type { Clock } from "../../core/clock.ts";
 import { hmac, isEqual, type Sealer, type SecretKey } from "../../core/sealing.ts";
 import {
   CONFIRMATION,
-  type ConfirmationPlace,
-  type ConfirmationPurpose,
   confirmationContext,
-  confirmationRef,
-  type ConfirmationStore,
+  type ConfirmationPurpose,
   type StoredConfirmation,
 } from "../../records/people/confirmations.ts";
+import { mailRecord, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
+import type { Records, Transaction } from "../../records/records.ts";
 
 /** What the person presents: the code as typed, or the token of the link. */
 export type ConfirmationProof = { readonly code: string } | { readonly link: string };
@@ -61,14 +56,26 @@ export interface Pending<Extra> {
   readonly subject: string;
   readonly interaction: string | undefined;
   readonly extra: Extra;
-  /** Whether its code or link was accepted already: see {@link Confirmations.keep}. */
+  /** Whether its code or link was accepted already: see {@link FoundConfirmation.keep}. */
   readonly confirmed: boolean;
   readonly triesLeft: number;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
-  /** Uses it up in the commit of a change: see `AccountDecision.uses`. */
-  readonly use: UsedRecord;
 }
+
+/** A confirmation as a transaction has read it. What is done to it is committed with the rest of the transaction. */
+export interface FoundConfirmation<Extra> extends Pending<Extra> {
+  /** Removes it, because it was used or can't be used any more. */
+  remove(): void;
+  /** Keeps it as proven, because the person has to change something else first. */
+  keep(): void;
+}
+
+/** Where a confirmation is looked for. */
+export type ConfirmationPlace =
+  | { readonly purpose: ConfirmationPurpose; readonly subject: string }
+  /** The sign-in that waits for it; of several, the newest. */
+  | { readonly purpose: ConfirmationPurpose; readonly interaction: string };
 
 /** Why a proof was not accepted. */
 export type Unproven =
@@ -83,45 +90,41 @@ export interface Confirmations {
   issue<Extra extends object>(confirmation: NewConfirmation<Extra>): Promise<void>;
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
-  /** Stores a confirmation without a mail, in place of an earlier one. @returns the token of the link, for this browser. */
-  hand<Extra extends object>(wanted: NewLink<Extra>): Promise<string>;
-  /** Replaces code, link and expiry. `false` if it was used, replaced or tried since it was read. */
-  renew<Extra extends object>(
-    pending: Pending<Extra>,
-    mail: NewConfirmation<Extra>["mail"],
-  ): Promise<boolean>;
   find<Extra>(place: ConfirmationPlace): Promise<Pending<Extra> | undefined>;
   /** What a link is for, without using it. @param link the token as it came, which may be anything. */
   findByLink<Extra>(link: string): Promise<Pending<Extra> | undefined>;
   /**
-   * Checks a proof and, if it is right, lets `act` use it up. A wrong code costs a try.
+   * Replaces code, link and expiry, and sends them, if a confirmation waits that is not confirmed yet.
+   * @returns whether one did.
+   */
+  renew(place: ConfirmationPlace, mail: NewConfirmation<object>["mail"]): Promise<boolean>;
+  /** Decides about a confirmation in a transaction. @param act is called again after a conflict. */
+  change<Extra, T>(
+    place: ConfirmationPlace,
+    act: (found: FoundConfirmation<Extra> | undefined, tx: Transaction) => T | Promise<T>,
+  ): Promise<T>;
+  /**
+   * Checks a proof and, if it is right, lets `act` decide in the same transaction. A wrong code costs a try.
    * @param where the subject or the interaction that the proof must belong to; a link to a reset needs neither.
-   * @param act commits with `pending.use`. If the confirmation has changed by then, the proof is checked again. If it
-   *   commits nothing, the confirmation stays, and the proof works again.
+   * @param act removes or keeps the confirmation; otherwise it stays, and the proof works again. It is called again after
+   *   a conflict, once the proof is checked again.
    */
   prove<Extra, T>(
     purpose: ConfirmationPurpose,
     where: { readonly subject: string } | { readonly interaction: string } | undefined,
     proof: ConfirmationProof,
-    act: (pending: Pending<Extra>) => Promise<T>,
+    act: (found: FoundConfirmation<Extra>, tx: Transaction) => Promise<T>,
   ): Promise<T | Unproven>;
-  /**
-   * Keeps a proven confirmation, because the person has to change something else first.
-   * @throws UsedUp if it was used, replaced or tried since it was read.
-   */
-  keep<Extra>(pending: Pending<Extra>): Promise<void>;
-  /** Removes one that can't be used any more. @throws UsedUp as {@link keep} does. */
-  discard<Extra>(pending: Pending<Extra>): Promise<void>;
   /** The subject of a confirmation for a name that no account has: it can't be proven, and takes the same work. */
   nobody(name: string): string;
   /** Removes what waits for this purpose, if anything does. */
   cancel(purpose: ConfirmationPurpose, subject: string): Promise<void>;
 }
 
-/** Milliseconds for which a code and a link work. */
-export const CONFIRMATION_LIFETIME = 3_600_000;
-/** Milliseconds for which the link works that undoes a change of address. */
-const UNDO_LIFETIME = 7 * 86_400_000;
+/** How long a code and a link work. */
+export const CONFIRMATION_LIFETIME_MS = 3_600_000;
+/** How long the link works that undoes a change of address. */
+const UNDO_LIFETIME_MS = 7 * 86_400_000;
 /** How many wrong codes end a code. */
 export const CODE_TRIES = 5;
 
@@ -131,7 +134,7 @@ const CODE = /^[0-9A-HJKMNP-TV-Z]{8}$/;
 const CODE_LENGTH = 8;
 const LINK_BYTES = 32;
 /** Longer than a code with spaces and dashes. What is longer is not even normalised. */
-const LONGEST_TYPED = 64;
+const MAX_TYPED_LENGTH = 64;
 
 function newSecrets(): ConfirmationSecrets {
   const code = [...randomBytes(CODE_LENGTH)].map((byte) => ALPHABET[byte % ALPHABET.length]).join("");
@@ -143,7 +146,7 @@ function newSecrets(): ConfirmationSecrets {
  * a slip, not a guess.
  */
 export function normaliseCode(typed: string): string | undefined {
-  if (typed.length > LONGEST_TYPED) return undefined;
+  if (typed.length > MAX_TYPED_LENGTH) return undefined;
   const code = typed
     .toWellFormed()
     .normalize("NFKC")
@@ -154,17 +157,8 @@ export function normaliseCode(typed: string): string | undefined {
   return CODE.test(code) ? code : undefined;
 }
 
-/** Waits for a conditional write. @throws UsedUp when its condition did not hold. */
-async function unlessChanged(work: Promise<void>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    throw error instanceof ConditionFailed ? new UsedUp() : error;
-  }
-}
-
 export interface ConfirmationsOptions {
-  readonly store: ConfirmationStore;
+  readonly records: Records;
   readonly clock: Clock;
   readonly sealer: Sealer;
   /** The HMAC key of codes and links. */
@@ -174,7 +168,7 @@ export interface ConfirmationsOptions {
 }
 
 export function createConfirmations({
-  store,
+  records,
   clock,
   sealer,
   key,
@@ -203,17 +197,23 @@ export function createConfirmations({
       confirmed: false,
       sealed: sealer.seal(confirmationContext(purpose, subject), JSON.stringify(extra)),
       createdAt: now,
-      expiresAt: now + (purpose === "address-undo" ? UNDO_LIFETIME : CONFIRMATION_LIFETIME),
+      expiresAt: now + (purpose === "address-undo" ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS),
     };
     return { record, secrets };
   }
 
-  function mailed<Extra extends object>({ mail, ...confirmation }: NewConfirmation<Extra>) {
+  /** Stores a confirmation in place of an earlier one, with its mail. */
+  function put<Extra extends object>(
+    tx: Transaction,
+    { mail, ...confirmation }: NewConfirmation<Extra>,
+  ): void {
     const { record, secrets } = made(confirmation);
-    return { record, mail: sealMail(sealer, mail(secrets), record.createdAt) };
+    tx.overwrite(CONFIRMATION.record(record));
+    tx.overwrite(mailRecord(sealMail(sealer, mail(secrets), record.createdAt)));
+    tx.afterCommit(() => onMail?.());
   }
 
-  function opened<Extra>({ value, version }: Read<StoredConfirmation>): Pending<Extra> {
+  function opened<Extra>(value: StoredConfirmation): Pending<Extra> {
     const { purpose, subject, interaction, confirmed, triesLeft, expiresAt } = value;
     return {
       purpose,
@@ -223,101 +223,96 @@ export function createConfirmations({
       confirmed,
       triesLeft,
       expiresAt,
-      use: { ref: confirmationRef(purpose, subject), version },
     };
   }
 
-  const read = (place: ConfirmationPlace): Promise<Read<StoredConfirmation> | undefined> => store.find(place);
-
-  function readLink(link: string): Promise<Read<StoredConfirmation> | undefined> {
-    const isForm = /^[\w-]{43}$/.test(link);
-    return isForm ? read({ link: linkHmac(link) }) : Promise.resolve(undefined);
+  /** Reads a confirmation, on condition that it does not change until the commit. */
+  async function read(tx: Transaction, place: Place): Promise<StoredConfirmation | undefined> {
+    if ("subject" in place) return tx.get(CONFIRMATION.ref([place.purpose, place.subject]));
+    const query =
+      "link" in place
+        ? CONFIRMATION.where("link", linkHmac(place.link))
+        : CONFIRMATION.where("interaction", [place.purpose, place.interaction]);
+    const [found = []] = await tx.list<StoredConfirmation>([{ ...query, descending: true, limit: 1 }]);
+    return found[0] && tx.get(CONFIRMATION.ref([found[0].purpose, found[0].subject]));
   }
 
-  /** Compares a code with the record that was read. A wrong one costs a try, unless the record has changed since. */
-  async function compare(found: Read<StoredConfirmation>, typed: string): Promise<Unproven | undefined> {
-    const { value } = found;
+  function inTransaction<Extra>(tx: Transaction, value: StoredConfirmation): FoundConfirmation<Extra> {
+    return {
+      ...opened<Extra>(value),
+      remove: () => tx.remove(CONFIRMATION.ref([value.purpose, value.subject])),
+      keep: () => tx.put(CONFIRMATION.record({ ...value, confirmed: true })),
+    };
+  }
+
+  /** Compares a code. A wrong one costs a try. */
+  function compare(tx: Transaction, value: StoredConfirmation, typed: string): Unproven | undefined {
     const { purpose, subject, triesLeft } = value;
     const code = normaliseCode(typed);
     if (triesLeft === 0 || code === undefined) return { kind: "wrong", triesLeft };
     if (isEqual(codeHmac(purpose, subject, code), value.code)) return undefined;
-    await unlessChanged(store.replace(found.version, { ...value, triesLeft: triesLeft - 1 }));
+    tx.put(CONFIRMATION.record({ ...value, triesLeft: triesLeft - 1 }));
     return { kind: "wrong", triesLeft: triesLeft - 1 };
   }
 
+  async function find<Extra>(place: Place): Promise<Pending<Extra> | undefined> {
+    const found = await records.transact((tx) => read(tx, place));
+    return found && opened<Extra>(found);
+  }
+
   return {
-    async issue(confirmation) {
-      const { record, mail } = mailed(confirmation);
-      await store.put(record, mail);
-      onMail?.();
-    },
+    issue: (confirmation) => records.transact((tx) => put(tx, confirmation)),
 
     prepare(wanted) {
       const { record, secrets } = made(wanted);
       return { link: secrets.link, record: CONFIRMATION.record(record), expiresAt: record.expiresAt };
     },
 
-    async hand(wanted) {
-      const { record, secrets } = made(wanted);
-      await store.put(record);
-      return secrets.link;
-    },
+    find,
+    findByLink: (link) => (isLink(link) ? find({ link }) : Promise.resolve(undefined)),
 
-    async renew({ purpose, subject, interaction, extra, use }, mail) {
-      const next = mailed({ purpose, subject, interaction, extra, mail });
-      try {
-        await store.replace(use.version, next.record, next.mail);
-      } catch (error) {
-        if (error instanceof ConditionFailed) return false;
-        throw error;
-      }
-      onMail?.();
-      return true;
-    },
+    renew: (place, mail) =>
+      records.transact(async (tx) => {
+        const found = await read(tx, place);
+        if (found === undefined || found.confirmed) return false;
+        const { purpose, subject, interaction, extra } = opened<object>(found);
+        put(tx, { purpose, subject, interaction, extra, mail });
+        return true;
+      }),
 
-    async find<Extra>(place: ConfirmationPlace) {
-      const found = await read(place);
-      return found && opened<Extra>(found);
-    },
+    change: <Extra, T>(
+      place: ConfirmationPlace,
+      act: (found: FoundConfirmation<Extra> | undefined, tx: Transaction) => T | Promise<T>,
+    ) =>
+      records.transact(async (tx) => {
+        const found = await read(tx, place);
+        return act(found && inTransaction<Extra>(tx, found), tx);
+      }),
 
-    async findByLink<Extra>(link: string) {
-      const found = await readLink(link);
-      return found && opened<Extra>(found);
-    },
-
-    async prove<Extra, T>(
+    prove: <Extra, T>(
       purpose: ConfirmationPurpose,
       where: { readonly subject: string } | { readonly interaction: string } | undefined,
       proof: ConfirmationProof,
-      act: (pending: Pending<Extra>) => Promise<T>,
-    ): Promise<T | Unproven> {
-      for (;;) {
-        try {
-          const found =
-            "link" in proof ? await readLink(proof.link) : await (where && read({ purpose, ...where }));
-          if (found === undefined || !belongs(found.value, purpose, where)) return { kind: "gone" };
-          const unproven = "code" in proof ? await compare(found, proof.code) : undefined;
-          return unproven ?? (await act(opened<Extra>(found)));
-        } catch (error) {
-          // It changed in between: a newer one, another try, or another use, which ends it.
-          if (!(error instanceof UsedUp)) throw error;
-        }
-      }
-    },
-
-    async keep({ purpose, subject, use }) {
-      const found = await read({ purpose, subject });
-      if (found?.version !== use.version) throw new UsedUp();
-      await unlessChanged(store.replace(use.version, { ...found.value, confirmed: true }));
-    },
-
-    discard: ({ purpose, subject, use }) => unlessChanged(store.remove(purpose, subject, use.version)),
+      act: (found: FoundConfirmation<Extra>, tx: Transaction) => Promise<T>,
+    ) =>
+      records.transact<T | Unproven>(async (tx) => {
+        const place = "link" in proof ? isLink(proof.link) && proof : where && { purpose, ...where };
+        const found = place ? await read(tx, place) : undefined;
+        if (found === undefined || !belongs(found, purpose, where)) return { kind: "gone" };
+        const unproven = "code" in proof ? compare(tx, found, proof.code) : undefined;
+        return unproven ?? act(inTransaction<Extra>(tx, found), tx);
+      }),
 
     nobody: (name) => hmac(key, JSON.stringify(["nobody", name])),
 
-    cancel: (purpose, subject) => store.remove(purpose, subject),
+    cancel: (purpose, subject) => records.transact((tx) => tx.remove(CONFIRMATION.ref([purpose, subject]))),
   };
 }
+
+/** Where a confirmation is looked for, also by the token of its link. */
+type Place = ConfirmationPlace | { readonly link: string };
+
+const isLink = (token: string): boolean => /^[\w-]{43}$/.test(token);
 
 function belongs(
   { purpose, subject, interaction }: StoredConfirmation,

@@ -2,7 +2,8 @@
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, stateOf } from "../account.ts";
-import type { ConfirmationProof, Pending, Unproven } from "./confirmations.ts";
+import type { Transaction } from "../../records/records.ts";
+import type { ConfirmationProof, FoundConfirmation, Unproven } from "./confirmations.ts";
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 /** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
@@ -47,7 +48,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
 
   function prove<T>(
     proof: ResetProof,
-    act: (pending: Pending<AccountState>) => Promise<T>,
+    act: (found: FoundConfirmation<AccountState>, tx: Transaction) => Promise<T>,
   ): Promise<T | Unproven> {
     const where = "interaction" in proof ? { interaction: proof.interaction } : undefined;
     return confirmations.prove("password-reset", where, proof, act);
@@ -82,26 +83,25 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
     check: (proof) =>
       prove(proof, async (pending) => {
         // Parallel tries of a code count one after the other, the right one too.
-        if ("code" in proof) await confirmations.keep(pending);
+        if ("code" in proof) pending.keep();
         return { kind: "valid", interaction: pending.interaction } as const;
       }),
 
     finish: (proof, password, at) =>
-      prove<ResetFinished>(proof, async (pending) => {
+      prove<ResetFinished>(proof, async (pending, tx) => {
         const sub = pending.subject;
         const record = await accounts.record(sub);
         const problem = record && (await passwords.problem(password, passwordNames(record)));
         if (problem !== undefined) {
-          if ("code" in proof) await confirmations.keep(pending);
+          if ("code" in proof) pending.keep();
           return { kind: "refused-password", problem };
         }
         const hash = await passwords.hash(password);
         const caller = callerAs(sub, at);
-        const isDone = await accounts.resetPassword(sub, hash, pending.extra, pending.use, caller);
-        if (isDone) return { kind: "done", sub };
-        // The account is gone, or its address or password has changed since.
-        await confirmations.discard(pending);
-        return { kind: "gone" };
+        const isDone = await accounts.resetPassword(tx, sub, hash, pending.extra, caller);
+        pending.remove();
+        // If not, the account is gone, or its address or password has changed since.
+        return isDone ? { kind: "done", sub } : { kind: "gone" };
       }),
   };
 }

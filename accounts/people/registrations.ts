@@ -6,12 +6,13 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { RegistrationRequest, RegistrationSettings } from "../../config/configuration.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { Transaction } from "../../records/records.ts";
 import { chosenUsernameProblem } from "../chosen-usernames.ts";
 import { canonicalEmail, dateProblem, emailProblem, normaliseName, textProblem } from "../text-rules.ts";
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
-import { NameTaken, StorageUnavailable, UsedUp } from "../../core/errors.ts";
-import type { ConfirmationProof, NewConfirmation, Pending, Unproven } from "./confirmations.ts";
+import { NameTaken, StorageUnavailable } from "../../core/errors.ts";
+import type { ConfirmationProof, FoundConfirmation, NewConfirmation, Unproven } from "./confirmations.ts";
 import {
   type AskedAt,
   type AskedFor,
@@ -218,7 +219,8 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
   /** Takes a point before it is known whether a username is taken, and gives it back unless that is said. */
   async function create(
-    pending: Pending<PendingForm>,
+    tx: Transaction,
+    pending: FoundConfirmation<PendingForm>,
     form: PendingForm,
     at: AskedAt,
   ): Promise<RegistrationConfirmed | Limited> {
@@ -227,7 +229,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     if (limited !== undefined) return limited;
     let isTaken = false;
     try {
-      const result = await tryToCreate(pending, form, at);
+      const result = await tryToCreate(tx, pending, form, at);
       isTaken = result.kind === "username-taken";
       return result;
     } finally {
@@ -236,22 +238,24 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   }
 
   async function tryToCreate(
-    pending: Pending<PendingForm>,
+    tx: Transaction,
+    pending: FoundConfirmation<PendingForm>,
     form: PendingForm,
     at: AskedAt,
   ): Promise<RegistrationConfirmed> {
     const sub = randomUUID();
     try {
-      const record = await accounts.register({ ...form, sub }, pending.use, callerAs(sub, at));
+      const record = await accounts.register(tx, { ...form, sub }, callerAs(sub, at));
+      pending.remove();
       return { kind: "created", record };
     } catch (error) {
       if (!(error instanceof NameTaken)) throw error;
     }
     if ((await directory.findAccountByName(normaliseName(form.email))) !== undefined) {
-      await confirmations.discard(pending);
+      pending.remove();
       return { kind: "gone" };
     }
-    await confirmations.keep(pending);
+    pending.keep();
     return { kind: "username-taken" };
   }
 
@@ -285,12 +289,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const request = await askedFor(options, email, at, "mail");
       if (request.kind === "limited") return request;
       const mail = await mailTo(email, at, request);
-      // A try of the old code in between changes nothing: it is read again.
-      for (let pending: typeof first | undefined = first; pending !== undefined && !pending.confirmed;) {
-        if (await confirmations.renew(pending, mail)) return { kind: "sent" };
-        pending = await confirmations.find<PendingForm>(place(interaction));
-      }
-      return { kind: "gone" };
+      return (await confirmations.renew(place(interaction), mail)) ? { kind: "sent" } : { kind: "gone" };
     },
 
     confirm: (interaction, proof, at) =>
@@ -298,21 +297,19 @@ export function createRegistrations(options: RegistrationsOptions): Registration
         "registration",
         { interaction },
         proof,
-        (pending) => create(pending, pending.extra, at),
+        (pending, tx) => create(tx, pending, pending.extra, at),
       ),
 
     async rename(interaction, username, at) {
       const problem = extraFault("username", username ?? undefined);
       if (problem !== undefined) return { kind: "invalid", problem };
-      for (;;) {
-        const pending = await confirmations.find<PendingForm>(place(interaction));
-        if (pending === undefined || !pending.confirmed) return { kind: "gone" };
-        try {
-          return await create(pending, { ...pending.extra, username: username ?? undefined }, at);
-        } catch (error) {
-          if (!(error instanceof UsedUp)) throw error;
-        }
-      }
+      return confirmations.change<PendingForm, RegistrationConfirmed | Limited>(
+        place(interaction),
+        (pending, tx) =>
+          pending?.confirmed === true
+            ? create(tx, pending, { ...pending.extra, username: username ?? undefined }, at)
+            : { kind: "gone" },
+      );
     },
 
     async pending(interaction) {

@@ -4,13 +4,14 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Actor, Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { AccountRecord, DirectoryStore } from "../../records/directory/directory.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { AccountInternals } from "../account.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import type { Passwords } from "../passwords/passwords.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
 import type { DeviceAccount } from "../limits/password-check.ts";
-import { CONFIRMATION_LIFETIME, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
+import { CONFIRMATION_LIFETIME_MS, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
 
 /** Where and by whom something is asked for. */
 export interface AskedAt {
@@ -38,7 +39,7 @@ export interface Limited {
 
 /** The parts of the service that need confirmed mail. */
 export interface PeopleOptions {
-  readonly directory: Pick<DirectoryStore, "findAccount" | "findAccountByName">;
+  readonly directory: Pick<DirectoryRecords, "findAccount" | "findAccountByName">;
   readonly accounts: AccountInternals;
   readonly confirmations: Confirmations;
   readonly passwords: Passwords;
@@ -110,7 +111,7 @@ export function mailWith(
     deployment,
     ...(locale === undefined ? {} : { locale }),
     params: { at: String(at), code, link },
-    expiresAt: at + CONFIRMATION_LIFETIME,
+    expiresAt: at + CONFIRMATION_LIFETIME_MS,
   });
 }
 

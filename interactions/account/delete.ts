@@ -1,5 +1,6 @@
 /** Deleting the account, and signing out: the pages after which nobody is signed in. */
-import type { AccountRecord, DirectoryStore } from "../../records/directory/directory.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { readPlannedDirectory } from "../../accounts/account-plan.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
@@ -17,7 +18,7 @@ const SIGNED_OUT_PATH = "/account/signed-out";
 export interface DeletePageParts {
   readonly pages: Pick<Pages, "accountDelete">;
   readonly accounts: Pick<Accounts, "delete">;
-  readonly directory: Pick<DirectoryStore, "findEntry">;
+  readonly directory: Pick<DirectoryRecords, "findEntry">;
   readonly seals: Pick<AccountSeals, "sealDeleted">;
   /** Removes the session cookie from the browser. */
   readonly forgetSession: (ctx: AccountContext) => void;
@@ -50,7 +51,7 @@ export function deletePage({
 /** The names of the services and portals that are notified when the account is deleted. */
 async function toldAbout(
   account: AccountRecord,
-  directory: Pick<DirectoryStore, "findEntry">,
+  directory: Pick<DirectoryRecords, "findEntry">,
 ): Promise<readonly string[]> {
   const planned = await readPlannedDirectory(directory, [account]);
   const action = { type: "DELETE_ACCOUNT", at: 0 } as const;

@@ -1,11 +1,7 @@
 /** The services that the account is connected to: what they may read, and disconnecting them. */
 import type { Clock } from "../../core/clock.ts";
-import type {
-  AccountRecord,
-  ClientRecord,
-  Consent,
-  DirectoryStore,
-} from "../../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
@@ -21,7 +17,7 @@ const PATH = "/account/services";
 export interface ServicesPageParts {
   readonly pages: Pick<Pages, "accountServices">;
   readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
-  readonly directory: Pick<DirectoryStore, "findEntry" | "listClients">;
+  readonly directory: Pick<DirectoryRecords, "findEntry" | "listClients">;
   readonly clock: Clock;
 }
 

@@ -1,83 +1,81 @@
-/** Adds deliveries, as part of the commit of the change that causes them. */
+/** Adds deliveries, in the transaction of the change that causes them. */
+import type { Clock } from "../../core/clock.ts";
+import { AlreadyExists } from "../../core/errors.ts";
+import type { Transaction } from "../records.ts";
 import type { NewDelivery } from "./delivery.ts";
 import { untouchedReceiver } from "./delivery.ts";
-import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import {
   deliveryRecord,
   deliveryRef,
-  type StoredDelivery,
   type Lane,
   laneKey,
   laneRecord,
   laneRef,
   receiverRecord,
   receiverRef,
+  type StoredDelivery,
 } from "./delivery-kinds.ts";
-import { AlreadyExists } from "../../core/errors.ts";
-import { Changes, read, type Read } from "../records.ts";
+import { laneQuery } from "./lane-access.ts";
 
 /** Returns positions among all deliveries, each later than the one before. */
 export type Positions = () => number;
 
-export function createPositions(access: Pick<LaneAccess, "clock">): Positions {
+export function createPositions({ clock }: { readonly clock: Clock }): Positions {
   let last = 0;
-  return () => (last = Math.max(last + 1, Math.floor(access.clock.now() * 1_000)));
+  return () => (last = Math.max(last + 1, Math.floor(clock.now() * 1_000)));
 }
+
+const taken = (): Error => new AlreadyExists("a delivery with this id");
 
 /** A lane to which deliveries are being added. */
 interface OpenLane {
-  readonly was: Read<Lane> | undefined;
-  /** The waiting head; `undefined`: the first delivery that is added becomes the head. */
-  readonly head: Read<StoredDelivery> | undefined;
   lane: Lane;
+  /** The waiting head; `undefined`: the first delivery that is added becomes the head. */
+  readonly head: StoredDelivery | undefined;
   isEmpty: boolean;
 }
 
-/** Reads lanes and receivers in one round trip, and then the heads: a delivery that is added since then changes its lane. */
-async function openLanes(
-  access: LaneAccess,
+/**
+ * Puts each delivery at the end of its lane. It writes the lane and expects its head unchanged, so that of two writers
+ * that add, or of one that adds and one that finishes the head, one decides again.
+ * @param now milliseconds since the epoch.
+ * @throws AlreadyExists for a delivery with an id that is stored already, here or when the transaction is committed.
+ */
+export async function addDeliveries(
+  tx: Transaction,
   deliveries: readonly NewDelivery[],
-): Promise<{ readonly lanes: ReadonlyMap<string, OpenLane>; readonly unknown: readonly string[] }> {
+  { now, positions }: { readonly now: number; readonly positions: Positions },
+): Promise<void> {
+  if (deliveries.length === 0) return;
+  const ids = new Set(deliveries.map(({ id }) => id));
+  if (ids.size < deliveries.length) throw taken();
+
   const keys = new Map(deliveries.map((each) => [laneKey(each), each] as const));
   const names = [...new Set(deliveries.map(({ receiver }) => receiver))];
-  const refs = [...[...keys.values()].map(laneRef), ...names.map(receiverRef)];
-  const found = await access.store.get(refs);
-  const pages = await access.store.list([...keys.values()].map((lane) => laneQuery(lane, "waiting")));
-  const lanes = [...keys].map(([key, { receiver, sub }], index) => {
-    const was = found[index] && read<Lane>(found[index]);
-    const first = pages[index]?.records[0];
-    const head = first && read<StoredDelivery>(first);
-    const fresh: Lane = { receiver, sub, lastSequence: 0, lastDelivered: 0, flight: null };
-    return [key, { was, head, lane: was?.value ?? fresh, isEmpty: head === undefined }] as const;
-  });
-  return {
-    lanes: new Map(lanes),
-    unknown: names.filter((_name, index) => found[keys.size + index] === undefined),
-  };
-}
+  const known = await tx.peekAll([...[...keys.values()].map(laneRef), ...names.map(receiverRef)]);
+  // Read after the lanes: a delivery that is added in between has changed its lane.
+  const waiting = await tx.list<StoredDelivery>([...keys.values()].map((lane) => laneQuery(lane, "waiting")));
+  const lanes = new Map<string, OpenLane>(
+    [...keys].map(([key, { receiver, sub }], index) => {
+      const fresh: Lane = { receiver, sub, lastSequence: 0, lastDelivered: 0, flight: null };
+      const head = waiting[index]?.[0];
+      return [key, { lane: (known[index] as Lane | undefined) ?? fresh, head, isEmpty: head === undefined }];
+    }),
+  );
+  for (const { head } of lanes.values()) {
+    if (head === undefined) continue;
+    if (ids.has(head.id)) throw taken();
+    await tx.get(deliveryRef(head.id));
+  }
 
-/**
- * The changes that store these deliveries, each at the end of its lane. They write the lane and expect its head
- * unchanged, so that of two writers that add, or of one that adds and one that finishes the head, one fails and retries.
- * @throws AlreadyExists when two deliveries have the same id.
- */
-export async function planAdding(
-  access: LaneAccess,
-  positions: Positions,
-  deliveries: readonly NewDelivery[],
-): Promise<Changes> {
-  const ids = new Set(deliveries.map(({ id }) => id));
-  if (ids.size < deliveries.length) throw new AlreadyExists("a delivery with this id");
-  const changes = new Changes();
-  const { lanes, unknown } = await openLanes(access, deliveries);
-  for (const receiver of unknown)
-    changes.write(receiverRecord({ receiver, ...untouchedReceiver }), undefined);
-  const now = access.clock.now();
+  for (const [index, receiver] of names.entries()) {
+    if (known[keys.size + index] === undefined) tx.put(receiverRecord({ receiver, ...untouchedReceiver }));
+  }
   for (const delivery of deliveries) {
     const open = lanes.get(laneKey(delivery)) as OpenLane;
-    const sequence = open.lane.lastSequence + 1;
-    const { flight } = open.lane;
-    changes.write(
+    const { lane, isEmpty } = open;
+    const sequence = lane.lastSequence + 1;
+    tx.create(
       deliveryRecord({
         ...delivery,
         sequence,
@@ -91,21 +89,15 @@ export async function planAdding(
         position: positions(),
         attemptRecords: [],
         failedAt: null,
-        isHead: open.isEmpty,
+        isHead: isEmpty,
         fence: 0,
         lease: null,
-        flight: open.isEmpty ? flight : null,
+        flight: isEmpty ? lane.flight : null,
       }),
-      undefined,
+      taken,
     );
-    open.lane = { ...open.lane, lastSequence: sequence, flight: open.isEmpty ? null : flight };
+    open.lane = { ...lane, lastSequence: sequence, flight: isEmpty ? null : lane.flight };
     open.isEmpty = false;
   }
-  for (const { was, head, lane } of lanes.values()) {
-    changes.write(laneRecord(lane), was);
-    if (head === undefined) continue;
-    if (ids.has(head.value.id)) throw new AlreadyExists("a delivery with this id");
-    changes.expect(deliveryRef(head.value.id), head);
-  }
-  return changes;
+  for (const { lane } of lanes.values()) tx.put(laneRecord(lane));
 }

@@ -1,4 +1,5 @@
 /** The delivery store on the record store: lists and counts, and all other calls together. */
+import { addDeliveries, type Positions } from "./add-deliveries.ts";
 import type {
   Delivery,
   DeliveryFilter,
@@ -173,8 +174,9 @@ async function oldestDeletions({
 }
 
 /** The deliveries part of the storage. */
-export function createDeliveryStore(access: LaneAccess): DeliveryStore {
+export function createDeliveryStore(access: LaneAccess, positions: Positions): DeliveryStore {
   return {
+    add: (tx, deliveries) => addDeliveries(tx, deliveries, { now: access.clock.now(), positions }),
     async find(id) {
       const found = await access.delivery(id);
       return found && toDelivery(found.value);

@@ -9,6 +9,7 @@
  * - each operation is one atomic step, decided by the clock that the storage was opened with;
  * - times are milliseconds since the epoch unless stated otherwise; spans are milliseconds.
  */
+import type { Transaction } from "../records.ts";
 
 /** A delivery as the account change that causes it creates it. */
 export interface NewDelivery {
@@ -221,6 +222,11 @@ export interface PurgeLimits {
 }
 
 export interface DeliveryStore {
+  /**
+   * Stores deliveries with the change that causes them, each at the end of its lane.
+   * @throws AlreadyExists for an id that is stored already.
+   */
+  add(tx: Transaction, deliveries: readonly NewDelivery[]): Promise<void>;
   find(id: string): Promise<Delivery | undefined>;
   /** In the order of storing or the reverse. Looks at a bounded number of deliveries, so that it stays fast. */
   page(page: DeliveryPage): Promise<DeliveryList>;

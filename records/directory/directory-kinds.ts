@@ -3,14 +3,13 @@ import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } 
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
-import type { Read } from "../records.ts";
 
 /** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
 export type StoredEntry = EntryRecord & { readonly closingUntil?: number };
 
 /** Whether an entry exists and can be referred to. */
-export function isOpen(entry: Read<StoredEntry> | undefined, clock: Clock): entry is Read<StoredEntry> {
-  return entry !== undefined && (entry.value.closingUntil ?? 0) <= clock.now();
+export function isOpen(entry: StoredEntry | undefined, clock: Clock): entry is StoredEntry {
+  return entry !== undefined && (entry.closingUntil ?? 0) <= clock.now();
 }
 
 /** What the credentials of a receiver are sealed for. */

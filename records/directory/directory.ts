@@ -1,9 +1,5 @@
 /** The durable records: accounts, clients, and the services, groups and portals of the directory. */
-import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import type { AuditEvent } from "../audit/audit-event.ts";
-import type { NewDelivery } from "../deliveries/delivery.ts";
-import type { StoredMail } from "../people/mail-kinds.ts";
 
 /** An account. Everything that a change has to read is in this one record. */
 export interface AccountRecord {
@@ -51,8 +47,6 @@ export interface AccountRecord {
   readonly created_at: number;
   /** Seconds since the epoch. */
   readonly updated_at: number;
-  /** Raised by each write; the next write has it as its condition. */
-  readonly version: number;
 }
 
 /** A change of address that can be undone. Undoing it undoes the later ones too. */
@@ -66,38 +60,6 @@ export interface AddressUndo {
 export interface Consent {
   readonly scopes: readonly string[];
   readonly claims: readonly string[];
-}
-
-/** A record that a change uses up: it is removed with the change, on condition that it has the version that was read. */
-export interface UsedRecord {
-  readonly ref: Ref;
-  readonly version: string;
-}
-
-/** One atomic change of one account, with everything that is committed with it. */
-export interface AccountChange {
-  readonly sub: string;
-  /** The version that was read; `undefined` to create the account. */
-  readonly expectedVersion: number | undefined;
-  /** The record afterwards, with its new `version`; `undefined` to delete the account. */
-  readonly record: AccountRecord | undefined;
-  /** Normalised sign-in names that the account takes. Condition: no other account has them. */
-  readonly claimNames: readonly string[];
-  /** Normalised sign-in names that the account gives up. */
-  readonly releaseNames: readonly string[];
-  /** Service keys that must be in the directory at the commit. */
-  readonly requireServices: readonly string[];
-  /** A portal key that must be in the directory at the commit. */
-  readonly requirePortal?: string;
-  /** Notifications of this change: stored with it or not at all. */
-  readonly deliveries: readonly NewDelivery[];
-  /** Mail about this change: stored with it or not at all. Default: none. */
-  readonly mails?: readonly StoredMail[];
-  /** Codes and links that allow this change: used up with it, or nothing is written. Default: none. */
-  readonly uses?: readonly UsedRecord[];
-  /** What a link in one of the mails needs to work: stored with this change or not at all. Default: none. */
-  readonly adds?: readonly RecordData[];
-  readonly audit?: AuditEvent;
 }
 
 /** One valid client secret. */
@@ -136,7 +98,6 @@ export interface ClientRecord {
   /** Seconds since the epoch. */
   readonly created_at: number;
   readonly updated_at: number;
-  readonly version: number;
 }
 
 /** The logo of a client. */
@@ -148,17 +109,6 @@ export interface StoredLogo {
   readonly sha256: string;
   /** In Base64. */
   readonly bytes: string;
-}
-
-export interface ClientChange {
-  readonly client_id: string;
-  /** The version that was read; `undefined` to create the client. */
-  readonly expectedVersion: number | undefined;
-  /** `undefined` to remove the client. */
-  readonly record: ClientRecord | undefined;
-  /** The logo afterwards; `null` removes it. Default: it stays as it is. */
-  readonly logo?: StoredLogo | null;
-  readonly audit?: AuditEvent;
 }
 
 /** The kinds of entries of the directory. */
@@ -179,58 +129,4 @@ export interface EntryRecord {
   /** Services only: the key of their group. */
   readonly group: string | null;
   readonly receiver: ReceiverRecord | null;
-}
-
-export interface DirectoryStore {
-  findAccount(sub: string): Promise<AccountRecord | undefined>;
-  /** @param name a normalised sign-in name. */
-  findAccountByName(name: string): Promise<AccountRecord | undefined>;
-  findAccountByNumber(userId: number): Promise<AccountRecord | undefined>;
-  /** Accounts after the account `after`, ordered by `user_id`, at most `limit`. */
-  listAccounts(page: { readonly after?: string; readonly limit: number }): Promise<AccountRecord[]>;
-  /** A number larger than all that were returned before. Gaps are allowed. */
-  nextUserId(): Promise<number>;
-  /** Moves the counter past `userId`, so that it never returns it. */
-  passUserId(userId: number): Promise<void>;
-  /**
-   * Writes the account, its names, deliveries, mail and audit record together, and removes what it uses up.
-   * @throws VersionConflict when the record has another version, exists (create) or is gone (change).
-   * @throws NameTaken when a claimed name belongs to another account.
-   * @throws AlreadyExists when the `user_id` of a new account belongs to another one.
-   * @throws IdentifierTaken when the `sub` of a new account is a `client_id`.
-   * @throws UnknownReference when a required service or portal does not exist.
-   * @throws UsedUp when a used record has another version or is gone.
-   */
-  commitAccount(change: AccountChange): Promise<void>;
-
-  findClient(clientId: string): Promise<ClientRecord | undefined>;
-  findLogo(clientId: string): Promise<StoredLogo | undefined>;
-  /** Ordered by `client_id`. */
-  listClients(): Promise<ClientRecord[]>;
-  /**
-   * @throws VersionConflict as for accounts; creating a client that exists is `AlreadyExists`.
-   * @throws IdentifierTaken when the `client_id` of a new client is the `sub` of an account.
-   * @throws UnknownReference when the record's service does not exist.
-   */
-  commitClient(change: ClientChange): Promise<void>;
-
-  findEntry(kind: EntryKind, key: string): Promise<EntryRecord | undefined>;
-  /** Ordered by `key`. */
-  listEntries(kind: EntryKind): Promise<EntryRecord[]>;
-  /**
-   * Creates or replaces the entry.
-   * @param audit makes the audit record.
-   * @throws UnknownReference when the record's group does not exist.
-   */
-  putEntry(kind: EntryKind, record: EntryRecord, audit?: (isNew: boolean) => AuditEvent): Promise<void>;
-  /**
-   * Removes the entry; `false` if there is none.
-   * @throws StillReferenced naming at most ten references: `client:ID`, `service:KEY`, `account:SUB`.
-   */
-  removeEntry(kind: EntryKind, key: string, audit?: AuditEvent): Promise<boolean>;
-
-  /** Stores `value` under `name` unless there is a value; returns the stored one. */
-  ensureSetting(name: string, value: string): Promise<string>;
-  /** The value that is stored under `name`. */
-  findSetting(name: string): Promise<string | undefined>;
 }

@@ -22,7 +22,7 @@ export interface WaitingMail {
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Outbox {
-  /** Stores a mail that no account change goes with. One that does is stored by `commitAccount`. */
+  /** Stores a mail that no account change goes with. One that does is put in the transaction of the change. */
   add(mail: StoredMail): Promise<void>;
   /**
    * Claims due mail, the longest due first.

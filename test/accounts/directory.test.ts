@@ -1,3 +1,4 @@
+import { putEntry } from "../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { findReceiver, parseReceiverName } from "../../accounts/receivers.ts";
 import { StillReferenced } from "../../core/errors.ts";
@@ -151,7 +152,7 @@ describe("a receiver", () => {
   it("can be decrypted only under its own name and key", async () => {
     await domain.directory.services.put("1", { name: "One", receiver: RECEIVER });
     const entry = await domain.storage.directory.findEntry("service", "1");
-    await domain.storage.directory.putEntry("service", {
+    await putEntry(domain.storage, "service", {
       key: "2",
       name: "Two",
       group: null,
@@ -185,7 +186,7 @@ describe("a receiver", () => {
     }
     const entry = await domain.storage.directory.findEntry("service", "1");
     const receiver = { ...shown, sealed: "unreadable" };
-    await domain.storage.directory.putEntry("service", {
+    await putEntry(domain.storage, "service", {
       key: "1",
       name: "One",
       group: null,

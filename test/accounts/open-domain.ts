@@ -1,12 +1,10 @@
 import type { NewDelivery } from "../../records/deliveries/delivery.ts";
-import type {
-  AccountChange,
-  AccountRecord,
-  Consent,
-  DirectoryStore,
-} from "../../records/directory/directory.ts";
+import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
-import { Changes } from "../../records/records.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { Changes, Records } from "../../records/records.ts";
+import type { Commit } from "../../adapters/record-store.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
@@ -102,10 +100,8 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   const notified: NewDelivery[] = [];
   const ended: SessionsEnded[] = [];
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-  const { directory, artifacts } = storage;
   const accounts = createAccounts({
-    directory,
-    artifacts,
+    storage,
     clock,
     events,
     sealer,
@@ -115,8 +111,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     onEnded: options.onEnded ?? ((each) => void ended.push(each)),
   });
   const clients = createClients({
-    directory,
-    artifacts,
+    storage,
     clock,
     events,
     secretKey: Buffer.alloc(32, 9),
@@ -128,7 +123,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     storage,
     accounts,
     clients,
-    directory: createDirectory({ directory, sealer }),
+    directory: createDirectory({ storage, sealer }),
     sealer,
     clock,
     counts,
@@ -170,17 +165,19 @@ function counted(passwords: Passwords, counts: Counts): Passwords {
   };
 }
 
-/** The storage with another `commitAccount`. */
+/** The storage with something before each commit that writes a record of this kind. */
 export function withCommit(
   storage: Storage,
-  commitAccount: (change: AccountChange, commit: DirectoryStore["commitAccount"]) => Promise<void>,
+  beforehand: (change: Commit) => Promise<void>,
+  { name }: { readonly name: string } = ACCOUNT,
 ): Storage {
-  const { directory } = storage;
-  const commit = directory.commitAccount.bind(directory);
-  return {
-    ...storage,
-    directory: { ...directory, commitAccount: (change) => commitAccount(change, commit) },
+  const { store, clock } = storage.records;
+  const commit = async (change: Commit): Promise<void> => {
+    const { put = [], remove = [] } = change;
+    if ([...put, ...remove].some(({ kind }) => kind === name)) await beforehand(change);
+    await store.commit(change);
   };
+  return { ...storage, records: new Records({ ...store, commit }, clock, KINDS) };
 }
 
 /** Stores artifacts of an account: a session, and tokens for each client. */

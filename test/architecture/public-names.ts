@@ -44,7 +44,6 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     StillReferenced: "caught by callers, who read `references`",
     StorageUnavailable: "caught by callers",
     UnknownReference: "caught by callers",
-    VersionConflict: "caught by callers",
   },
   "adapters/index.ts": {
     RecordStore: "a backend implements it",

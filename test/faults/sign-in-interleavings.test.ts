@@ -122,7 +122,7 @@ describe("the way back from the form", () => {
     async (_name, end) => {
       const { person, sub } = await newcomer();
       const wire = person.wire(get(await person.resumeAddress(newsUrl())));
-      const [answer] = await interleaved(stage, [wire], "directory.commitAccount", () => end(sub));
+      const [answer] = await interleaved(stage, [wire], "records.commit", () => end(sub));
       expectStartAgain(answer!);
       expect((await stage.service.accounts.find(sub))?.services ?? {}).toEqual({});
     },
@@ -136,7 +136,7 @@ describe("the way back from the form", () => {
         return person.wire(get(await person.resumeAddress(newsUrl())));
       }),
     );
-    const answers = await interleaved(stage, wires, "directory.commitAccount");
+    const answers = await interleaved(stage, wires, "records.commit");
     for (const answer of answers) await tokensOf(await exchanged(answer));
     const { audit = [] } = await stage.dump();
     const assigned = audit.filter((row) => row.includes(sub) && row.includes("account.assigned"));

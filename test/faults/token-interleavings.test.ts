@@ -238,7 +238,7 @@ describe("while a token is refreshed, between its reading and the commit", () =>
 });
 
 describe("while the password grant runs", () => {
-  it.each(["directory.commitAccount", "artifacts.commit"])(
+  it.each(["records.commit", "artifacts.commit"])(
     "the account is deleted before %s: no tokens are issued [D-ACCOUNT-6]",
     async (name) => {
       const { sub, username } = await stage.person();
@@ -254,7 +254,7 @@ describe("while the password grant runs", () => {
     },
   );
 
-  it.each(["directory.commitAccount", "artifacts.commit"])(
+  it.each(["records.commit", "artifacts.commit"])(
     "the password changes between its verification and %s: no tokens are issued [D-ACCOUNT-7]",
     async (name) => {
       const { sub, username } = await stage.person();

@@ -1,4 +1,6 @@
 /** The real storage, with every call of it seen before it begins: to make it fail, or to hold it. */
+import { KINDS } from "../../records/all-kinds.ts";
+import { Records } from "../../records/records.ts";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Storage } from "../../records/storage.ts";
 
@@ -49,14 +51,15 @@ export class WatchedStorage {
 
   constructor(real: Storage) {
     const audit = this.#watch("audit", real.audit);
+    const { store, clock } = real.records;
     this.storage = {
+      records: new Records(this.#watch("records", store), clock, KINDS),
       directory: this.#watch("directory", real.directory),
       // A hint that never comes is no fault.
       keys: { ...this.#watch("keys", real.keys), watch: () => () => undefined },
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
       outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },
-      confirmations: this.#watch("confirmations", real.confirmations),
       signIns: this.#watch("signIns", real.signIns),
       // What is collected goes in the background, at no time that a test could wait for.
       audit: { ...real.audit, append: (event) => audit.append(event) },

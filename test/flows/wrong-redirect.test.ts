@@ -9,6 +9,8 @@ import { newStorage } from "../servers/storage.ts";
 
 const WRONG = 'https://news.example/callback?x="<script>alert(1)</script>';
 
+const SHOWN = "https://news.example/callback?x=%22%3Cscript%3Ealert(1)%3C/script%3E";
+
 let running: RunningService;
 afterEach(() => running.close());
 
@@ -32,11 +34,11 @@ it("outside production the answer shows what was sent and what is registered; lo
     const { status, body } = await send(wrongRequest(kind));
     expect([status, body["error"]]).toEqual([400, "invalid_redirect_uri"]);
     expect(body["error_description"]).toBe(
-      `redirect_uri is not the registered address: ${WRONG} was sent, and registered is ${NEWS.redirect_uris[0]}`,
+      `redirect_uri is not the registered address: ${SHOWN} was sent, and registered is ${NEWS.redirect_uris[0]}`,
     );
     const page = await send(wrongRequest(kind), { headers: { accept: "text/html" } });
     expect(page.text).toContain(NEWS.redirect_uris[0]);
-    expect(page.text).toContain("https://news.example/callback?x=&#34;&lt;script&gt;");
+    expect(page.text).toContain(SHOWN);
     expect(page.text).not.toContain("<script>");
     await send(wrongRequest(kind));
   }

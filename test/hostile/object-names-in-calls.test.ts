@@ -1,4 +1,5 @@
 /** Property names of Object, such as `constructor`, in calls of the library and in stored records. */
+import { changeAccount, putClient, putEntry } from "../records/rules/stage.ts";
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
@@ -205,14 +206,14 @@ async function storeBadRecords(): Promise<void> {
   const news = await directory.findClient("news");
   if (news === undefined) throw new Error("the client is not there");
   for (const name of NAMES) {
-    await directory.putEntry("group", { key: name, name, group: null, receiver: null });
-    await directory.putEntry("service", { key: name, name, group: name, receiver: null });
-    await directory.putEntry("portal", { key: name, name, group: null, receiver: null });
+    await putEntry(storage, "group", { key: name, name, group: null, receiver: null });
+    await putEntry(storage, "service", { key: name, name, group: name, receiver: null });
+    await putEntry(storage, "portal", { key: name, name, group: null, receiver: null });
     for (const record of [
-      { ...news, client_id: name, version: 1 },
-      { ...news, client_id: `of-${name}`, service: name, version: 1 },
+      { ...news, client_id: name },
+      { ...news, client_id: `of-${name}`, service: name },
     ]) {
-      await directory.commitClient({ client_id: record.client_id, expectedVersion: undefined, record });
+      await putClient(storage, record);
     }
   }
 }
@@ -223,21 +224,11 @@ describe("records that are stored under such a name", () => {
   beforeAll(async () => {
     await storeBadRecords();
     const { sub } = await running.service.accounts.create({ email: "member@example.com" });
-    const record = (await storage.directory.findAccount(sub))!;
-    await storage.directory.commitAccount({
-      sub,
-      expectedVersion: record.version,
-      record: {
-        ...record,
-        version: record.version + 1,
-        portal: "constructor",
-        services: Object.fromEntries(NAMES.map((name) => [name, 7])),
-      },
-      claimNames: [],
-      releaseNames: [],
-      requireServices: NAMES,
-      deliveries: [],
-    });
+    await changeAccount(storage, sub, (before) => ({
+      ...before!,
+      portal: "constructor",
+      services: Object.fromEntries(NAMES.map((name) => [name, 7])),
+    }));
     members = (await running.service.accounts.find(sub))!;
   });
 

@@ -123,7 +123,7 @@ export async function openWorld(
     return toResult(await world.answer(post, signal), startedAt);
   };
   const common = { sealer, events, clock, settings, attempt };
-  const directory = createDirectory({ directory: storage.directory, sealer });
+  const directory = createDirectory({ storage, sealer });
   return Object.assign(world, {
     storage,
     clock,

@@ -1,3 +1,4 @@
+import { putEntry } from "../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../records/storage.ts";
 import { HOUR, MINUTE, openWorld, receiverSettings, SECOND, unreadable, type World } from "./stage.ts";
@@ -128,7 +129,7 @@ describe("the worker", () => {
     world.answer = () => ({ kind: "refused", reason: "10.0.0.1 is a private address" });
     const entry = await world.storage.directory.findEntry("service", "2");
     if (!entry?.receiver) throw new Error("no receiver");
-    await world.storage.directory.putEntry("service", { ...entry, receiver: unreadable(entry.receiver) });
+    await putEntry(world.storage, "service", { ...entry, receiver: unreadable(entry.receiver) });
     await world.worker().live(80 * HOUR);
     expect(world.ids()).toEqual(["d1"]);
     expect(emitted("receiver.paused")).toEqual([

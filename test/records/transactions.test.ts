@@ -140,7 +140,7 @@ for (const backend of BACKENDS)
       let tries = 0;
       await records[0].transact(async (tx) => {
         tries += 1;
-        const found = await tx.list<Counter>({ ...COUNTER.where("all", "all"), limit: 10 });
+        const [found = []] = await tx.list<Counter>([{ ...COUNTER.where("all", "all"), limit: 10 }]);
         expect(found).toContainEqual({ count: tries });
         if (tries === 1) await records[1].transact((late) => late.overwrite(counter("one", 2)));
         tx.put(counter("one", 7));

@@ -1,3 +1,4 @@
+import { CLIENT } from "../../../records/directory/directory-kinds.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ClientChanges, NewClient } from "../../../accounts/clients/client.ts";
 import { consentOf } from "../../../accounts/clients/consents.ts";
@@ -9,6 +10,7 @@ import {
   openDomain,
   START,
   type Domain,
+  withCommit,
 } from "../open-domain.ts";
 
 const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
@@ -164,9 +166,9 @@ describe("a change of a client", () => {
     expect(client).toMatchObject(
       Object.assign({ updated_at: START + 9, created_at: START }, ...changes) as object,
     );
-    const version = (await domain.clients.record(client_id))?.version;
+    domain.clock.seconds += 9;
     for (const change of changes) await domain.clients.update(client_id, change);
-    expect((await domain.clients.record(client_id))?.version).toBe(version);
+    expect(await domain.clients.find(client_id)).toEqual(client);
     expect(await codeOf(domain.clients.update(client_id, { service: "9" }))).toBe("unknown_reference");
     expect(await codeOf(domain.clients.update("unknown", { name: "N" }))).toBe("not_found");
   });
@@ -175,20 +177,16 @@ describe("a change of a client", () => {
     const { client_id } = await domain.clients.register(basic);
     let sneak = true;
     const slow = domain.reopen({
-      storage: (storage) => ({
-        ...storage,
-        directory: {
-          ...storage.directory,
-          async findClient(wanted) {
-            const record = await storage.directory.findClient(wanted);
-            if (sneak) {
-              sneak = false;
-              await domain.clients.update(client_id, { service: "2" });
-            }
-            return record;
+      storage: (storage) =>
+        withCommit(
+          storage,
+          async () => {
+            if (!sneak) return;
+            sneak = false;
+            await domain.clients.update(client_id, { service: "2" });
           },
-        },
-      }),
+          CLIENT,
+        ),
     });
     await slow.clients.update(client_id, { name: "second" });
     expect(await domain.clients.find(client_id)).toMatchObject({ name: "second", service: "2" });
@@ -239,9 +237,11 @@ describe("the internal client", () => {
 
   it("can't be found, listed or changed from outside", async () => {
     await Promise.all([domain.clients.putInternal(internal), domain.reopen().clients.putInternal(internal)]);
-    expect((await domain.clients.putInternal(internal)).record.version).toBe(1);
+    domain.clock.seconds += 1;
+    const same = await domain.clients.putInternal(internal);
+    expect([same.record.updated_at, same.replaced]).toEqual([START, undefined]);
     const moved = await domain.clients.putInternal({ ...internal, redirect_uris: ["https://b/cb"] });
-    expect([moved.record.version, moved.replaced?.redirect_uris]).toEqual([2, ["https://a/cb"]]);
+    expect([moved.record.updated_at, moved.replaced?.redirect_uris]).toEqual([START + 1, ["https://a/cb"]]);
     expect(await domain.clients.record("~account")).toMatchObject({
       service: null,
       secrets: [],

@@ -10,7 +10,10 @@ import { KINDS } from "../../../records/all-kinds.ts";
 import { LaneAccess } from "../../../records/deliveries/lane-access.ts";
 import type { AuditStore } from "../../../records/audit/audit-event.ts";
 import { createAuditStore } from "../../../records/audit/audit-store.ts";
-import { createDirectoryStore } from "../../../records/directory/directory-store.ts";
+import {
+  createDirectoryRecords,
+  type DirectoryRecords,
+} from "../../../records/directory/directory-records.ts";
 import { createPositions } from "../../../records/deliveries/add-deliveries.ts";
 import { openSigningKeys, type SigningKeys } from "../../../accounts/keys/signing-keys.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
@@ -34,7 +37,7 @@ interface OpenOptions {
 /** One process: its store, keys, directory and audit log. */
 interface Process {
   readonly store: RecordStore;
-  readonly directory: ReturnType<typeof createDirectoryStore>;
+  readonly directory: DirectoryRecords;
   readonly audit: AuditStore;
   readonly open: (options?: OpenOptions) => Promise<KeyChain>;
   readonly openAll: (options?: OpenOptions) => Promise<SigningKeys>;
@@ -64,7 +67,7 @@ async function newProcess(around: (store: RecordStore) => RecordStore = (store) 
   const log = createAuditStore(records, positions, 400 * DAY);
   const found: Process = {
     store,
-    directory: createDirectoryStore(records, log, positions),
+    directory: createDirectoryRecords(records),
     audit: log,
     open: async (options) => chainOf("RS256", await found.openAll(options)),
     openAll: ({ secrets = [SECRET], every } = {}) =>

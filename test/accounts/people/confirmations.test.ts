@@ -8,12 +8,15 @@ import {
   type Confirmations,
   type ConfirmationSecrets,
   createConfirmations,
+  type FoundConfirmation,
   normaliseCode,
-  type Pending,
 } from "../../../accounts/people/confirmations.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
-import { account, change, creation } from "../../records/rules/stage.ts";
+import { readAccount, writeAccount } from "../../../accounts/account-write.ts";
+import { CONFIRMATION } from "../../../records/people/confirmations.ts";
+import type { Transaction } from "../../../records/records.ts";
+import { account, putAccount } from "../../records/rules/stage.ts";
 import { newStorage } from "../../servers/storage.ts";
 
 const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
@@ -32,7 +35,7 @@ beforeEach(async () => {
   const { keys: _keys, ...addresses } = await newStorage();
   storage = await openStorage({ artifacts: addresses.storage, ...addresses, clock });
   confirmations = createConfirmations({
-    store: storage.confirmations,
+    records: storage.records,
     clock,
     sealer,
     key,
@@ -61,11 +64,9 @@ async function issue(
 
 const wrongCode = (code: string): string => (code.startsWith("0") ? "1" : "0") + code.slice(1);
 
-/** Uses it up, in a commit of its own. */
-async function use({ use: { ref, version } }: Pending<unknown>): Promise<string> {
-  await storage.directory.commitAccount(
-    creation(account(Math.ceil(Math.random() * 1e9)), { uses: [{ ref, version }], claimNames: [] }),
-  );
+/** Uses it up. */
+async function use(found: FoundConfirmation<unknown>): Promise<string> {
+  found.remove();
   return "used";
 }
 
@@ -99,7 +100,8 @@ describe("a confirmation", () => {
 
   it("stores neither code nor link, nor what it is about in plain text, and its mail with it [D-CODE-1]", async () => {
     const { code, link } = await issue();
-    const found = await storage.confirmations.find(RESET);
+    const found = await storage.records.find(CONFIRMATION.ref([RESET.purpose, SUB]));
+    expect(found).toBeDefined();
     expect(JSON.stringify(found)).not.toMatch(new RegExp(`${code}|${link}|ada`));
     const [claim] = await storage.outbox.claim(9, 1_000);
     expect(openMail(sealer, claim!.mail)).toMatchObject({ to: "a@b" });
@@ -149,27 +151,26 @@ describe("a confirmation", () => {
     );
   });
 
-  it("can be renewed, kept, discarded and cancelled", async () => {
+  it("can be renewed, kept, removed and cancelled", async () => {
     const { code, link } = await issue();
-    const pending = (await confirmations.find<object>(RESET))!;
     let renewed = "";
     const mail = (secrets: ConfirmationSecrets) => {
       renewed = secrets.code;
       return { kind: "password-changed", to: "", deployment: "openid", params: {}, expiresAt: 9e15 } as const;
     };
-    await expect(confirmations.renew(pending, mail)).resolves.toBe(true);
-    await expect(confirmations.renew(pending, mail)).resolves.toBe(false);
+    await expect(confirmations.renew(RESET, mail)).resolves.toBe(true);
     await expect(byLink(link)).resolves.toEqual(GONE);
     await expect(byCode(code)).resolves.toMatchObject({ kind: "wrong" });
-    const after = (await confirmations.find<object>(RESET))!;
-    await confirmations.keep(after);
-    await expect(confirmations.keep(after)).rejects.toMatchObject({ code: "version_conflict" });
-    await expect(confirmations.discard(after)).rejects.toMatchObject({ code: "version_conflict" });
+    await confirmations.change(RESET, (found) => found?.keep());
     await expect(confirmations.find(RESET)).resolves.toMatchObject({ confirmed: true, triesLeft: 4 });
+    // What is confirmed needs no other code.
+    await expect(confirmations.renew(RESET, mail)).resolves.toBe(false);
     await confirmations.cancel("password-reset", SUB);
     await expect(byCode(renewed)).resolves.toEqual(GONE);
+    await expect(confirmations.renew(RESET, mail)).resolves.toBe(false);
+    await expect(confirmations.change(RESET, (found) => found)).resolves.toBeUndefined();
     await issue();
-    await confirmations.discard((await confirmations.find<object>(RESET))!);
+    await confirmations.change(RESET, (found) => found?.remove());
     await expect(confirmations.find(RESET)).resolves.toBeUndefined();
   });
 });
@@ -246,20 +247,33 @@ describe("a code that is guessed", () => {
   });
 });
 
-describe("the commit that uses a confirmation", () => {
-  it("writes nothing when it was used, replaced or tried since it was read", async () => {
+describe("the transaction that uses a confirmation", () => {
+  it("writes nothing without its change, and its change once", async () => {
     const ada = account(1);
-    await storage.directory.commitAccount(creation(ada));
+    await putAccount(storage, ada);
     const { code } = await issue();
-    const stale = (await confirmations.find<object>(RESET))!;
-    await byCode(wrongCode(code));
-    const write = (pending: Pending<object>) =>
-      storage.directory.commitAccount(change(ada, { name: "New" }, { uses: [pending.use] }));
-    await expect(write(stale)).rejects.toMatchObject({ name: "UsedUp" });
-    await expect(storage.directory.findAccount(ada.sub)).resolves.toMatchObject({ name: ada.name });
-    const current = (await confirmations.find<object>(RESET))!;
-    const results = await Promise.allSettled([write(current), write(current), write(current)]);
-    expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
-    await expect(confirmations.find(RESET)).resolves.toBeUndefined();
+    const changeName = async (found: FoundConfirmation<unknown>, tx: Transaction) => {
+      found.remove();
+      const before = await readAccount(tx, ada.sub);
+      const after = { ...before!, sessions_generation: before!.sessions_generation + 1 };
+      await writeAccount(tx, { before, after }, { clock });
+      return "used";
+    };
+    const prove = (act: typeof changeName) =>
+      confirmations.prove("password-reset", { subject: SUB }, { code }, act);
+    const failing = prove(async (found, tx) => {
+      await changeName(found, tx);
+      throw new Error("planted");
+    });
+    await expect(failing).rejects.toThrow("planted");
+    await expect(storage.directory.findAccount(ada.sub)).resolves.toEqual(ada);
+    await expect(confirmations.find(RESET)).resolves.toBeDefined();
+    const results = await Promise.all([prove(changeName), prove(changeName), prove(changeName)]);
+    expect(results.filter((result) => result === "used")).toHaveLength(1);
+    expect(results.filter((result) => result !== "used")).toEqual([GONE, GONE]);
+    const generation = ada.sessions_generation + 1;
+    await expect(storage.directory.findAccount(ada.sub)).resolves.toMatchObject({
+      sessions_generation: generation,
+    });
   });
 });

@@ -90,11 +90,10 @@ export async function openPeople(
   const { keys: _keys, ...addresses } = await newStorage();
   const storage = await openStorage({ artifacts: addresses.storage, ...addresses, clock });
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-  const { directory, artifacts, outbox } = storage;
+  const { directory, outbox } = storage;
   const ended: SessionsEnded[] = [];
   const accounts = createAccounts({
-    directory,
-    artifacts,
+    storage,
     clock,
     sealer,
     events: createEvents(console.error),
@@ -104,7 +103,7 @@ export async function openPeople(
     onEnded: (each) => void ended.push(each),
   });
   const confirmations = createConfirmations({
-    store: storage.confirmations,
+    records: storage.records,
     clock,
     sealer,
     key: randomBytes(32),

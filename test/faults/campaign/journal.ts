@@ -2,6 +2,7 @@
  * What was committed: each commit that changes an account stores beside it what the account was and what it is, in the
  * same commit of the same store. So it is known of a change whose process was killed, too, whether it happened.
  */
+import { createPositions } from "../../../records/deliveries/add-deliveries.ts";
 import { isDeepStrictEqual } from "node:util";
 import { openStores } from "../../../adapters/open.ts";
 import type {
@@ -155,7 +156,8 @@ export async function openReader({ storage }: { readonly storage: string }): Pro
     watchedKinds: WATCHED_KINDS,
   });
   const { store } = stores.main;
-  const deliveryStore = createDeliveryStore(new LaneAccess(store, clock, KINDS));
+  const lanes = new LaneAccess(store, clock, KINDS);
+  const deliveryStore = createDeliveryStore(lanes, createPositions(lanes));
   return {
     async committed() {
       const changes = await changesIn(store);

@@ -1,105 +1,91 @@
 /** The contract of accounts: one atomic change, with its names, numbers, deliveries and audit record. */
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
-import type { AccountChange } from "../../../records/directory/directory.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { nameRecord } from "../../../records/directory/directory-kinds.ts";
+import { removeEntry } from "../../../records/directory/remove-entry.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import {
   account,
-  change,
-  creation,
-  deletion,
+  changeAccount,
+  deleteAccount,
   delivery,
   entry,
   hostileKeys,
   outcomes,
+  putAccount,
+  putEntry,
   type Stage,
   stored,
+  type Together,
 } from "./stage.ts";
 
 const count = (codes: readonly unknown[], code: unknown): number =>
   codes.filter((one) => one === code).length;
 
-const wanted = (services: string[], portal?: string): AccountChange =>
-  creation(account(1), {
-    requireServices: services,
-    ...(portal === undefined ? {} : { requirePortal: portal }),
-  });
-
 /** @param stage the store of the running case. */
 export function describeAccounts(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  const commit = (each: AccountChange) => stage.storage.directory.commitAccount(each);
+  const put = (record: AccountRecord, together?: Together) => putAccount(stage.storage, record, together);
 
   it("finds an account by its sub and by each of its names", async () => {
-    const ada = account(1, { services: { "1": 1102020202, "2": null }, service_generations: { "2": 3 } });
-    await commit(creation(ada, { claimNames: ["ada", "ada@example.com"] }));
+    const ada = account(1, { username: "ada", service_generations: { "2": 3 } });
+    await put(ada);
     const { directory } = stage.storage;
     await expect(directory.findAccount(ada.sub)).resolves.toEqual(ada);
     await expect(directory.findAccountByName("ada")).resolves.toEqual(ada);
-    await expect(directory.findAccountByName("ada@example.com")).resolves.toEqual(ada);
+    await expect(directory.findAccountByName(ada.email)).resolves.toEqual(ada);
     await expect(directory.findAccountByName("Ada")).resolves.toBeUndefined();
     await expect(directory.findAccount("none")).resolves.toBeUndefined();
-    const next = { ...ada, name: "Augusta", version: 2 };
-    await commit(change(ada, { name: "Augusta" }));
+    const next = { ...ada, name: "Augusta" };
+    await put(next);
     await expect(directory.findAccount(ada.sub)).resolves.toEqual(next);
     await expect(directory.findAccountByName("ada")).resolves.toEqual(next);
-    await commit(deletion(next, { releaseNames: ["ada", "ada@example.com"] }));
+    await deleteAccount(stage.storage, ada.sub);
     await expect(directory.findAccount(ada.sub)).resolves.toBeUndefined();
     await expect(directory.findAccountByName("ada")).resolves.toBeUndefined();
   });
 
   it("gives a name to one of 50 concurrent new accounts", async () => {
-    const codes = await outcomes(
-      Array.from({ length: 50 }, (_, index) =>
-        commit(creation(account(index + 1), { claimNames: [`own${index}`, "wanted"] })),
-      ),
-    );
+    const wanted = (index: number) => put(account(index + 1, { username: "wanted" }));
+    const codes = await outcomes(Array.from({ length: 50 }, (_, index) => wanted(index)));
     expect([count(codes, undefined), count(codes, "name_taken")]).toEqual([1, 49]);
     const owner = await stage.storage.directory.findAccountByName("wanted");
     expect(owner?.user_id).toBe(codes.indexOf(undefined) + 1);
     await expect(stage.storage.directory.listAccounts({ limit: 100 })).resolves.toEqual([owner]);
     // Other names of a refused change are free again.
     const loser = codes.indexOf("name_taken");
-    await commit(creation(account(loser + 1), { claimNames: [`own${loser}`] }));
+    await put(account(loser + 1, { username: null }));
   });
 
-  it("frees a name with the change that releases it, and never another account's", async () => {
-    const [ada, bob] = [account(1), account(2)];
-    await commit(creation(ada, { claimNames: ["ada"] }));
-    await commit(creation(bob, { claimNames: ["bob"] }));
-    await commit(change(bob, {}, { releaseNames: ["ada"] }));
-    await expect(stage.storage.directory.findAccountByName("ada")).resolves.toMatchObject({ sub: ada.sub });
-    await commit(change(ada, {}, { releaseNames: ["ada"], claimNames: ["countess"] }));
+  it("frees a name with the change that releases it", async () => {
+    const [ada, bob] = [account(1, { username: "ada" }), account(2, { username: "bob" })];
+    await put(ada);
+    await put(bob);
+    await put({ ...ada, username: "countess" });
     await expect(stage.storage.directory.findAccountByName("ada")).resolves.toBeUndefined();
-    const second = { ...bob, version: 2 };
-    await commit(change(second, {}, { releaseNames: ["bob"], claimNames: ["ada", "bob"] }));
-    await commit(change({ ...bob, version: 3 }, {}, { claimNames: ["ada"] }));
-    await expect(stage.storage.directory.findAccountByName("bob")).resolves.toMatchObject({ sub: bob.sub });
-    const taking = change({ ...ada, version: 2 }, {}, { claimNames: ["bob"] });
-    await expect(commit(taking)).rejects.toMatchObject({ code: "name_taken" });
-  });
-
-  it("writes one of 50 changes based on the same version", async () => {
-    const ada = account(1);
-    await commit(creation(ada));
-    const codes = await outcomes(
-      Array.from({ length: 50 }, (_, index) => commit(change(ada, { name: `name ${index}` }))),
-    );
-    expect([count(codes, undefined), count(codes, "version_conflict")]).toEqual([1, 49]);
-    await expect(stage.storage.directory.findAccount(ada.sub)).resolves.toMatchObject({
-      name: `name ${codes.indexOf(undefined)}`,
-      version: 2,
+    await put({ ...bob, username: "ada" });
+    await expect(stage.storage.directory.findAccountByName("ada")).resolves.toMatchObject({ sub: bob.sub });
+    const taking = put({ ...ada, username: "ada" });
+    await expect(taking).rejects.toMatchObject({ code: "name_taken" });
+    await expect(stage.storage.directory.findAccountByName("countess")).resolves.toMatchObject({
+      sub: ada.sub,
     });
   });
 
-  it("refuses to create an existing account, and to change or delete a missing one", async () => {
-    const ada = account(1);
-    await expect(commit(change(ada, {}))).rejects.toMatchObject({ code: "version_conflict" });
-    await expect(commit(deletion(ada))).rejects.toMatchObject({ code: "version_conflict" });
-    await commit(creation(ada));
-    await expect(commit(creation(ada))).rejects.toMatchObject({ code: "version_conflict" });
-    const stale = { ...ada, version: 7 };
-    await expect(commit(deletion(stale))).rejects.toMatchObject({ code: "version_conflict" });
-    await expect(stage.storage.directory.findAccount(ada.sub)).resolves.toEqual(ada);
+  it("loses none of 50 concurrent changes of one account", async () => {
+    const { sub } = account(1);
+    await put(account(1, { sessions_generation: 0 }));
+    await Promise.all(
+      Array.from({ length: 50 }, () =>
+        changeAccount(stage.storage, sub, (before) => ({
+          ...before!,
+          sessions_generation: before!.sessions_generation + 1,
+        })),
+      ),
+    );
+    await expect(stage.storage.directory.findAccount(sub)).resolves.toMatchObject({
+      sessions_generation: 50,
+    });
   });
 
   it("increments user_id, never reuses one, and continues after skipped ones", async () => {
@@ -112,47 +98,48 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await directory.passUserId(5);
     const after = await directory.nextUserId();
     expect(after).toBeGreaterThan(last + 1000);
-    await commit(creation(account(after)));
-    const twin = creation(account(after, { sub: "twin", email: "twin@example.com" }));
-    await expect(commit(twin)).rejects.toMatchObject({ code: "already_exists" });
+    await put(account(after));
+    const twin = account(after, { sub: "twin", email: "twin@example.com", username: null });
+    await expect(put(twin)).rejects.toMatchObject({ code: "already_exists" });
     await expect(directory.findAccountByName("twin@example.com")).resolves.toBeUndefined();
-    await commit(deletion(account(after)));
+    await deleteAccount(stage.storage, account(after).sub);
     await expect(directory.nextUserId()).resolves.toBeGreaterThan(after);
   });
 
   it("requires that the services and the portal of a change exist", async () => {
-    const { directory } = stage.storage;
-    await directory.putEntry("service", entry("1"));
-    await directory.putEntry("portal", entry("main"));
-    await expect(commit(wanted(["1", "2"]))).rejects.toMatchObject({ code: "unknown_reference" });
-    await expect(commit(wanted(["main"]))).rejects.toMatchObject({ code: "unknown_reference" });
-    await expect(commit(wanted([], "1"))).rejects.toMatchObject({ code: "unknown_reference" });
-    await expect(directory.findAccountByName(account(1).email)).resolves.toBeUndefined();
-    await commit(wanted(["1"], "main"));
+    const { storage } = stage;
+    await putEntry(storage, "service", entry("1"));
+    await putEntry(storage, "portal", entry("main"));
+    const code = "unknown_reference";
+    await expect(put(account(1, { services: { "1": null, "2": null } }))).rejects.toMatchObject({ code });
+    await expect(put(account(1, { services: { main: null } }))).rejects.toMatchObject({ code });
+    await expect(put(account(1, { portal: "1" }))).rejects.toMatchObject({ code });
+    await expect(storage.directory.findAccountByName(account(1).email)).resolves.toBeUndefined();
+    await put(account(1, { services: { "1": null }, portal: "main" }));
   });
 
   it("stores deliveries and the audit record with the change, or none of them", async () => {
     const { directory, deliveries } = stage.storage;
     const ada = account(1);
     const audit = { ...SYSTEM, action: "account.created", subject: ada.sub, detail: { by: null } } as const;
-    await commit(
-      creation(ada, { deliveries: [delivery("d1", ada.sub), delivery("d2", ada.sub, "portal:main")], audit }),
-    );
+    await put(ada, {
+      deliveries: [delivery("d1", ada.sub), delivery("d2", ada.sub, "portal:main")],
+      audit,
+    });
     const more = { deliveries: [delivery("d3", ada.sub)], audit: { ...audit, reason: "refused" } };
-    const bob = creation(account(2, { user_id: 1 }), more);
     const refused = [
-      change({ ...ada, version: 9 }, {}, more),
-      change(ada, {}, { ...more, requireServices: ["none"] }),
-      creation(account(2), { ...more, claimNames: ["free", ada.email] }),
-      bob,
+      put({ ...ada, services: { none: null } }, more),
+      put(account(2, { username: "free", email: ada.email }), more),
+      put(account(2, { user_id: 1 }), more),
       // The deliveries of a change are distinct.
-      change(ada, {}, { ...more, deliveries: [delivery("d3", ada.sub), delivery("d1", ada.sub)] }),
+      put(ada, { ...more, deliveries: [delivery("d3", ada.sub), delivery("d1", ada.sub)] }),
+      put(ada, { ...more, deliveries: [delivery("d3", ada.sub), delivery("d3", ada.sub, "portal:x")] }),
     ];
-    const codes = await outcomes(refused.map(commit));
+    const codes = await outcomes(refused);
     expect(codes).toEqual([
-      "version_conflict",
       "unknown_reference",
       "name_taken",
+      "already_exists",
       "already_exists",
       "already_exists",
     ]);
@@ -170,7 +157,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
 
   it("lists accounts by user_id, page after page", async () => {
     const numbers = [5, 1, 9, 3, 7];
-    await Promise.all(numbers.map((number) => commit(creation(account(number)))));
+    await Promise.all(numbers.map((number) => put(account(number))));
     const pages: number[][] = [];
     let after: string | undefined;
     for (;;) {
@@ -197,33 +184,27 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
         service_generations: Object.fromEntries([[key, 1]]),
       }),
     );
-    await Promise.all(hostileKeys.map((key) => directory.putEntry("service", entry(key))));
-    await Promise.all(
-      records.map((record) =>
-        commit(creation(record, { claimNames: [record.sub], requireServices: [record.sub] })),
-      ),
-    );
+    await Promise.all(hostileKeys.map((key) => putEntry(stage.storage, "service", entry(key))));
+    await Promise.all(records.map((record) => put(record)));
+    await stage.storage.records.transact((tx) => {
+      for (const key of hostileKeys) tx.overwrite(nameRecord(key, key));
+    });
     await expect(Promise.all(hostileKeys.map((key) => directory.findAccount(key)))).resolves.toEqual(records);
     await expect(Promise.all(hostileKeys.map((key) => directory.findAccountByName(key)))).resolves.toEqual(
       records,
     );
     for (const key of hostileKeys) {
-      await expect(directory.removeEntry("service", key)).rejects.toMatchObject({
+      const audit = { ...SYSTEM, action: "service.removed", subject: key } as const;
+      await expect(removeEntry(stage.storage, "service", key, audit)).rejects.toMatchObject({
         references: [`account:${key}`],
       });
     }
   });
 
-  it("stores copies: later changes by the caller have no effect", async () => {
+  it("returns copies: changes by the caller have no effect", async () => {
     const { directory } = stage.storage;
-    const services: Record<string, number | null> = { "1": 1 };
-    const record = account(1, { services });
-    const claimNames = ["ada"];
-    const written = commit(creation(record, { claimNames }));
-    services["1"] = 2;
-    claimNames[0] = "changed";
-    await written;
-    const expected = account(1, { services: { "1": 1 } });
+    const record = account(1, { username: "ada", client_generations: { "1": 1 } });
+    await put(record);
     const finds = [
       () => directory.findAccount(record.sub),
       () => directory.findAccountByName("ada"),
@@ -231,10 +212,10 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     ];
     for (const find of finds) {
       const found = await find();
-      expect(found).toEqual(expected);
-      Reflect.set(Object(found?.services), "1", "changed");
+      expect(found).toEqual(record);
+      Reflect.set(Object(found?.client_generations), "1", "changed");
       Reflect.set(Object(found), "email", "changed");
-      await expect(find()).resolves.toEqual(expected);
+      await expect(find()).resolves.toEqual(record);
     }
   });
 }

@@ -1,6 +1,6 @@
 /** The outbox: what is stored with an account change, claims, leases and expiry. */
 import type { StoredMail } from "../../../records/people/mail-kinds.ts";
-import { account, change, creation, type Stage } from "./stage.ts";
+import { account, putAccount, type Stage } from "./stage.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 
 const LEASE = 60_000;
@@ -17,13 +17,15 @@ export function describeMail(stage: Stage, { expect, it }: TestRunner): void {
     (await stage.storage.outbox.claim(limit, LEASE)).map(({ mail }) => mail.id);
 
   it("stores mail with an account change, or nothing of both", async () => {
-    const { directory, outbox } = stage.storage;
+    const { storage } = stage;
+    const { outbox } = storage;
     const ada = account(1);
-    await directory.commitAccount(creation(ada, { mails: [waitingMail(stage, "first")] }));
-    const late = change(ada, { name: "Other" }, { expectedVersion: 7, mails: [waitingMail(stage, "never")] });
-    await expect(directory.commitAccount(late)).rejects.toMatchObject({ code: "version_conflict" });
-    const unknown = change(ada, {}, { requireServices: ["none"], mails: [waitingMail(stage, "never")] });
-    await expect(directory.commitAccount(unknown)).rejects.toMatchObject({ code: "unknown_reference" });
+    await putAccount(storage, ada, { mails: [waitingMail(stage, "first")] });
+    const never = { mails: [waitingMail(stage, "never")] };
+    const taken = putAccount(storage, account(2, { email: ada.email }), never);
+    await expect(taken).rejects.toMatchObject({ code: "name_taken" });
+    const unknown = putAccount(storage, { ...ada, services: { none: null } }, never);
+    await expect(unknown).rejects.toMatchObject({ code: "unknown_reference" });
     await expect(outbox.waiting()).resolves.toEqual({ count: 1, oldest: stage.clock.now() });
     await expect(ids()).resolves.toEqual(["first"]);
   });

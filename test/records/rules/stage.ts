@@ -3,12 +3,16 @@ import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../../../records/records.ts";
 import type { Artifact, StoredArtifact } from "../../../records/artifacts/artifact.ts";
 import type { Delivery, NewDelivery } from "../../../records/deliveries/delivery.ts";
+import { readAccount, writeAccount } from "../../../accounts/account-write.ts";
+import type { AuditEvent } from "../../../records/audit/audit-event.ts";
 import type {
-  AccountChange,
   AccountRecord,
   ClientRecord,
+  EntryKind,
   EntryRecord,
 } from "../../../records/directory/directory.ts";
+import { CLIENT, clientRecord, ENTRIES, entryRecord } from "../../../records/directory/directory-kinds.ts";
+import { mailRecord, type StoredMail } from "../../../records/people/mail-kinds.ts";
 import type { Storage } from "../../../records/storage.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { type ManualClock, START } from "../../../testing/storage/stage.ts";
@@ -106,45 +110,56 @@ export function account(number: number, parts: Partial<AccountRecord> = {}): Acc
     consents: { shop: { scopes: ["profile"], claims: [] } },
     created_at: 1_800_000_000,
     updated_at: 1_800_000_000,
-    version: 1,
     ...parts,
   };
 }
 
-/** The change that creates the account. */
-export function creation(record: AccountRecord, parts: Partial<AccountChange> = {}): AccountChange {
-  return {
-    sub: record.sub,
-    expectedVersion: undefined,
-    record,
-    claimNames: [record.email],
-    releaseNames: [],
-    requireServices: [],
-    deliveries: [],
-    ...parts,
-  };
+/** What a test commits with an account. */
+export interface Together {
+  readonly deliveries?: readonly NewDelivery[];
+  readonly mails?: readonly StoredMail[];
+  readonly audit?: AuditEvent;
 }
 
-/** The change from this version of the account to the next one. */
-export function change(
-  before: AccountRecord,
-  parts: Partial<AccountRecord>,
-  more: Partial<AccountChange> = {},
-): AccountChange {
-  const record = { ...before, ...parts, version: before.version + 1 };
-  return creation(record, { expectedVersion: before.version, claimNames: [], ...more });
+/** Commits the account as `decide` wants it, with its names and number, and what belongs to the change. */
+export function changeAccount(
+  { records, deliveries, audit }: Storage,
+  sub: string,
+  decide: (before: AccountRecord | undefined) => AccountRecord | undefined,
+  together: Together = {},
+): Promise<void> {
+  return records.transact(async (tx) => {
+    const before = await readAccount(tx, sub);
+    await writeAccount(tx, { before, after: decide(before) }, { clock: records.clock });
+    await deliveries.add(tx, together.deliveries ?? []);
+    for (const mail of together.mails ?? []) tx.overwrite(mailRecord(mail));
+    if (together.audit !== undefined) tx.overwrite(audit.recordOf(together.audit));
+  });
 }
 
-/** The change that deletes the account. */
-export function deletion(before: AccountRecord, parts: Partial<AccountChange> = {}): AccountChange {
-  return {
-    ...creation(before),
-    expectedVersion: before.version,
-    record: undefined,
-    claimNames: [],
-    releaseNames: [before.email],
-    ...parts,
-  };
+/** Stores the account, new or changed. */
+export function putAccount(storage: Storage, record: AccountRecord, together?: Together): Promise<void> {
+  return changeAccount(storage, record.sub, () => record, together);
+}
+
+export function deleteAccount(storage: Storage, sub: string, together?: Together): Promise<void> {
+  return changeAccount(storage, sub, () => undefined, together);
+}
+
+/** Stores the client, new or changed. */
+export function putClient({ records }: Storage, record: ClientRecord): Promise<void> {
+  return records.transact(async (tx) => {
+    await tx.get(CLIENT.ref(record.client_id));
+    tx.put(clientRecord(record));
+  });
+}
+
+/** Stores the entry, new or changed. */
+export function putEntry({ records }: Storage, kind: EntryKind, record: EntryRecord): Promise<void> {
+  return records.transact(async (tx) => {
+    await tx.get(ENTRIES[kind].ref(record.key));
+    tx.put(entryRecord(kind, record));
+  });
 }
 
 export function delivery(
@@ -160,7 +175,7 @@ export function delivery(
 /** Stores deliveries with the creation of another account. */
 export async function store({ storage }: Stage, ...deliveries: NewDelivery[]): Promise<void> {
   const number = await storage.directory.nextUserId();
-  await storage.directory.commitAccount(creation(account(number, { sub: `of-${number}` }), { deliveries }));
+  await putAccount(storage, account(number, { sub: `of-${number}` }), { deliveries });
 }
 
 /** The delivery before its first attempt. */
@@ -194,7 +209,6 @@ export function client(id: string, parts: Partial<ClientRecord> = {}): ClientRec
     disabled: false,
     created_at: 1_800_000_000,
     updated_at: 1_800_000_000,
-    version: 1,
     ...parts,
   };
 }

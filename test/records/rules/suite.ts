@@ -1,4 +1,6 @@
 /** The rules of what a service keeps, as tests that run over any record store. */
+import { removeEntry } from "../../../records/directory/remove-entry.ts";
+import { CONFIRMATION } from "../../../records/people/confirmations.ts";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import * as jestRunner from "@jest/globals";
 import type { Clock } from "../../../core/clock.ts";
@@ -18,7 +20,9 @@ import {
   account,
   artifact,
   client,
-  creation,
+  putAccount,
+  putClient,
+  putEntry,
   delivery,
   entry,
   ManualClock,
@@ -51,24 +55,19 @@ async function readEverything({
 async function writeEverything(stage: Stage): Promise<void> {
   const { directory } = stage.storage;
   await put(stage, artifact(stage.clock, "Session", "s", { uid: "u", accountId: "a" }));
-  await directory.putEntry("service", entry("1"));
+  await putEntry(stage.storage, "service", entry("1"));
   const ada = account(1, { services: { "1": 5 } });
-  await directory.commitAccount(
-    creation(ada, {
-      requireServices: ["1"],
-      deliveries: [delivery("d", ada.sub)],
-      mails: [waitingMail(stage, "m")],
-      audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
-    }),
-  );
-  const record = client("news", { service: "1" });
-  await directory.commitClient({ client_id: "news", expectedVersion: undefined, record });
+  await putAccount(stage.storage, ada, {
+    deliveries: [delivery("d", ada.sub)],
+    mails: [waitingMail(stage, "m")],
+    audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
+  });
+  await putClient(stage.storage, client("news", { service: "1" }));
   await directory.ensureSetting("name", "value");
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
-  const { directory, artifacts, deliveries, outbox, confirmations, signIns, audit } = storage;
-  const record = client("c");
+  const { directory, artifacts, deliveries, outbox, records, signIns, audit } = storage;
   return [
     ...storage.parts.map((part) => () => part.ping()),
     () => artifacts.find("Session", "s"),
@@ -86,14 +85,14 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => directory.listAccounts({ limit: 1 }),
     () => directory.nextUserId(),
     () => directory.passUserId(1),
-    () => directory.commitAccount(creation(account(9))),
+    () => putAccount(storage, account(9)),
     () => directory.findClient("c"),
     () => directory.listClients(),
-    () => directory.commitClient({ client_id: "c", expectedVersion: undefined, record }),
+    () => putClient(storage, client("c")),
     () => directory.findEntry("service", "1"),
     () => directory.listEntries("service"),
-    () => directory.putEntry("service", entry("1")),
-    () => directory.removeEntry("service", "1"),
+    () => putEntry(storage, "service", entry("1")),
+    () => removeEntry(storage, "service", "1", { ...SYSTEM, action: "service.removed", subject: "1" }),
     () => directory.ensureSetting("n", "v"),
     () => directory.findSetting("n"),
     () => audit.append({ ...SYSTEM, action: "receiver.test", subject: "s" }),
@@ -105,9 +104,9 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => outbox.claim(1, 1000),
     () => outbox.nextDue(),
     () => outbox.waiting(),
-    () => confirmations.find({ link: "l" }),
-    () => confirmations.find({ purpose: "registration", interaction: "i" }),
-    () => confirmations.remove("registration", "i"),
+    () => records.transact((tx) => tx.get(CONFIRMATION.ref(["registration", "i"]))),
+    () => records.transact((tx) => tx.list([{ ...CONFIRMATION.where("link", "l"), limit: 1 }])),
+    () => records.transact((tx) => tx.remove(CONFIRMATION.ref(["registration", "i"]))),
     () => signIns.failures("form", "s"),
     () => signIns.addFailure("form", "s"),
     () => signIns.clearFailures(["form"], ["s"]),
@@ -150,7 +149,8 @@ function describeLife(stage: Stage, runner: TestRunner, backend: Backend): void 
     stage.storage = await backend.reopen(stage.clock);
     await expect(readEverything(stage.storage)).resolves.toEqual(before);
     await expect(stage.storage.directory.nextUserId()).resolves.toBeGreaterThan(userId);
-    await expect(stage.storage.directory.removeEntry("service", "1")).rejects.toMatchObject({
+    const event = { ...SYSTEM, action: "service.removed", subject: "1" } as const;
+    await expect(removeEntry(stage.storage, "service", "1", event)).rejects.toMatchObject({
       references: ["client:news", "account:sub-1"],
     });
   });
