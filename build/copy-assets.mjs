@@ -7,8 +7,8 @@ const root = join(import.meta.dirname, "..");
 const out = process.argv[2] ?? join(root, "dist");
 /** The folders that are compiled. */
 const { include: folders } = JSON.parse(readFileSync(join(root, "tsconfig.build.json"), "utf8"));
-/** Files of the examples that the server reads: it refuses the secrets in them. */
-const FILES = ["examples/conformance/server.json"];
+/** An example whose secrets the server refuses, and the lock file, which npm packs in a folder only, for the image. */
+const FILES = ["examples/conformance/server.json", "package-lock.json"];
 const ASSETS = new Set([".ejs", ".json", ".css", ".svg"]);
 
 for (const folder of folders) {

@@ -115,6 +115,25 @@ function install(): void {
   }
 }
 
+/** The versions that a lock file installs in production, but for what other platforms need. */
+function versionsIn(lockFile: string): Readonly<Record<string, string>> {
+  const { packages } = JSON.parse(readFileSync(lockFile, "utf8")) as {
+    readonly packages: Readonly<Record<string, LockedPackage>>;
+  };
+  const found = Object.entries(packages).filter(
+    ([path, { dev = false, devOptional = false, optional = false }]) =>
+      path !== "" && !dev && !devOptional && !optional,
+  );
+  return Object.fromEntries(found.map(([path, { version }]) => [path, version]));
+}
+
+interface LockedPackage {
+  readonly version: string;
+  readonly dev?: boolean;
+  readonly devOptional?: boolean;
+  readonly optional?: boolean;
+}
+
 /** The packages that the compiled files name, those of their types included. */
 function importedPackages(): readonly string[] {
   const names = readdirSync(join(installed, "dist"), { recursive: true, encoding: "utf8" })
@@ -326,6 +345,9 @@ describe("the packed package", () => {
     const folder = join(work, "image");
     mkdirSync(folder);
     const image = buildImage(join(deploy, "Dockerfile"), deploy, folder);
+    expect(versionsIn(join(folder, "final/opt/sign-in-service/node_modules/.package-lock.json"))).toEqual(
+      versionsIn(join(root, "package-lock.json")),
+    );
     const port = String(await freePorts());
     const env = {
       PATH: process.env["PATH"] ?? "",
