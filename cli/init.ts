@@ -8,7 +8,7 @@ import { readConfiguration } from "../config/read.ts";
 import { isLoopback, isSqlite } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
 import { ConfigurationError, neededUser } from "../core/errors.ts";
-import { resolveVariable } from "./program/addresses.ts";
+import { resolveVariable, warnAboutPassword } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
 import type { Given } from "./program/given.ts";
@@ -166,6 +166,7 @@ async function decide(given: Given, surroundings: Surroundings): Promise<Config>
     const option = given.text(question.option);
     if (option !== undefined) {
       config = await answered(config, question, resolveVariable(option, surroundings.readVariable));
+      warnAboutPassword(`--${question.option}`, option, surroundings.err);
     } else if (question.matters(config)) {
       if (!isSilent && ask !== undefined) config = await asked(config, question, ask, surroundings);
       else if (question.byDefault !== undefined)

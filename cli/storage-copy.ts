@@ -23,7 +23,7 @@ interface CopyAddresses {
   readonly to: StorageAddress;
 }
 
-async function readAddresses(given: Given, { readVariable }: Surroundings): Promise<CopyAddresses> {
+async function readAddresses(given: Given, surroundings: Surroundings): Promise<CopyAddresses> {
   const left = [...given.operands];
   const addressArguments = (
     name: "FROM" | "TO",
@@ -39,8 +39,8 @@ async function readAddresses(given: Given, { readVariable }: Surroundings): Prom
   const ofTo = addressArguments("TO", given.text("config-to"), given.text("to-artifacts"));
   if (left.length > 0) throw misused("Too many addresses");
   const addresses = {
-    from: await readAddress(ofFrom, readVariable),
-    to: await readAddress(ofTo, readVariable),
+    from: await readAddress(ofFrom, surroundings),
+    to: await readAddress(ofTo, surroundings),
   };
   if (overlap(addresses.from, addresses.to)) {
     throw misused("FROM and TO must be different storages, and so must their artifacts");

@@ -16,15 +16,18 @@ export interface Signed {
   readonly body: string | Uint8Array;
 }
 
+/** Standard Webhooks 1.0: 24 to 64 bytes. */
+const MIN_KEY_BYTES = 24;
+
 /**
  * The key in a signing secret.
- * @throws TypeError for a secret that is not `whsec_` and Base64. The message does not repeat the secret.
+ * @throws TypeError for a secret that is not `whsec_` and the Base64 of 24 bytes or more. The message does not repeat it.
  */
 export function signingKey(secret: string): Buffer {
   const encoded = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "";
   const key = Buffer.from(encoded, "base64");
-  if (key.length === 0 || key.toString("base64") !== encoded) {
-    throw new TypeError("secrets: each must be whsec_ and Base64");
+  if (key.length < MIN_KEY_BYTES || key.toString("base64") !== encoded) {
+    throw new TypeError(`secrets: each must be whsec_ and the Base64 of at least ${MIN_KEY_BYTES} bytes`);
   }
   return key;
 }

@@ -39,6 +39,14 @@ export function resolveVariable(text: string, readVariable: ReadVariable): strin
   return value;
 }
 
+/** Warns about an address with a password that was given as an argument. @param argument names it in the warning. */
+export function warnAboutPassword(argument: string, text: string, err: Surroundings["err"]): void {
+  if (!/^[a-z+]+:\/\/[^/@]*:[^/@]+@/u.test(text)) return;
+  err.write(
+    `warning: other users of this machine can read the password in ${argument}, and your shell may keep it. Put the address in a variable, and give env:NAME\n`,
+  );
+}
+
 function checkStorage(storage: string, name: string): string {
   if (!isStorageAddress(storage)) {
     throw misused(
@@ -90,7 +98,7 @@ export function pathOf(storage: string): string {
 /** @throws CommandFailure with a sentence without the address, which may contain a password. */
 export async function readAddress(
   options: AddressArguments,
-  readVariable: ReadVariable,
+  surroundings: Pick<Surroundings, "readVariable" | "err">,
 ): Promise<StorageAddress> {
   const { name, address, artifacts, config } = options;
   if (config !== undefined) {
@@ -100,12 +108,14 @@ export async function readAddress(
     return addressIn(await readJsonObject(config), config, name);
   }
   if (address === undefined) throw misused(`${name} is missing`);
-  const storage = checkStorage(resolveVariable(address, readVariable), name);
-  return {
-    storage,
+  const { readVariable, err } = surroundings;
+  const read = {
+    storage: checkStorage(resolveVariable(address, readVariable), name),
     artifacts: artifacts && checkArtifacts(resolveVariable(artifacts, readVariable), name),
-    secrets: secretsOf(storage),
   };
+  warnAboutPassword(name, address, err);
+  warnAboutPassword(`the artifacts of ${name}`, artifacts ?? "", err);
+  return { ...read, secrets: secretsOf(read.storage) };
 }
 
 /**
@@ -116,12 +126,11 @@ export async function readAddress(
 export async function readOwnAddress(
   options: Omit<AddressArguments, "config">,
   given: Pick<Given, "text">,
-  surroundings: Pick<Surroundings, "readVariable" | "variables">,
+  surroundings: Pick<Surroundings, "readVariable" | "variables" | "err">,
 ): Promise<StorageAddress> {
   const config = given.text("config");
   const isGiven = options.address !== undefined || options.artifacts !== undefined;
-  if (isGiven || !isConfigured(given, surroundings))
-    return readAddress({ ...options, config }, surroundings.readVariable);
+  if (isGiven || !isConfigured(given, surroundings)) return readAddress({ ...options, config }, surroundings);
   const settings = await readSettings(given, surroundings);
   return addressIn(settings.config, settings.file ?? "the environment", options.name);
 }

@@ -29,7 +29,7 @@ Accepts notifications and prints them. Can also fail, to test retries.
 Without --config, it accepts notifications at every path.
 
   --client-id TEXT        expected Basic credentials; default: receiver
-  --client-secret TEXT    default: receiver-secret
+  --client-secret TEXT    default: receiver-secret-1843
   --signing-secret TEXT   whsec_ and Base64; without it, signatures are not checked
 
   --fail N        fail the first N requests; default: all, with one of the options below
@@ -74,7 +74,7 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     config: toConfigFile(values.config),
     port: values.port === undefined ? undefined : toPort(values.port),
     client_id: toCredential("--client-id", values["client-id"] ?? "receiver", /^[^:]+$/),
-    client_secret: toCredential("--client-secret", values["client-secret"] ?? "receiver-secret", /./),
+    client_secret: toCredential("--client-secret", values["client-secret"] ?? "receiver-secret-1843", /./),
     signing_secret: toSigningSecret(values["signing-secret"]),
     trouble: readTrouble("--", values),
   };

@@ -13,6 +13,7 @@ import {
 /** What the service sends in `Authorization: Basic`. */
 export interface ReceiverCredentials {
   readonly client_id: string;
+  /** At least 16 characters. */
   readonly client_secret: string;
 }
 
@@ -31,7 +32,7 @@ export interface SeenNotifications {
 export interface NotificationReceiverOptions {
   /** The credentials of this receiver; several during a rotation. */
   readonly credentials: ReceiverCredentials | readonly ReceiverCredentials[];
-  /** Signing secrets, `whsec_` and Base64. Default: none, and then signature and timestamp are not checked. */
+  /** Signing secrets, `whsec_` and the Base64 of at least 24 bytes. Default: none, and then signature and timestamp are not checked. */
   readonly secrets?: readonly string[];
   /**
    * Handles a notification. When it throws or rejects, the response is 503 and the service sends the notification
@@ -59,6 +60,9 @@ export function rememberInMemory(limit = 100_000): SeenNotifications {
     },
   };
 }
+
+/** Whoever guesses the secret can send notifications, and nothing but its length stands against that. */
+const MIN_SECRET_LENGTH = 16;
 
 /** Bytes of a body; a notification has a few hundred. */
 const MAX_BODY = 64 * 1024;
@@ -191,6 +195,9 @@ export function notificationReceiver(options: NotificationReceiverOptions): Midd
   );
   if (all.length === 0 || !isComplete) {
     throw new TypeError("credentials: must have a client_id and a client_secret each");
+  }
+  if (all.some(({ client_secret }) => client_secret.length < MIN_SECRET_LENGTH)) {
+    throw new TypeError(`credentials: a client_secret must have at least ${MIN_SECRET_LENGTH} characters`);
   }
   for (const secret of secrets) signingKey(secret);
   const isExpected = createCheck(all);

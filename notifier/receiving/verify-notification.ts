@@ -96,7 +96,7 @@ export interface VerifyOptions {
  *
  * @param headers of the request, names in lower case.
  * @param body the bytes as received, or their text: not parsed and serialized again.
- * @param secrets the receiver's signing secrets, `whsec_` and Base64; several during a rotation.
+ * @param secrets the receiver's signing secrets, `whsec_` and the Base64 of at least 24 bytes; several during a rotation.
  * @throws InvalidNotification
  * @throws TypeError without a secret, or for a malformed one.
  */

@@ -392,10 +392,11 @@ describe("storage check on SQLite and Redis", () => {
       const allow = (...rules: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...rules);
       await allow(...service);
       const artifacts = redis.url.replace("//", "//sign-in:password@");
-      const words = ["storage", "check", place.storage, "--artifacts", artifacts];
-      expect((await runHere(words)).said).not.toContain("NOPERM");
+      const words = ["storage", "check", place.storage, "--artifacts", "env:ARTIFACTS"];
+      const inVariable = { ARTIFACTS: artifacts };
+      expect((await runHere(words, undefined, inVariable)).said).not.toContain("NOPERM");
       await allow("-scan");
-      const { code, said } = await runHere(words);
+      const { code, said } = await runHere(words, undefined, inVariable);
       expect([code, said]).toEqual([3, expect.stringContaining("Redis does not let this user SCAN")]);
       expect(said).not.toContain("password");
     });

@@ -271,6 +271,9 @@ describe("artifacts in Redis", () => {
     await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: down }))).resolves.toBe(3);
     expect(said.filter(isPasswordIn)).toEqual([]);
     expect(said[0]).toContain(`redis://${host}/0?prefix=secret:`);
+    const WARNING = "warning: other users of this machine can read the password in the artifacts of TO";
+    expect(said[0]).not.toContain("warning");
+    expect(said[1]).toContain(WARNING);
     expect(said[1]).toContain("WRONGPASS");
   }, 120_000);
 });

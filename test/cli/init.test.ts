@@ -172,6 +172,20 @@ describe("init", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  it("warns about a password in an argument, without repeating it, and names the other way", async () => {
+    const address = `smtps://mailer:${MAIL_PASSWORD}@mail.example`;
+    const warned = await initHere(["--yes", "--mail", address]);
+    expect(warned).toMatchObject({
+      code: 0,
+      err: expect.stringMatching(/^warning: .* in --mail, .*env:NAME/u),
+    });
+    const storage = `postgresql://a:${PASSWORD}@db.example/sign_in`;
+    const again = await initHere(["--yes", "--overwrite", "--storage", storage]);
+    expect(again.err).toMatch(/^warning: .* in --storage, .*env:NAME/u);
+    const quiet = await initHere(["--yes", "--overwrite", "--mail", "env:MAIL"], { readVariable });
+    expect(quiet.err).not.toContain("warning");
+  });
+
   it("never replaces a file without being told, and then keeps its keys", async () => {
     const secrets = [Buffer.alloc(32, 9).toString("base64")];
     writeFileSync(path, JSON.stringify({ storage: "mongodb://old", keys: { secrets } }));

@@ -142,7 +142,11 @@ export interface Outcome {
 }
 
 /** Runs a command in this process. @param stopAt the command is stopped, as by Ctrl+C, when it says this. */
-export async function runHere(words: readonly string[], stopAt?: RegExp): Promise<Outcome> {
+export async function runHere(
+  words: readonly string[],
+  stopAt?: RegExp,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Outcome> {
   const said: string[] = [];
   const stop = new AbortController();
   const output = {
@@ -154,7 +158,13 @@ export async function runHere(words: readonly string[], stopAt?: RegExp): Promis
     },
   };
   const { signal } = stop;
-  const { code } = await here(words, { clock, out: output, err: output, signal });
+  const { code } = await here(words, {
+    clock,
+    out: output,
+    err: output,
+    signal,
+    readVariable: (name) => env[name],
+  });
   return { code, said: said.join("") };
 }
 

@@ -8,7 +8,7 @@ import { freePorts, type Running, start } from "./processes.ts";
 
 /** Inside the repository, so that packages are found. Ignored by git. */
 const FOLDER = ".cache/receiving";
-const EXPECTED = { client_id: "receiver", client_secret: "receiver-secret" };
+const EXPECTED = { client_id: "receiver", client_secret: "receiver-secret-1843" };
 
 afterAll(() => rmSync(join(ROOT, FOLDER), { recursive: true, force: true }));
 

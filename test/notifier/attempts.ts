@@ -53,7 +53,13 @@ export function deliverer({
 }
 
 export function target(url: string, settings: Partial<AttemptTarget> = {}): AttemptTarget {
-  return { url, client_id: "news", client_secret: "a secret", signing_secrets: [SECRET], ...settings };
+  return {
+    url,
+    client_id: "news",
+    client_secret: "a secret of news",
+    signing_secrets: [SECRET],
+    ...settings,
+  };
 }
 
 export const at = ({ port }: Pick<Peer, "port">, path = "/notify"): string =>

@@ -13,7 +13,7 @@ import {
 import { signatureHeader } from "../../notifier/signature.ts";
 import { afterwards, BODY, deliverer, OLD_SECRET, options, SECRET, target } from "./attempts.ts";
 
-const CREDENTIALS = { client_id: "news", client_secret: "a secret" };
+const CREDENTIALS = { client_id: "news", client_secret: "a secret of news" };
 const servers: Server[] = [];
 afterEach(() => {
   for (const server of servers.splice(0)) {
@@ -58,7 +58,7 @@ function headersOf(
   timestamp = Math.floor(Date.now() / 1000),
 ): Record<string, string> {
   return {
-    authorization: basic("news:a secret"),
+    authorization: basic("news:a secret of news"),
     "content-type": "application/json",
     "webhook-id": id,
     "webhook-timestamp": String(timestamp),
@@ -100,13 +100,22 @@ describe("notificationReceiver", () => {
 
   it("refuses other credentials [NOTIFY-5]", async () => {
     const { url, received } = await receiver();
-    const wrong = ["news:", ":a secret", "news:a secreT", "news:a secret ", "news", "", "shop:a secret", ":"];
+    const wrong = [
+      "news:",
+      ":a secret of news",
+      "news:a secret of newS",
+      "news:a secret of news ",
+      "news",
+      "",
+      "shop:a secret of news",
+      ":",
+    ];
     for (const authorization of [
       ...wrong.map(basic),
       "Bearer x",
       "Basic",
       "Basic %%%",
-      basic("news:a secret") + "!",
+      basic("news:a secret of news") + "!",
     ]) {
       expect(await post(url, { authorization })).toEqual([401, { error: expect.any(String) }]);
     }
@@ -119,7 +128,7 @@ describe("notificationReceiver", () => {
   });
 
   it("accepts both credentials and both secrets during a rotation [NOTIFY-5]", async () => {
-    const next = { client_id: "news", client_secret: "zażółć:gęślą" };
+    const next = { client_id: "news", client_secret: "zażółć:gęślą jaźń" };
     const { url, received } = await receiver({
       credentials: [CREDENTIALS, next],
       secrets: [OLD_SECRET, SECRET],
@@ -285,9 +294,12 @@ describe("notificationReceiver", () => {
     [{ credentials: [] }, "credentials"],
     [{ credentials: { client_id: "a", client_secret: "" } }, "credentials"],
     [{ credentials: { client_id: "", client_secret: "a" } }, "credentials"],
+    [{ credentials: [CREDENTIALS, { client_id: "a", client_secret: "fifteen letters" }] }, "credentials"],
     [{ secrets: ["secret"] }, "secrets"],
+    [{ secrets: [SECRET, `whsec_${Buffer.alloc(23, 1).toString("base64")}`] }, "secrets"],
   ])("refuses the options %j", (settings, name) => {
     const complete = { credentials: CREDENTIALS, onNotification: () => undefined, ...settings };
     expect(() => notificationReceiver(complete)).toThrow(new RegExp(`^${name}: `));
+    expect(() => notificationReceiver(complete)).not.toThrow(/fifteen|AQEB/);
   });
 });

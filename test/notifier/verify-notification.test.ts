@@ -83,9 +83,16 @@ describe("verifyNotification", () => {
 
   it("needs a secret, and says so to the one who calls, without repeating it", () => {
     expect(() => verifyNotification(signed(BODY), BODY, [], { now })).toThrow(TypeError);
-    for (const secret of ["c2VjcmV0", "whsec_", "whsec_%%%", "whsec_QQ", ""]) {
+    for (const secret of [
+      "c2VjcmV0",
+      "whsec_",
+      "whsec_%%%",
+      "whsec_QQ",
+      `whsec_${Buffer.alloc(23, 1).toString("base64")}`,
+      "",
+    ]) {
       expect(() => verifyNotification(signed(BODY), BODY, [secret], { now })).toThrow(
-        "secrets: each must be whsec_ and Base64",
+        "secrets: each must be whsec_ and the Base64 of at least 24 bytes",
       );
     }
   });
