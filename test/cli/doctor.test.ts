@@ -137,6 +137,19 @@ describe("doctor, without a server", () => {
     ]);
   });
 
+  const aboutMail = async (mail: object): Promise<readonly string[]> => {
+    const file = write({ deployments, storage, mail: { from: "a@example.com", ...mail } }, "mail.json");
+    return (await doctor(["--config", file])).wrong.map(({ check, level }) => `${check} ${level}`);
+  };
+
+  it("finds mail that may go unencrypted to another machine", async () => {
+    const url = "smtp://mail.example";
+    expect(await aboutMail({ url, allowClearText: true })).toEqual(["mail warning"]);
+    expect(await aboutMail({ url })).toEqual([]);
+    expect(await aboutMail({ url: "smtps://mail.example", allowClearText: true })).toEqual([]);
+    expect(await aboutMail({ url: "smtp://127.0.0.1:25", allowClearText: true })).toEqual([]);
+  });
+
   it("finds weak, published, missing and wrong secrets, and https without a proxy", async () => {
     const weak = Buffer.alloc(32, 1).toString("base64");
     const config = {

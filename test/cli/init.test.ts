@@ -179,7 +179,7 @@ describe("init", () => {
       code: 0,
       err: expect.stringMatching(/^warning: .* in --mail, .*env:NAME/u),
     });
-    const storage = `postgresql://a:${PASSWORD}@db.example/sign_in`;
+    const storage = `postgresql://a:${encodeURIComponent(PASSWORD)}@db.example/sign_in`;
     const again = await initHere(["--yes", "--overwrite", "--storage", storage]);
     expect(again.err).toMatch(/^warning: .* in --storage, .*env:NAME/u);
     const quiet = await initHere(["--yes", "--overwrite", "--mail", "env:MAIL"], { readVariable });

@@ -12,7 +12,8 @@ import { readConfiguration } from "../../config/read.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { storageHealth, watchClocks } from "../../records/health.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
-import { startSweeper } from "../../lib/service.ts";
+import { pino } from "pino";
+import { createSignInService, startSweeper } from "../../lib/service.ts";
 
 /** Milliseconds between two passes. */
 const INTERVAL = 30_000;
@@ -34,6 +35,25 @@ function expired(count: number) {
 }
 
 const SILENT = { failed: () => undefined, worked: () => undefined };
+
+it("a start warns about mail that may go unencrypted to another machine", async () => {
+  const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
+  for (const [mail, count] of [
+    [{ url: "smtp://mail.example", allowClearText: true }, 1],
+    [{ url: "smtp://mail.example" }, 0],
+    [{ url: "smtps://mail.example", allowClearText: true }, 0],
+  ] as const) {
+    const warned: unknown[] = [];
+    const logger = pino({
+      hooks: { logMethod: (args, _method, level) => void (level === 40 && warned.push(args)) },
+    });
+    const service = await createSignInService({ deployments, storage: "sqlite::memory:", mail, logger });
+    await service.close();
+    expect(warned.filter((args) => JSON.stringify(args).includes("mail.allowClearText is on"))).toHaveLength(
+      count,
+    );
+  }
+});
 
 describe("the sweeper", () => {
   beforeEach(() => {

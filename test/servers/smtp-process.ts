@@ -3,7 +3,7 @@
  * message that it receives with its number, as a line of JSON.
  *
  * Modes: `silent` accepts connections and never says anything; `dies` ends in the middle of a message; `slow` prints a
- * message and never confirms it. Otherwise the recipient chooses: `refused@…` is refused for good, `later@…` is put off
+ * message and never confirms it; `password` takes passwords in clear, and prints `auth` for each. Otherwise the recipient chooses: `refused@…` is refused for good, `later@…` is put off
  * twice, `closed@…` has its connection closed.
  */
 import { createServer, type AddressInfo } from "node:net";
@@ -27,7 +27,12 @@ if (mode === "silent") {
   const put = new Map<string, number>();
   const smtp = new SMTPServer({
     authOptional: true,
-    disabledCommands: ["STARTTLS", "AUTH"],
+    disabledCommands: mode === "password" ? ["STARTTLS"] : ["STARTTLS", "AUTH"],
+    allowInsecureAuth: true,
+    onAuth(_auth, _session, callback) {
+      console.log("auth");
+      callback(null, { user: "anybody" });
+    },
     logger: false,
     onRcptTo({ address }, { remoteAddress }, callback) {
       const [name = ""] = address.split("@");

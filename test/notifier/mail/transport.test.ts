@@ -68,6 +68,16 @@ it("sends nothing in clear to another machine, unless that is allowed", async ()
   await smtp.until(1);
 });
 
+it("sends no password before TLS, unless clear text is allowed", async () => {
+  const smtp = await opened("password");
+  const url = `smtp://user:password@0.0.0.0:${smtp.port}`;
+  await expect(createMailTransport({ url })(message())).rejects.toMatchObject({ code: "server" });
+  expect(smtp.output()).not.toMatch(/^auth/m);
+  await createMailTransport({ url, allowClearText: true })(message());
+  await smtp.until(1);
+  expect(smtp.output()).toMatch(/^auth/m);
+});
+
 it("does not read files or addresses into a message", async () => {
   const smtp = await opened();
   const text = { path: import.meta.filename } as unknown as string;
