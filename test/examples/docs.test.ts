@@ -7,59 +7,12 @@ import { endpointPaths } from "../../config/deployments.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { checkConfigFile } from "../../cli/server/config-file.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type Block, blocks, documents, links, ROOT, tableAfter, textOf } from "./documents.ts";
+import { type Block, blocks, documents, links, ROOT, tableAfter, textOf, writeBlock } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
-/** Inside the repository, so that packages are found. Ignored by git. */
 const FOLDER = ".cache/docs";
 const TYPESCRIPT = blocks().filter(({ info }) => /^ts\b/.test(info));
-
-/** Maps each published name to its source, as in `dist/lib/index.js` → `lib/index.ts`. */
-function sources(): Map<string, string> {
-  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
-    exports: Record<string, { default: string }>;
-  };
-  return new Map(
-    Object.entries(exports).flatMap(([name, { default: file }]) =>
-      name.endsWith(".json")
-        ? []
-        : [[`sign-in-service${name.slice(1)}`, file.replace("./dist/", "../../").replace(/\.js$/, ".ts")]],
-    ),
-  );
-}
-
-/** The file name after the language of a block, as in `ts lib/x.ts`. */
-function namedFile({ info }: Block): string | undefined {
-  return info.split(" ").find((word) => word.endsWith(".ts"));
-}
-
-/** A file without a folder belongs to the reader, and other blocks import it by its name. */
-function fileOf(block: Block): string {
-  const named = namedFile(block);
-  if (named !== undefined && !named.includes("/")) return named;
-  return `${block.name.replaceAll(/\W+/g, "-")}.ts`;
-}
-
-/** Writes a block as a module of this repository. */
-function write(block: Block, change: (code: string) => string = (code) => code): string {
-  const own = sources();
-  const code = block.code.replaceAll(/from "(sign-in-service[^"]*)"/g, (_all, name: string) => {
-    const source = own.get(name);
-    if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
-    return `from "${source}"`;
-  });
-  // The imports of a block with a path are relative to that path.
-  const path = namedFile(block) ?? "";
-  const placed = path.includes("/")
-    ? code.replaceAll(
-        /from "(\.[^"]*)"/g,
-        (_all, name: string) => `from "../../${join(dirname(path), name)}"`,
-      )
-    : code;
-  // Without an import or export, the compiler would treat the block as a script.
-  writeFileSync(join(ROOT, FOLDER, fileOf(block)), `${change(placed)}\nexport {};\n`);
-  return `${FOLDER}/${fileOf(block)}`;
-}
+const write = (block: Block, change?: (code: string) => string): string => writeBlock(block, FOLDER, change);
 
 /** Starts a block on a free port. @param cwd default: a new folder. */
 async function run(name: RegExp, ready: RegExp, cwd?: string): Promise<{ running: Running; origin: string }> {

@@ -1,6 +1,6 @@
 /** README and docs as data: their code blocks, tables and links. */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 /** The root of the repository. */
 export const ROOT: string = join(import.meta.dirname, "../..");
@@ -54,4 +54,60 @@ export function links(document: string): string[] {
   return [...textOf(document).matchAll(/\]\(([^)\s]+)\)/g)]
     .map(([, target = ""]) => target.split("#")[0] ?? "")
     .filter((target) => target !== "" && !/^[a-z]+:/.test(target));
+}
+
+/** Maps each published name to its source, as in `dist/lib/index.js` → `lib/index.ts`. */
+function sources(): Map<string, string> {
+  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    exports: Record<string, { default: string }>;
+  };
+  return new Map(
+    Object.entries(exports).flatMap(([name, { default: file }]) =>
+      name.endsWith(".json")
+        ? []
+        : [[`sign-in-service${name.slice(1)}`, file.replace("./dist/", "../../").replace(/\.js$/, ".ts")]],
+    ),
+  );
+}
+
+/** The file name after the language of a block, as in `ts lib/x.ts`. */
+function namedFile({ info }: Block): string | undefined {
+  return info.split(" ").find((word) => word.endsWith(".ts"));
+}
+
+/** A file without a folder belongs to the reader, and other blocks import it by its name. */
+function fileOf(block: Block): string {
+  const named = namedFile(block);
+  if (named !== undefined && !named.includes("/")) return named;
+  return `${block.name.replaceAll(/\W+/g, "-")}.ts`;
+}
+
+/**
+ * Writes a block as a module of this repository.
+ * @param folder two levels below its root, so that packages are found, and ignored by git.
+ * @returns its path from the root.
+ */
+export function writeBlock(
+  block: Block,
+  folder: string,
+  change: (code: string) => string = (code) => code,
+): string {
+  const own = sources();
+  const code = block.code.replaceAll(/from "(sign-in-service[^"]*)"/g, (_all, name: string) => {
+    const source = own.get(name);
+    if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
+    return `from "${source}"`;
+  });
+  // The imports of a block with a path are relative to that path.
+  const path = namedFile(block) ?? "";
+  const placed = path.includes("/")
+    ? code.replaceAll(
+        /from "(\.[^"]*)"/g,
+        (_all, name: string) => `from "../../${join(dirname(path), name)}"`,
+      )
+    : code;
+  // Without an import or export, the compiler would treat the block as a script.
+  mkdirSync(join(ROOT, folder), { recursive: true });
+  writeFileSync(join(ROOT, folder, fileOf(block)), `${change(placed)}\nexport {};\n`);
+  return `${folder}/${fileOf(block)}`;
 }

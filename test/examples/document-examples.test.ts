@@ -1,0 +1,398 @@
+/** Runs the examples of README and docs against a local service. Every block of code is in one of the tables here. */
+import { execFileSync } from "node:child_process";
+import { EventEmitter, once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
+import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
+import type { Context, Middleware } from "koa";
+import { koaBody } from "koa-body";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { createSignInService, type SignInService } from "../../lib/index.ts";
+import { createNotificationWorker } from "../../notifier/index.ts";
+import { Browser } from "../../testing/browser/browser.ts";
+import { relyingParty, signIn } from "../flows/relying-party.ts";
+import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { type Block, blocks, ROOT, writeBlock } from "./documents.ts";
+import { freePorts, start } from "./processes.ts";
+
+const FOLDER = ".cache/examples";
+const LOCAL = { oauth2: { url: "http://127.0.0.1:3000" }, openid: { url: "http://127.0.0.1:3000/openid" } };
+
+let running: RunningService;
+beforeAll(async () => {
+  running = await startService({ config: { storage: "sqlite::memory:", notifications: { worker: false } } });
+});
+afterAll(async () => {
+  await running.close();
+  rmSync(join(ROOT, FOLDER), { recursive: true, force: true });
+});
+
+function found(name: string): Block {
+  const block = blocks().find((each) => each.name === name);
+  if (block === undefined) throw new Error(`there is no ${name}`);
+  return block;
+}
+
+/** The exports of a TypeScript block. */
+async function moduleOf<Module>(name: string): Promise<Module> {
+  const path = writeBlock(found(name), FOLDER);
+  return (await import(pathToFileURL(join(ROOT, path)).href)) as Module;
+}
+
+/** Runs a JavaScript block. @param scope what it takes from the text around it. @param gives the variables to return. */
+async function snippet(
+  name: string,
+  scope: Readonly<Record<string, unknown>>,
+  gives: readonly string[] = [],
+): Promise<Readonly<Record<string, unknown>>> {
+  const file = join(ROOT, writeBlock(found(name), FOLDER));
+  const code = found(name).code.replaceAll(/^import .*$/gm, "");
+  const names = Object.keys(scope).join(", ");
+  writeFileSync(
+    file,
+    `export default async function run({ ${names} }) {\n${code}\nreturn { ${gives.join(", ")} };\n}`,
+  );
+  const { default: run } = (await import(pathToFileURL(file).href)) as {
+    default: (values: object) => Promise<Readonly<Record<string, unknown>>>;
+  };
+  return run(scope);
+}
+
+const config = (more: object = {}): SignInServiceConfig =>
+  ({
+    deployments: LOCAL,
+    storage: "sqlite::memory:",
+    logger: running.service.configuration.logger,
+    ...more,
+  }) as SignInServiceConfig;
+
+/** The path of the router in docs/pages.md: it knows one list of paths. */
+function router(): { readonly get: Route; readonly post: Route; readonly routes: () => Middleware } {
+  const handlers = new Map<string, Handler>();
+  const route =
+    (method: string): Route =>
+    (_paths, handler) =>
+      void handlers.set(method, handler);
+  return {
+    get: route("GET"),
+    post: route("POST"),
+    routes: () => async (ctx, next) => {
+      const [, id] = /^\/interaction\/([^/]+)(?:\/[^/]+)?$/.exec(ctx.path) ?? [];
+      const handler = handlers.get(ctx.method);
+      if (id === undefined || handler === undefined) return next();
+      return handler(Object.assign(ctx, { params: { id } }));
+    },
+  };
+}
+type Handler = (ctx: Context) => Promise<void>;
+type Route = (paths: readonly string[], handler: Handler) => void;
+
+async function render(_step: string, { csrf }: { readonly csrf: string }): Promise<string> {
+  return `<title>Own</title><form method="post"><input name="csrf" value="${csrf}"><input name="action" value="submit"><input name="username"><input name="password"></form>`;
+}
+
+async function isMember(email: string): Promise<boolean> {
+  return email === "ada@example.com";
+}
+
+/** What a block of shell commands prints. */
+function shell(commands: string): string {
+  const quiet = commands.replaceAll("curl ", "curl --silent ");
+  return execFileSync("sh", ["-euc", quiet], { encoding: "utf8" });
+}
+
+/** Serves a request of node:http with a handler of the Fetch API. */
+async function answer(
+  handler: (request: Request) => Promise<Response>,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  const headers = Object.entries(incoming.headers).map(([name, value]): [string, string] => [
+    name,
+    String(value),
+  ]);
+  const body = await buffer(incoming);
+  const { status } = await handler(new Request("http://127.0.0.1/", { method: "POST", headers, body }));
+  outgoing.writeHead(status).end("{}");
+}
+
+/** Each example, and what it does. */
+const RUNS: Readonly<Record<string, () => Promise<void>>> = {
+  async "docs/audit.md 1"() {
+    const { sub } = running.ada;
+    await running.service.accounts.update(sub, { name: "Augusta" });
+    const scope = { service: running.service, sub };
+    const { records } = await snippet("docs/audit.md 1", scope, ["records", "next"]);
+    expect(records).toContainEqual(expect.objectContaining({ action: "account.updated" }));
+  },
+
+  async "docs/audit.md 2"() {
+    const { service, bob } = running;
+    await snippet("docs/audit.md 2", { service, sub: bob.sub, id: "msg_unknown" });
+    const { records } = await service.audit.list({ account: bob.sub });
+    expect(records[0]).toMatchObject({ action: "account.disabled", actor: { id: "support-desk" } });
+    await service.accounts.enable(bob.sub);
+    await service.clients.update(NEWS.client_id, { client_secret: NEWS.client_secret });
+  },
+
+  async "docs/clients.md 1 and 2"() {
+    const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
+    const { registerShop } = await moduleOf<{ registerShop: (service: SignInService) => Promise<void> }>(
+      "docs/clients.md 1",
+    );
+    await registerShop(running.service);
+    const [, client_id] = printed.mock.lastCall ?? [];
+    printed.mockRestore();
+    const { rotate } = await moduleOf<{ rotate: (service: SignInService, id: string) => Promise<string> }>(
+      "docs/clients.md 2",
+    );
+    expect(await rotate(running.service, String(client_id))).toMatch(/^[\w-]{43}$/);
+  },
+
+  async "docs/clients.md 3"() {
+    const redirect_uri = "https://shop.example/callback";
+    const { client_id, client_secret } = await running.service.clients.register({
+      name: "By openid-client",
+      service: "3",
+      redirect_uris: [redirect_uri],
+    });
+    const example = await moduleOf<OpenidClientExample>("docs/clients.md 3");
+    const discovered = await example.discover(running.openid, client_id, client_secret);
+    const { location, checks } = await example.begin(discovered);
+    const browser = await new Browser({ stopAt: redirect_uri }).get(location);
+    await signIn(browser);
+    expect(await example.finish(discovered, browser.location!, checks)).toBe(running.ada.sub);
+  },
+
+  async "docs/embedding.md 3"() {
+    const { startSignIn } = await moduleOf<{ startSignIn: () => Promise<SignInService> }>(
+      "docs/embedding.md 3",
+    );
+    expect(startSignIn).toBeInstanceOf(Function);
+    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "docs-embedding-md-3.ts"))};
+      import { writeFileSync } from "node:fs";
+      writeFileSync("sign-in.json", JSON.stringify({ deployments: ${JSON.stringify(LOCAL)}, storage: "sqlite::memory:" }));
+      const service = await startSignIn();
+      console.log("theme", service.configuration.interactions.theme.name);
+      await service.close();`;
+    writeFileSync(join(ROOT, FOLDER, "start-sign-in.ts"), script);
+    const process = start(`${FOLDER}/start-sign-in.ts`);
+    expect(await process.ended).toBe(0);
+    expect(process.output()).toContain("theme Example");
+  },
+
+  async "docs/embedding.md 5"() {
+    const service = await createSignInService(config());
+    const { welcome, watch } = await moduleOf<EmbeddingExample>("docs/embedding.md 5");
+    await service.directory.services.put("1", { name: "News" });
+    watch(service);
+    await welcome(service);
+    expect(await service.accounts.findByLogin("ada@example.com")).toMatchObject({
+      surname: "Lovelace",
+      services: { "1": 1102020202 },
+    });
+    await service.close();
+  },
+
+  async "docs/keys.md 2 and 3"() {
+    const service = await createSignInService(config());
+    const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
+    const { rotate } = await moduleOf<{ rotate: (of: SignInService) => Promise<void> }>("docs/keys.md 2");
+    await rotate(service);
+    expect(printed.mock.lastCall).toEqual([expect.stringMatching(/signs from \d{4}-/)]);
+    printed.mockRestore();
+    const [leaked] = await service.keys.list();
+    const { retireLeaked } = await moduleOf<{
+      retireLeaked: (of: SignInService, kid: string) => Promise<void>;
+    }>("docs/keys.md 3");
+    await retireLeaked(service, leaked!.kid);
+    expect((await service.keys.list()).find(({ kid }) => kid === leaked!.kid)?.state).not.toBe("active");
+    await service.close();
+  },
+
+  async "docs/mail.md 2"() {
+    const sent = Promise.withResolvers<unknown>();
+    const provider = { send: async (mail: unknown) => sent.resolve(mail) };
+    const scope = { createSignInService, config: config(), provider };
+    const { service } = (await snippet("docs/mail.md 2", scope, ["service"])) as { service: SignInService };
+    const { sub } = await service.accounts.create({ email: "ada@example.com", password: "lovelace-1843" });
+    await service.accounts.setPassword(sub, "another-1844");
+    expect(await sent.promise).toMatchObject({ to: "ada@example.com", idempotencyKey: expect.any(String) });
+    await service.close();
+  },
+
+  async "docs/operating-notifications.md 2"() {
+    const process = new EventEmitter();
+    const storage = `sqlite:${join(ROOT, FOLDER, "worker.db")}`;
+    const service = await createSignInService(config({ storage }));
+    const scope = { createNotificationWorker, config: config({ storage }), process };
+    const { worker } = (await snippet("docs/operating-notifications.md 2", scope, ["worker"])) as {
+      worker: Awaited<ReturnType<typeof createNotificationWorker>>;
+    };
+    expect((await worker.health()).ok).toBe(true);
+    process.emit("SIGTERM");
+    await worker.close();
+    await service.close();
+  },
+
+  async "docs/operating-notifications.md 5"() {
+    const { parked } = await snippet("docs/operating-notifications.md 5", { service: running.service }, [
+      "parked",
+    ]);
+    expect(parked).toBeDefined();
+  },
+
+  async "docs/pages.md 9"() {
+    const own = router();
+    const host = await startService({
+      config: { storage: "sqlite::memory:" },
+      host(application) {
+        application.use(koaBody());
+        application.use(own.routes());
+      },
+    });
+    await snippet("docs/pages.md 9", { router: own, service: host.service, render });
+    const news = relyingParty(host, "oauth2", NEWS);
+    const browser = await news.browser().get(news.authorizeUrl());
+    expect([browser.status, browser.html]).toEqual([200, expect.stringContaining("<title>Own</title>")]);
+    await browser.submit(browser.form("password"), { username: ADA.username, password: "wrong" });
+    expect([browser.status, browser.html]).toEqual([400, expect.stringContaining("<title>Own</title>")]);
+    await signIn(browser);
+    expect(browser.location?.searchParams.get("code")).toMatch(/^[\w-]{43}/);
+    await host.close();
+  },
+
+  async "docs/receiving-notifications.md 3"() {
+    const path = writeBlock(
+      found("docs/receiving-notifications.md 3"),
+      FOLDER,
+      (code) => `${code}\nconsole.log("mounted", app.middleware.length);`,
+    );
+    const process = start(path);
+    expect(await process.ended).toBe(0);
+    expect(process.output()).toContain("mounted 1");
+  },
+
+  async "docs/receiving-notifications.md 4"() {
+    const { receive } = await moduleOf<{ receive: (request: Request) => Promise<Response> }>(
+      "docs/receiving-notifications.md 4",
+    );
+    const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
+    const server = createServer((request, response) => void answer(receive, request, response));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const service = await createSignInService(
+      config({ notifications: { worker: true, allowedReceivers: ["127.0.0.1"] } }),
+    );
+    const delivered = new Promise((resolve) => void service.events.on("delivery.succeeded", resolve));
+    await service.directory.services.put("shop", {
+      name: "Shop",
+      receiver: {
+        url: `http://127.0.0.1:${port}/`,
+        client_id: "shop",
+        client_secret: "the secret prepared for the shop",
+        types: ["DELETE_ACCOUNT"],
+        signing_secret: "whsec_c2VjcmV0IG9mIHRoZSByZWNlaXZlciBvZiB0aGUgc2hvcA==",
+      },
+    });
+    const { sub } = await service.accounts.import({ email: "ada@example.com", services: { shop: 1 } });
+    await service.accounts.delete(sub);
+    await delivered;
+    expect(printed).toHaveBeenCalledWith("DELETE_ACCOUNT", sub);
+    printed.mockRestore();
+    expect((await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: "{}" })).status).toBe(400);
+    await service.close();
+    server.close();
+  },
+
+  async "docs/registration.md 2"() {
+    const scope = { createSignInService, config: config({ mail: async () => undefined }), isMember };
+    const { service } = (await snippet("docs/registration.md 2", scope, ["service"])) as {
+      service: SignInService;
+    };
+    const { registration } = service.configuration.interactions;
+    if (registration === false || registration === true) throw new Error("registration has no settings");
+    const asked = { email: "eve@example.com", address: "127.0.0.1", client_id: "members" };
+    expect(await registration.check?.(asked)).toBe(false);
+    expect(await registration.check?.({ ...asked, email: "ada@example.com" })).toBe(true);
+    await service.close();
+  },
+
+  async "docs/getting-started.md 8 and 9"() {
+    const port = await freePorts(3);
+    const moved = (text: string): string =>
+      text.replaceAll("3000", `${port}`).replaceAll("3001", `${port + 1}`);
+    const file = join(ROOT, FOLDER, "getting-started.json");
+    const { seed, ...settings } = JSON.parse(moved(found("docs/getting-started.md 4").code));
+    writeFileSync(file, JSON.stringify({ ...settings, seed, storage: "sqlite::memory:" }), { mode: 0o600 });
+    const server = start("cli/main.ts", { args: ["serve", "--config", file] });
+    await server.until(/listening on/);
+    const browser = new Browser({ stopAt: `http://127.0.0.1:${port + 1}/callback` });
+    await browser.get(moved(found("docs/getting-started.md 7").code.trim()));
+    const [{ username, password }] = seed.accounts;
+    await signIn(browser, { username, password });
+    const code = browser.location?.searchParams.get("code") ?? "";
+    const { access_token } = JSON.parse(
+      shell(moved(found("docs/getting-started.md 8").code).replace("CODE", code)),
+    );
+    const answers = shell(
+      moved(found("docs/getting-started.md 9").code).replaceAll("ACCESS_TOKEN", access_token),
+    );
+    expect(answers.match(new RegExp(seed.accounts[0].email, "g"))).toHaveLength(2);
+    await server.stop();
+  },
+};
+
+interface OpenidClientExample {
+  readonly discover: (issuer: string, id: string, secret: string) => Promise<object>;
+  readonly begin: (discovered: object) => Promise<{ readonly location: string; readonly checks: object }>;
+  readonly finish: (discovered: object, came: URL, checks: object) => Promise<string>;
+}
+
+interface EmbeddingExample {
+  readonly welcome: (service: SignInService) => Promise<void>;
+  readonly watch: (service: SignInService) => void;
+}
+
+/** The blocks that another test runs, and those that have nothing to run. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  "README.md 4": "docs.test.ts",
+  "docs/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
+  "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
+  "docs/developing-a-ui.md 3": "developing.test.ts",
+  "docs/developing-a-ui.md 4":
+    "Next.js, which is not installed for the tests: developing.test.ts compares it with Vite's",
+  "docs/embedding.md 1": "docs.test.ts",
+  "docs/pages.md 8": "types only: docs.test.ts compiles them",
+  "docs/receiving-notifications.md 1": "docs.test.ts",
+  "docs/storage-backends.md 1": "own-store.test.ts",
+  "docs/storage-backends.md 2": "own-store.test.ts, with the runner of the tests",
+  "docs/storage-backends.md 3": "types only: docs.test.ts compiles them",
+  "docs/storage-backends.md 4": "own-store.test.ts",
+  "docs/testing.md 1": "docs.test.ts",
+  "docs/testing.md 2": "docs.test.ts",
+  "docs/testing.md 3": "docs.test.ts",
+  "docs/testing.md 4": "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
+};
+
+describe("the examples in README and docs", () => {
+  it.each(Object.entries(RUNS))("%s", (_name, run) => run());
+
+  it("are all run, here or elsewhere", () => {
+    const code = blocks().filter(
+      ({ info, code: text }) => /^(?:ts|js)\b/.test(info) || (info === "" && text.startsWith("curl ")),
+    );
+    const run = Object.keys(RUNS).flatMap((names) => {
+      const [document = "", ...numbers] = names.split(/ (?:and )?/);
+      return numbers.map((number) => `${document} ${number}`);
+    });
+    expect([...run, ...Object.keys(ELSEWHERE)].toSorted((one, other) => one.localeCompare(other))).toEqual(
+      code.map(({ name }) => name).toSorted((one, other) => one.localeCompare(other)),
+    );
+  });
+});
