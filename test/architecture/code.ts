@@ -117,7 +117,12 @@ export const codeRules: readonly Rule[] = [
     says: "process.env is read in one file",
     check: (tree) =>
       tree.sources
-        .filter(({ path }) => path.endsWith(".ts") && path !== ENVIRONMENT && !path.startsWith("test/"))
+        .filter(
+          ({ path }) =>
+            path.endsWith(".ts") &&
+            path !== ENVIRONMENT &&
+            !/^(?:test|examples\/your-application)\//u.test(path),
+        )
         .flatMap((source) => report(source, (node) => (readsEnvironment(node) ? "process.env" : undefined))),
     planted: {
       "lib/a.ts":

@@ -378,6 +378,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/testing.md 2": "docs.test.ts",
   "docs/testing.md 3": "docs.test.ts",
   "docs/testing.md 4": "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
+  "docs/your-application.md 3": "your-application.test.ts",
+  "docs/your-application.md 4": "your-application.test.ts",
+  "docs/your-application.md 5": "your-application.test.ts",
 };
 
 describe("the examples in README and docs", () => {

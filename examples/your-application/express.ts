@@ -1,0 +1,131 @@
+/**
+ * An Express application whose users sign in with the service.
+ * The environment has ISSUER, CLIENT_ID, CLIENT_SECRET, APP_URL and SESSION_SECRET (at least 32 characters).
+ */
+import express, { type Request, type RequestHandler, type Response } from "express";
+import { getIronSession } from "iron-session";
+import * as oidc from "openid-client";
+
+const { ISSUER = "", CLIENT_ID = "", CLIENT_SECRET = "", APP_URL = "", SESSION_SECRET = "" } = process.env;
+const redirect_uri = new URL("/auth/callback", APP_URL).href;
+
+interface Session {
+  user: { sub: string; email: string };
+  idToken: string;
+  /** A sign-in that has not come back yet. */
+  pending: { state: string; nonce: string; verifier: string; returnTo: string };
+}
+
+/** The session is an encrypted cookie. After an hour, the application asks the service again who this is. */
+const sessionOf = (request: Request, response: Response) =>
+  getIronSession<Session>(request, response, {
+    cookieName: "session",
+    password: SESSION_SECRET,
+    ttl: 3600,
+    cookieOptions: { httpOnly: true, sameSite: "lax", secure: APP_URL.startsWith("https:") },
+  });
+
+let provider: Promise<oidc.Configuration> | undefined;
+
+/** Reads the discovery document once. If that fails, the next request tries again. */
+function discovered(): Promise<oidc.Configuration> {
+  // Only a service on your own machine may use http.
+  const execute = new URL(ISSUER).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
+  provider ??= oidc
+    .discovery(new URL(ISSUER), CLIENT_ID, undefined, oidc.ClientSecretBasic(CLIENT_SECRET), { execute })
+    .catch((error: unknown) => {
+      provider = undefined;
+      throw error;
+    });
+  return provider;
+}
+
+/** Where to go after signing in. An address of another site would let a link send your users there. */
+function localAddress(to: unknown): string {
+  const url = typeof to === "string" ? URL.parse(to, APP_URL) : null;
+  return url?.origin === new URL(APP_URL).origin ? url.href : APP_URL;
+}
+
+/** Protects a route: whoever is not signed in signs in and comes back. */
+const requireUser: RequestHandler = async (request, response, next) => {
+  const { user } = await sessionOf(request, response);
+  if (user !== undefined) {
+    response.locals["user"] = user;
+    next();
+  } else if (request.method === "GET") {
+    response.redirect(303, `/auth/sign-in?to=${encodeURIComponent(request.originalUrl)}`);
+  } else response.sendStatus(401);
+};
+
+const app = express();
+
+app.get("/auth/sign-in", async (request, response) => {
+  const session = await sessionOf(request, response);
+  const [state, nonce, verifier] = [oidc.randomState(), oidc.randomNonce(), oidc.randomPKCECodeVerifier()];
+  session.pending = { state, nonce, verifier, returnTo: localAddress(request.query["to"]) };
+  await session.save();
+  const location = oidc.buildAuthorizationUrl(await discovered(), {
+    redirect_uri,
+    scope: "openid email",
+    state,
+    nonce,
+    code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: "S256",
+  });
+  response.redirect(303, location.href);
+});
+
+app.get("/auth/callback", async (request, response) => {
+  const session = await sessionOf(request, response);
+  const { pending } = session;
+  if (pending === undefined) {
+    response.status(400).send('This sign-in has ended. <a href="/auth/sign-in">Sign in</a>');
+    return;
+  }
+  delete session.pending;
+  try {
+    const tokens = await oidc.authorizationCodeGrant(
+      await discovered(),
+      new URL(request.originalUrl, APP_URL),
+      {
+        expectedState: pending.state,
+        expectedNonce: pending.nonce,
+        pkceCodeVerifier: pending.verifier,
+        idTokenExpected: true,
+      },
+    );
+    const { sub, email } = tokens.claims() as oidc.IDToken & { email: string };
+    session.user = { sub, email };
+    session.idToken = tokens.id_token ?? "";
+    await session.save();
+    response.redirect(303, pending.returnTo);
+  } catch (error) {
+    console.warn("sign-in failed:", error instanceof Error ? error.message : error);
+    response.status(400).send('That didn\'t work. <a href="/auth/sign-in">Try again</a>');
+  }
+});
+
+app.post("/auth/sign-out", async (request, response) => {
+  const session = await sessionOf(request, response);
+  const { idToken = "" } = session;
+  session.destroy();
+  const location = oidc.buildEndSessionUrl(await discovered(), {
+    id_token_hint: idToken,
+    post_logout_redirect_uri: APP_URL,
+  });
+  response.redirect(303, location.href);
+});
+
+app.get("/", async (request, response) => {
+  const { user } = await sessionOf(request, response);
+  response.send(
+    user === undefined ? '<a href="/auth/sign-in">Sign in</a>' : '<a href="/account">Account</a>',
+  );
+});
+
+app.get("/account", requireUser, (_request, response) => {
+  response.json(response.locals["user"]);
+});
+
+const { port, hostname } = new URL(APP_URL);
+app.listen(Number(port), hostname, () => console.log(`listening on ${APP_URL}`));
