@@ -1,10 +1,9 @@
 /** Opens the stores that the configuration names. A backend's code is loaded only when it is chosen. */
 import type { Configuration } from "../config/configuration.ts";
+import { backendOf, databaseFile, redisProblem, storageProblem } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { memoryRateLimits, type RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
-
-const SQLITE = "sqlite:";
 
 /** An open store, and the rate limiters that its processes share. */
 export interface OpenedStore {
@@ -34,57 +33,24 @@ export interface StoresConfiguration extends Pick<
   readonly mustExist?: boolean;
 }
 
-/** The part before the colon. An address may hold a password, so no message repeats one. */
-export function schemeOf(address: string): string {
-  return /^[a-z+]+(?=:)/.exec(address)?.[0] ?? "";
-}
-
-function storageProblem({ storage, store }: StoresConfiguration): string | undefined {
-  if (store !== undefined) return undefined;
-  switch (schemeOf(storage)) {
-    case "sqlite":
-      return storage === SQLITE ? "the path after sqlite: is missing" : undefined;
-    case "mongodb":
-    case "mongodb+srv":
-    case "postgres":
-    case "postgresql":
-      return undefined;
-    default:
-      return "must be sqlite:PATH, sqlite::memory:, postgresql://…, mongodb://… or mongodb+srv://…";
-  }
-}
-
-function artifactsProblem({ storage, artifacts }: StoresConfiguration): string | undefined {
-  if (artifacts === storage || isRedis(artifacts)) return undefined;
-  return "must be redis://… or rediss://…, or left out";
-}
-
-function isRedis(address: string): boolean {
-  return ["redis", "rediss"].includes(schemeOf(address));
-}
-
 async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
   const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
   const { memoryCounters = memoryRateLimits(clock) } = configuration;
   // The storage contract has no rate limits, so each process counts on its own.
   if (own !== undefined) return { store: own as RecordStore, rateLimits: memoryCounters };
-  switch (schemeOf(storage)) {
-    case "sqlite": {
-      const { openSqlite } = await import("./sqlite/record-store.ts");
-      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, mustExist });
-      // With several processes each would allow the whole limit, but SQLite is meant for one process.
-      return { store, rateLimits: memoryCounters };
-    }
-    case "postgres":
-    case "postgresql": {
-      const { openPostgres } = await import("./postgresql/record-store.ts");
-      return openPostgres({ url: storage, clock, announced: watchedKinds, mustExist });
-    }
-    default: {
-      const { openMongo } = await import("./mongodb/record-store.ts");
-      return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
-    }
+  const backend = backendOf(storage);
+  if (backend === "postgresql") {
+    const { openPostgres } = await import("./postgresql/record-store.ts");
+    return openPostgres({ url: storage, clock, announced: watchedKinds, mustExist });
   }
+  if (backend === "mongodb") {
+    const { openMongo } = await import("./mongodb/record-store.ts");
+    return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
+  }
+  const { openSqlite } = await import("./sqlite/record-store.ts");
+  const store = await openSqlite({ path: databaseFile(storage) ?? ":memory:", clock, mustExist });
+  // With several processes each would allow the whole limit, but SQLite is meant for one process.
+  return { store, rateLimits: memoryCounters };
 }
 
 /**
@@ -96,14 +62,15 @@ export async function openStores(
   configuration: StoresConfiguration,
   onWarning: (text: string) => void = () => undefined,
 ): Promise<OpenedStores> {
-  const { artifacts, clock } = configuration;
+  const { storage, store: own, artifacts, clock } = configuration;
+  const isSeparate = artifacts !== storage;
   const problems = [
-    ["storage", storageProblem(configuration)],
-    ["artifacts", artifactsProblem(configuration)],
+    ["storage", own === undefined ? storageProblem(storage) : undefined],
+    ["artifacts", isSeparate ? redisProblem(artifacts) : undefined],
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
   const main = await openMain(configuration);
-  if (!isRedis(artifacts)) return { main, artifacts: undefined, close: () => main.store.close() };
+  if (!isSeparate) return { main, artifacts: undefined, close: () => main.store.close() };
   try {
     const { openRedis } = await import("./redis/record-store.ts");
     const separate = await openRedis({ url: artifacts, clock, onWarning });

@@ -4,7 +4,7 @@ import { openSnapshot } from "../adapters/sqlite/whole-file.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { makeSecret, readOrMakeKeyFile } from "../config/keys.ts";
 import { readConfiguration } from "../config/read.ts";
-import { isInMemory, isSqlite } from "../config/value-forms.ts";
+import { backendOf, databaseFile, isInMemory } from "../config/storage-address.ts";
 import { createAuditStore } from "../records/audit/audit-store.ts";
 import { writeBackup } from "../records/backup/backup.ts";
 import { seconds } from "../core/clock.ts";
@@ -13,7 +13,6 @@ import { SETTING } from "../records/directory/directory-kinds.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { Records } from "../records/records.ts";
 import { UNFINISHED_COPY } from "../records/storage.ts";
-import { pathOf } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
 import type { Given } from "./program/given.ts";
@@ -26,9 +25,14 @@ import { Progress } from "./program/progress.ts";
 
 /** The tools of other databases. */
 function toolOf(storage: string): string {
-  return storage.startsWith("mongodb")
+  return backendOf(storage) === "mongodb"
     ? "MongoDB: use mongodump --oplog and mongorestore --oplogReplay"
     : "PostgreSQL: use pg_dump and pg_restore";
+}
+
+/** The configuration of a service whose storage is a file. */
+export interface SqliteConfiguration extends Configuration {
+  readonly database: string;
 }
 
 /**
@@ -38,7 +42,7 @@ function toolOf(storage: string): string {
 export async function readSqliteConfig(
   given: Given,
   surroundings: Pick<Surroundings, "variables">,
-): Promise<Configuration> {
+): Promise<SqliteConfiguration> {
   const { config, explain } = await readSettings(given, surroundings);
   const configuration = await explain(async () => readConfiguration(config));
   const { storage } = configuration;
@@ -46,11 +50,12 @@ export async function readSqliteConfig(
     throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
       exitCode: MISUSED,
     });
-  if (!isSqlite(storage))
+  const database = databaseFile(storage);
+  if (database === undefined)
     throw new CommandFailure(
       `The storage is ${toolOf(storage)}, which can do more than this program. See docs/backup.md.`,
     );
-  return configuration;
+  return { ...configuration, database };
 }
 
 /** Checks the storage, and writes the audit record before anything is read. */
@@ -69,9 +74,8 @@ async function prepare({ storage, clock, audit }: Configuration): Promise<void> 
 }
 
 /** What an operator has to know about the backup. */
-function notes({ storage, artifacts, keys }: Configuration): string {
-  const secrets =
-    keys.secrets === undefined ? `${pathOf(storage)}.keys` : "keys.secrets of the configuration";
+function notes({ storage, artifacts, keys, database }: SqliteConfiguration): string {
+  const secrets = keys.secrets === undefined ? `${database}.keys` : "keys.secrets of the configuration";
   const where = artifacts === storage ? "" : ", which are in Redis,";
   return (
     `Codes, tokens, sessions and running sign-ins${where} are not in the backup.\n` +
@@ -82,17 +86,17 @@ function notes({ storage, artifacts, keys }: Configuration): string {
 async function backUp(
   file: string,
   keyFile: string | undefined,
-  configuration: Configuration,
+  configuration: SqliteConfiguration,
   { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
 ): Promise<void> {
-  const { clock, storage } = configuration;
+  const { clock, database } = configuration;
   const { signal, out, err } = surroundings;
   const print = new Printer(out, given.flag("json"));
   const secrets =
     keyFile === undefined ? [makeSecret()] : await readOrMakeKeyFile(keyFile, { mayCreate: true });
   const [secret = ""] = secrets;
   await prepare(configuration);
-  const snapshot = await openSnapshot(pathOf(storage), clock.now());
+  const snapshot = await openSnapshot(database, clock.now());
   const progress = new Progress(err);
   try {
     await createWhole(file, async (handle) => {

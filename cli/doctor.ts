@@ -1,6 +1,6 @@
 /** `doctor`: looks for what is wrong with a configuration, its storage and a running server. */
 import { readConfiguration } from "../config/read.ts";
-import { isInMemory } from "../config/value-forms.ts";
+import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
 import { openStorage } from "../records/storage.ts";
 import { type Check, sentence, type Trouble } from "./doctor/check.ts";

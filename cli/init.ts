@@ -5,7 +5,8 @@ import { makeSecret } from "../config/keys.ts";
 import { isPlainObject } from "../config/plain-data.ts";
 import { writePrivateFile } from "../config/private-file.ts";
 import { readConfiguration } from "../config/read.ts";
-import { isLoopback, isSqlite } from "../config/value-forms.ts";
+import { databaseFile } from "../config/storage-address.ts";
+import { isLoopback } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
 import { ConfigurationError, neededUser } from "../core/errors.ts";
 import { resolveVariable, warnAboutPassword } from "./program/addresses.ts";
@@ -95,7 +96,7 @@ function completed(config: Config): Config {
       },
     }),
     ...(typeof storage === "string" &&
-      !isSqlite(storage) &&
+      databaseFile(storage) === undefined &&
       config["keys"] === undefined && { keys: { secrets: [makeSecret()] } }),
   };
 }

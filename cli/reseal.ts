@@ -2,7 +2,7 @@
 import { memoryRateLimits } from "../adapters/rate-limits.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
-import { isInMemory } from "../config/value-forms.ts";
+import { isInMemory } from "../config/storage-address.ts";
 import type { SealedRun } from "../records/sealed-store.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import { storageOver } from "../records/storage.ts";

@@ -2,7 +2,6 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { fillFile, storedKinds } from "../adapters/sqlite/whole-file.ts";
-import type { Configuration } from "../config/configuration.ts";
 import { isSecret, readKeyFile } from "../config/keys.ts";
 import {
   type BackupSummary,
@@ -13,8 +12,7 @@ import {
 import { readSecrets } from "../accounts/keys/service-keys.ts";
 import { STORAGE_FORMAT } from "../records/format.ts";
 import { createSealer } from "../core/sealing.ts";
-import { readSqliteConfig } from "./backup.ts";
-import { pathOf } from "./program/addresses.ts";
+import { readSqliteConfig, type SqliteConfiguration } from "./backup.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
 import type { Given } from "./program/given.ts";
@@ -59,8 +57,7 @@ function refuseFilled(kinds: readonly string[]): never {
   );
 }
 
-async function restore(file: FileHandle, storage: string, run: RestoreRun): Promise<BackupSummary> {
-  const path = pathOf(storage);
+async function restore(file: FileHandle, path: string, run: RestoreRun): Promise<BackupSummary> {
   const isFilled = (await storedKinds(path)).filter((kind) => !BESIDES.includes(kind));
   if (isFilled.length > 0) refuseFilled(isFilled);
   const summary = await checkBackup(file, run);
@@ -77,17 +74,17 @@ const kilobytes = (bytes: number): number => Math.ceil(bytes / 1000);
 
 async function runWith(
   file: FileHandle,
-  configuration: Configuration,
+  configuration: SqliteConfiguration,
   { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
 ): Promise<void> {
-  const { clock, storage, audit } = configuration;
+  const { clock, database, audit } = configuration;
   const { signal, out, err } = surroundings;
   const sealer = createSealer(await readSecrets(configuration, true));
   const secrets = await readBackupKeys(given, surroundings);
   const { size } = await file.stat();
   const progress = new Progress(err);
   try {
-    const summary = await restore(file, storage, {
+    const summary = await restore(file, database, {
       secrets,
       sealer,
       clock,

@@ -5,9 +5,9 @@ import type { Clock } from "../core/clock.ts";
 import { deliveryChecks } from "../records/deliveries/delivery-check.ts";
 import { directoryChecks } from "../records/directory/directory-check.ts";
 import { namesOf } from "../accounts/text-rules.ts";
-import { isSqlite } from "../config/value-forms.ts";
+import { databaseFile } from "../config/storage-address.ts";
 import { StorageUnavailable } from "../core/errors.ts";
-import { describeAddress, pathOf, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
+import { describeAddress, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { FAILED, INTERRUPTED, UNREACHABLE } from "./program/command-failure.ts";
 import { openAddressed, type OpenStores } from "./program/open-stores.ts";
@@ -135,8 +135,9 @@ async function checksOf(
   warnings: readonly string[],
   clock: Clock,
 ): Promise<Check[]> {
+  const database = databaseFile(storage);
   return [
-    ...(isSqlite(storage) ? await fileChecks(pathOf(storage)) : []),
+    ...(database === undefined ? [] : await fileChecks(database)),
     ...(artifacts === undefined ? [] : [settingsCheck(warnings)]),
     ...kindChecks(KINDS, stores, clock),
     ...directoryChecks(stores, namesOf, clock),

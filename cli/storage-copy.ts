@@ -1,12 +1,11 @@
 /** `storage copy`: copies one storage to another. */
 import { KINDS } from "../records/all-kinds.ts";
 import { StorageUnavailable } from "../core/errors.ts";
-import { isSqlite } from "../config/value-forms.ts";
+import { databaseFile } from "../config/storage-address.ts";
 import {
   describeAddress,
   identityOf,
   overlap,
-  pathOf,
   type StorageAddress,
   readAddress,
 } from "./program/addresses.ts";
@@ -65,7 +64,8 @@ function table(comparisons: readonly KindComparison[]): string {
 
 /** Reminds the operator to copy the keys. */
 function keysSentence({ from, to }: CopyAddresses): string {
-  const target = isSqlite(to.storage) ? `${pathOf(to.storage)}.keys or keys.secrets` : "keys.secrets";
+  const database = databaseFile(to.storage);
+  const target = database === undefined ? "keys.secrets" : `${database}.keys or keys.secrets`;
   return (
     "The new storage opens only with the keys.secrets of the old one: " +
     `copy those ${from.secrets} to ${target}.\n`

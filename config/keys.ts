@@ -5,7 +5,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { neededUser, SignInError } from "../core/errors.ts";
 import { isPlainObject } from "./plain-data.ts";
 import { writePrivateFile } from "./private-file.ts";
-import { isInMemory, isSqlite } from "./value-forms.ts";
+import { databaseFile } from "./storage-address.ts";
 
 /** Bytes of each key in `keys.secrets`, for AES-256. */
 export const SECRET_BYTES = 32;
@@ -48,8 +48,8 @@ export interface KeyFileOptions {
 
 /** The key file of a storage: `PATH.keys` for `sqlite:PATH`. Other storages and databases in memory have none. */
 export function keyFileOf(storage: string): string | undefined {
-  if (!isSqlite(storage) || isInMemory(storage)) return undefined;
-  return `${storage.slice("sqlite:".length)}.keys`;
+  const database = databaseFile(storage);
+  return database === undefined ? undefined : `${database}.keys`;
 }
 
 /** A new key for `keys.secrets`: 32 random bytes in Base64. */

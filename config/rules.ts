@@ -3,7 +3,8 @@ import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
 import type { CheckedConfig } from "./schema.ts";
-import { isInMemory, isLoopback, isRedisAddress, isSqlite, readRedisAddress } from "./value-forms.ts";
+import { backendOf, isInMemory, redisProblem, storageProblem } from "./storage-address.ts";
+import { isLoopback } from "./value-forms.ts";
 
 /** The base URLs as written, valid or not. */
 export type WrittenBases = Readonly<Partial<Record<DeploymentKind, string>>>;
@@ -163,7 +164,7 @@ const durableInProduction: Rule = {
 const artifactsMoveToRedis: Rule = {
   reads: ["storage", "artifacts"],
   find: ({ config: { storage, artifacts } }) =>
-    artifacts === undefined || artifacts === storage || isRedisAddress(artifacts)
+    artifacts === undefined || artifacts === storage || backendOf(artifacts) === "redis"
       ? []
       : [
           {
@@ -173,28 +174,37 @@ const artifactsMoveToRedis: Rule = {
         ],
 };
 
-const redisAddressesAreRead: Rule = {
-  reads: ["artifacts", "queue"],
-  find: ({ config }) =>
-    (["artifacts", "queue"] as const).flatMap((key) => {
-      const text = config[key];
-      if (text === undefined || !isRedisAddress(text)) return [];
-      const address = readRedisAddress(text);
-      return typeof address === "string" ? [{ path: [key], text: address }] : [];
-    }),
+/** What is wrong with an address whose backend is right. */
+const addressesAreRead: Rule = {
+  reads: ["storage", "artifacts", "queue"],
+  find: ({ config: { storage, artifacts = "", queue } }) => {
+    const problems = {
+      storage: typeof storage === "string" ? storageProblem(storage) : undefined,
+      artifacts: backendOf(artifacts) === "redis" ? redisProblem(artifacts) : undefined,
+      queue: backendOf(queue) === "redis" ? redisProblem(queue) : undefined,
+    };
+    return Object.entries(problems).flatMap(([key, text]) =>
+      text === undefined ? [] : [{ path: [key], text }],
+    );
+  },
 };
 
 const secretsOutsideSqlite: Rule = {
   reads: ["storage", "keys.secrets"],
-  find: ({ config: { storage, keys } }) =>
-    !(typeof storage === "string" && isSqlite(storage)) && keys.secrets === undefined
-      ? [
+  find({ config: { storage, keys } }) {
+    // What a malformed address needs is not known.
+    const needsNone =
+      typeof storage === "string" &&
+      (backendOf(storage) === "sqlite" || storageProblem(storage) !== undefined);
+    return needsNone || keys.secrets !== undefined
+      ? []
+      : [
           {
             path: ["keys", "secrets"],
             text: "is required because config.storage is not SQLite: a list with one key, made with `openssl rand -base64 32`",
           },
-        ]
-      : [],
+        ];
+  },
 };
 
 const signingKeysHaveNames: Rule = {
@@ -282,7 +292,7 @@ const registrationSendsMail: Rule = {
 export const settingRules: readonly Rule[] = [
   durableInProduction,
   artifactsMoveToRedis,
-  redisAddressesAreRead,
+  addressesAreRead,
   secretsOutsideSqlite,
   signingKeysHaveNames,
   ownKeysRotate,

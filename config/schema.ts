@@ -30,13 +30,8 @@ import {
   notificationsSchema,
   refreshTokensSchema,
 } from "./sections.ts";
-import {
-  isPathPrefix,
-  isRedisAddress,
-  isStorageAddress,
-  isTrustworthyNetwork,
-  isUuid,
-} from "./value-forms.ts";
+import { isPathPrefix, isTrustworthyNetwork, isUuid } from "./value-forms.ts";
+import { backendOf, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
 
 /** The keys that have their final shape when they are checked. */
 type Final =
@@ -75,12 +70,13 @@ const baseUrl = described(z.string(), {
   description: "Base URL of the deployment",
   otherwise: "required",
 });
-const storageAddress = text(4096, isStorageAddress, "");
+/** The rules say what is wrong with an address of a known backend. */
+const storageAddress = text(4096, (value) => !["redis", undefined].includes(backendOf(value)), "");
+const LISTED_METHODS = "`get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`";
 const ownStore = withMethods<OwnStore>(...STORE_METHODS);
 /** One check for both: as a union it would say of a wrong address that it is a string. */
 const isStorage = (value: unknown): boolean =>
   (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
-const redisForm = "a `redis://` or `rediss://` URL";
 const networkForm = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
 
 const shape = {
@@ -110,15 +106,15 @@ const shape = {
     },
   ),
   storage: described(z.custom<string | OwnStore>(isStorage).default(defaults.storage), {
-    form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or a store of your own (an object with `get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`)",
-    writtenForm: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
+    form: `${STORAGE_FORM}, or a store of your own (an object with ${LISTED_METHODS})`,
+    writtenForm: STORAGE_FORM,
     description: "Where everything is stored. Data in memory ends with the process, so production refuses it",
     holds: "address",
   }),
   artifacts: optional(
-    text(4096, (value) => isRedisAddress(value) || isStorageAddress(value), ""),
+    text(4096, (value) => backendOf(value) !== undefined, ""),
     {
-      form: `${redisForm}, or the same as \`storage\``,
+      form: `${REDIS_FORM}, or the same as \`storage\``,
       description:
         "Where codes, tokens, sessions, interactions and rate limits are stored; `?prefix=` sets the prefix of its keys",
       otherwise: "same as `storage`",
@@ -126,9 +122,9 @@ const shape = {
     },
   ),
   queue: described(
-    text(4096, (value) => value === "embedded" || isRedisAddress(value), "").default(defaults.queue),
+    text(4096, (value) => value === "embedded" || backendOf(value) === "redis", "").default(defaults.queue),
     {
-      form: `\`embedded\`, or ${redisForm}`,
+      form: `\`embedded\`, or ${REDIS_FORM}`,
       description: "What triggers deliveries: polling of the storage, or BullMQ",
       holds: "address",
     },

@@ -6,49 +6,11 @@ export function isPrintable(text: string): boolean {
   return !/\p{Cc}/u.test(text);
 }
 
-const MEMORY = "sqlite::memory:";
-
-/** `sqlite:PATH`, except for texts that SQLite interprets as something other than a path. */
-function isSqliteAddress(text: string): boolean {
-  if (text === MEMORY) return true;
-  const path = text.slice("sqlite:".length);
-  return text.startsWith("sqlite:") && path.trim() === path && !/^$|^:|^\/\/|^file:|[/\\]$/iu.test(path);
-}
-
-/** Whether a storage address is the database in memory, which ends with the process. */
-export function isInMemory(storage: string): boolean {
-  return storage === MEMORY;
-}
-
-/** Whether a storage address is SQLite's. */
-export function isSqlite(storage: string): boolean {
-  return storage.startsWith("sqlite:");
-}
-
-/** A MongoDB connection string. It may list several hosts, which `URL` can't parse. */
-function isMongoAddress(text: string): boolean {
-  return /^mongodb(?:\+srv)?:\/\/(?:[^\s/@]+@)?[^\s/@?,]+(?:,[^\s/@?,]+)*(?:\/\S*)?(?:\?\S*)?$/u.test(text);
-}
-
-/** Whether this is a storage address. */
-export function isStorageAddress(text: string): boolean {
-  return isPrintable(text) && (isSqliteAddress(text) || isMongoAddress(text) || isPostgresAddress(text));
-}
-
-/** Whether this is a `postgresql://` or `postgres://` URL with a host. */
-function isPostgresAddress(text: string): boolean {
-  return isUrl(text, /^postgres(?:ql)?:$/u);
-}
-
-function isUrl(text: string, protocols: RegExp): boolean {
+/** Whether this is a URL with a host and one of these protocols. */
+export function isUrl(text: string, protocols: RegExp): boolean {
   if (!isPrintable(text) || /\s/u.test(text)) return false;
   const url = URL.parse(text);
   return url !== null && protocols.test(url.protocol) && url.hostname !== "";
-}
-
-/** Whether this is a `redis://` or `rediss://` URL with a host. */
-export function isRedisAddress(text: string): boolean {
-  return isUrl(text, /^rediss?:$/u);
 }
 
 /** Whether mail to this server would leave the machine in clear if the server offered no STARTTLS. */
@@ -123,63 +85,6 @@ export function isServiceAddress(text: string): boolean {
 /** Whether this is a page link, or the address of a mailbox. */
 export function isHelpLink(text: string): boolean {
   return isPageLink(text) || /^mailto:[\w.+-]+@[\w-]+(?:\.[\w-]+)+$/u.test(text);
-}
-
-/** The parts of a Redis address: `redis://USER:PASSWORD@HOST:PORT/DB?prefix=PREFIX`, or `rediss://` for TLS. */
-export interface RedisAddress {
-  readonly tls: boolean;
-  readonly host: string;
-  readonly port: number;
-  /** The ACL user. Without one, the password is that of the default user. */
-  readonly username: string | undefined;
-  readonly password: string | undefined;
-  /** The number of the database. */
-  readonly db: number;
-  /** The prefix of all keys. */
-  readonly prefix: string | undefined;
-}
-
-const DEFAULT_PORT = 6379;
-/** Others are refused, so that a misspelt `rediss:` does not become a connection without TLS. */
-const PROTOCOLS: ReadonlySet<string> = new Set(["redis:", "rediss:"]);
-const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** @returns the address, or a problem that does not quote it. */
-export function readRedisAddress(text: string): RedisAddress | string {
-  const url = URL.parse(text);
-  if (url === null || !PROTOCOLS.has(url.protocol) || url.hostname === "") {
-    return "must be a `redis://` or `rediss://` URL";
-  }
-  const [username, password] = [decoded(url.username), decoded(url.password)];
-  if (username === undefined || password === undefined) {
-    return "has a user or password in which a `%` is not followed by two hexadecimal digits";
-  }
-  const db = /^\/?(\d{0,5})$/.exec(url.pathname)?.[1];
-  if (db === undefined) return "has a path that is not the number of a database";
-  const unknown = [...url.searchParams.keys()].some((name) => name !== "prefix");
-  if (unknown || url.hash !== "") return "knows no other option than `?prefix=`";
-  const prefixes = url.searchParams.getAll("prefix");
-  if (prefixes.length > 1 || prefixes.some((prefix) => !PREFIX.test(prefix))) {
-    return "needs a `prefix` of 1 to 64 letters, digits and `_.:-`";
-  }
-  return {
-    tls: url.protocol === "rediss:",
-    // Only URLs put IPv6 addresses in brackets.
-    host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
-    port: url.port === "" ? DEFAULT_PORT : Number(url.port),
-    username: username === "" ? undefined : username,
-    password: password === "" ? undefined : password,
-    db: Number(db),
-    prefix: prefixes[0],
-  };
 }
 
 const BITS = { 4: 32, 6: 128 } as const;

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
-import { isInMemory, isSqlite } from "../config/value-forms.ts";
+import { databaseFile } from "../config/storage-address.ts";
 import { networkFileSystem } from "../adapters/sqlite/file-system.ts";
 import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 import type { Interactions } from "../interactions/own-routes.ts";
@@ -236,8 +236,8 @@ async function warnAboutNetwork(
   { storage }: Configuration,
   onWarning: (text: string) => void,
 ): Promise<void> {
-  if (!isSqlite(storage) || isInMemory(storage)) return;
-  const name = await networkFileSystem(storage.slice("sqlite:".length));
+  const database = databaseFile(storage);
+  const name = database === undefined ? undefined : await networkFileSystem(database);
   if (name === undefined) return;
   onWarning(
     `the database is on a network file system (${name}): let one machine use it at a time, or several damage it; for more machines, use PostgreSQL or MongoDB`,

@@ -2,6 +2,7 @@
 import { openStorage } from "../records/storage.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
+import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
@@ -31,7 +32,7 @@ const GRACE = 30_000;
 /** Documented in `start-worker.ts`, which loads this module. */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
   const configuration = readConfiguration(config);
-  if (configuration.storage === "sqlite::memory:") {
+  if (isInMemory(configuration.storage)) {
     throw new ConfigurationError([
       "config.storage: a separate worker needs a storage that other processes can open, not one in memory",
     ]);

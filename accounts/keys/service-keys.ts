@@ -5,7 +5,8 @@ import { CHECK_SETTING } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { type Storage, UNFINISHED_COPY } from "../../records/storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { readOrMakeKeyFile } from "../../config/keys.ts";
+import { keyFileOf, makeSecret, readOrMakeKeyFile } from "../../config/keys.ts";
+import { isInMemory } from "../../config/storage-address.ts";
 import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
 import { ConfigurationError, SignInError, StorageMissing } from "../../core/errors.ts";
 import { createSealer, deriveKey, type Sealer } from "../../core/sealing.ts";
@@ -40,13 +41,14 @@ export async function readSecrets(
   isUsed: boolean,
 ): Promise<readonly string[]> {
   if (keys.secrets !== undefined) return keys.secrets;
-  if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
-  if (!storage.startsWith("sqlite:"))
+  if (isInMemory(storage)) return [makeSecret()];
+  const file = keyFileOf(storage);
+  if (file === undefined)
     throw new SignInError(
       "keys",
       "keys.secrets is required for this storage: make one with openssl rand -base64 32",
     );
-  return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
+  return readOrMakeKeyFile(file, { mayCreate: !isUsed });
 }
 
 /** What a process does with a storage that it opens. */

@@ -1,9 +1,12 @@
 /** The connection pool to PostgreSQL, with its time-outs and the translation of the driver's errors. */
+import { readFile } from "node:fs/promises";
 import { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
+import { checkServerIdentity, type ConnectionOptions, createSecureContext } from "node:tls";
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import { SignInError, StorageUnavailable } from "../../core/errors.ts";
+import { type PostgresAddress, readPostgresAddress } from "../../config/storage-address.ts";
+import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 
 /** Milliseconds for one call. */
@@ -49,10 +52,56 @@ export function lateFault(): StorageUnavailable {
 
 type Driver = typeof pg;
 
+/** The text of a file, without a line break at its end. */
+async function textOf(path: string): Promise<string> {
+  return (await readFile(path, "utf8")).replace(/\r?\n$/u, "");
+}
+
+/** A file that the address names in a parameter. @throws ConfigurationError if it can't be read. */
+async function readNamed(parameter: string, path: string): Promise<string> {
+  try {
+    return await textOf(path);
+  } catch (error) {
+    const code = String(Reflect.get(Object(error), "code"));
+    throw new ConfigurationError([
+      `config.storage: the file of ${parameter}, ${path}, can't be read (${code})`,
+    ]);
+  }
+}
+
+/** @throws ConfigurationError for files that can't be read, or whose contents are no certificate and no key. */
+async function tlsOptions(
+  host: string,
+  { mode, ca, cert, key }: NonNullable<PostgresAddress["tls"]>,
+): Promise<ConnectionOptions> {
+  const options = {
+    ...(ca !== undefined && { ca: await readNamed("sslrootcert", ca) }),
+    ...(cert !== undefined && { cert: await readNamed("sslcert", cert) }),
+    ...(key !== undefined && { key: await readNamed("sslkey", key) }),
+  };
+  try {
+    createSecureContext(options);
+  } catch (error) {
+    // The message may be about the contents of the key.
+    const code = String(Reflect.get(Object(error), "code"));
+    throw new ConfigurationError([
+      `config.storage: the files of sslrootcert, sslcert and sslkey can't be used for TLS (${code})`,
+    ]);
+  }
+  return {
+    ...options,
+    rejectUnauthorized: mode !== "no-verify",
+    // The driver passes no name for a host that is an IP address.
+    checkServerIdentity: (_name, certificate) =>
+      mode === "verify-full" ? checkServerIdentity(host, certificate) : undefined,
+  };
+}
+
 export class Connections {
   readonly #driver: Driver;
   readonly #pool: Pool;
-  readonly #url: string;
+  readonly #address: PostgresAddress;
+  readonly #tls: ConnectionOptions | undefined;
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
   readonly #running = new Set<Promise<unknown>>();
@@ -62,23 +111,39 @@ export class Connections {
   #listener: Client | undefined;
   #closing: Promise<void> | undefined;
 
-  private constructor(driver: Driver, url: string) {
+  private constructor(driver: Driver, address: PostgresAddress, tls: ConnectionOptions | undefined) {
     this.#driver = driver;
-    this.#url = url;
-    this.#pool = new driver.Pool({ ...this.#options(), max: 10, idleTimeoutMillis: 30_000 });
+    this.#address = address;
+    this.#tls = tls;
+    this.#pool = new driver.Pool({ ...this.#options(), max: address.poolSize, idleTimeoutMillis: 30_000 });
     // The pool replaces an idle connection that breaks.
     this.#pool.on("error", () => undefined);
   }
 
-  /** Does not connect until the first query. */
+  /**
+   * Reads the files of the address. Does not connect until the first query.
+   * @throws ConfigurationError for an address or a file that can't be used.
+   */
   static async open(url: string): Promise<Connections> {
-    return new Connections(await import("pg"), url);
+    const address = readPostgresAddress(url);
+    if (typeof address === "string") throw new ConfigurationError([`config.storage: ${address}`]);
+    const { passwordFile, host, tls } = address;
+    if (passwordFile !== undefined) await readNamed("password_file", passwordFile);
+    return new Connections(await import("pg"), address, tls && (await tlsOptions(host, tls)));
   }
 
   #options(): ClientConfig {
+    const { host, port, user, password, passwordFile, database, applicationName, options } = this.#address;
     return {
-      connectionString: this.#url,
-      application_name: "sign-in-service",
+      host,
+      port,
+      user,
+      database,
+      // Each connection reads the file again, so that the password can change while the service runs.
+      password: passwordFile === undefined ? password : () => textOf(passwordFile),
+      application_name: applicationName,
+      options,
+      ssl: this.#tls,
       connectionTimeoutMillis: PATIENCE,
       query_timeout: PATIENCE,
       statement_timeout: PATIENCE,

@@ -321,7 +321,6 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["28000", "PostgreSQL refuses the user or the password"],
   ["3D000", "PostgreSQL has no database of this name"],
   ["42501", "PostgreSQL refuses the user, who must be one that may create tables and functions"],
-  ["ERR_INVALID_URL", "this PostgreSQL address can't be read"],
 ]);
 
 /** One sentence without the address, which may contain a password. */

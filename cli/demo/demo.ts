@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
 import { MAILBOX_PATH } from "../../testing/mailbox.ts";
+import { databaseFile } from "../../config/storage-address.ts";
 import { checkConfigFile, type ConfigFile, type Seed } from "../server/config-file.ts";
 
 /** The configuration of the demo, on the default ports. */
@@ -50,7 +51,7 @@ export async function banner(
     ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints each notification here)`]]),
     ["Mail", `${oauth2?.url ?? ""}${MAILBOX_PATH} (what the service sends to people)`],
     ["Health", `${oauth2?.url ?? ""}/health`],
-    ["Data", configuration.storage.replace("sqlite:", "")],
+    ["Data", databaseFile(configuration.storage) ?? configuration.storage],
   ];
   const lines = rows.map(([label = "", value = ""]) => (label === "" ? "" : `  ${label.padEnd(16)}${value}`));
   return `\nThe sign-in service is running.\n\n${lines.join("\n")}\n\nCtrl+C stops it.\n`;

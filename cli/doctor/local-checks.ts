@@ -6,9 +6,9 @@ import { configurationSchema } from "../../config/schema.ts";
 import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { isClearSmtp, isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
+import { backendOf, databaseFile, readPostgresAddress } from "../../config/storage-address.ts";
+import { isClearSmtp, isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError, SignInError } from "../../core/errors.ts";
-import { pathOf } from "../program/addresses.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";
 import { refuseDemoSecrets } from "../server/demo-secrets.ts";
@@ -67,6 +67,17 @@ function readable(files: readonly (readonly [what: string, path: string])[]): re
   }));
 }
 
+/** Files with secrets that the address of a storage names. */
+function filesOf(storage: string): readonly (readonly [name: string, path: string])[] {
+  const address = backendOf(storage) === "postgresql" ? readPostgresAddress(storage) : "";
+  if (typeof address === "string") return [];
+  const { passwordFile, tls } = address;
+  return [
+    ...(passwordFile === undefined ? [] : [["password_file", passwordFile] as const]),
+    ...(tls?.key === undefined ? [] : [["sslkey", tls.key] as const]),
+  ];
+}
+
 const files: Check<LocalSubject> = {
   id: "files",
   title: "the modes of files with secrets",
@@ -85,8 +96,10 @@ const files: Check<LocalSubject> = {
       open.push([`The configuration ${file}, which contains secrets,`, file]);
     for (const [name, path] of variables)
       if (name.endsWith("_FILE") && (await isOpen(path))) open.push([`The file of ${name}`, path]);
-    if (!isSqlite(storage) || isInMemory(storage)) return [...found, ...readable(open)];
-    const database = pathOf(storage);
+    for (const [name, path] of filesOf(storage))
+      if (await isOpen(path)) open.push([`The file of ${name}`, path]);
+    const database = databaseFile(storage);
+    if (database === undefined) return [...found, ...readable(open)];
     if (await isOpen(database)) open.push([`The database ${database}`, database]);
     found.push(...readable(open));
     const keyFile = keyFileOf(storage);
@@ -204,8 +217,8 @@ const fileSystem: Check<LocalSubject> = {
   id: "file-system",
   title: "the file system of the database",
   async run({ configuration: { storage } }) {
-    if (!isSqlite(storage) || isInMemory(storage)) return [];
-    const name = await networkFileSystem(pathOf(storage));
+    const database = databaseFile(storage);
+    const name = database === undefined ? undefined : await networkFileSystem(database);
     if (name === undefined) return [];
     return [
       {

@@ -1,7 +1,7 @@
 /** The checks of `doctor` on an open storage. Nothing is written. */
 import type { Agent, ClientRequest } from "node:http";
 import type { Configuration } from "../../config/configuration.ts";
-import { isInMemory, isSqlite, readRedisAddress } from "../../config/value-forms.ts";
+import { databaseFile, readRedisAddress } from "../../config/storage-address.ts";
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { SignInError } from "../../core/errors.ts";
@@ -10,7 +10,6 @@ import { openSealer } from "../../accounts/keys/service-keys.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
 import type { Storage } from "../../records/storage.ts";
-import { pathOf } from "../program/addresses.ts";
 import { fileChecks } from "../storage-check.ts";
 import { type Check, sentence, type Trouble } from "./check.ts";
 
@@ -81,9 +80,10 @@ const indexes: Check<StorageSubject> = {
   title: "damage of the database file, and its indexes",
   async run({ configuration: { storage } }) {
     // The other storages create what is missing when they are opened.
-    if (!isSqlite(storage) || isInMemory(storage)) return [];
+    const database = databaseFile(storage);
+    if (database === undefined) return [];
     const found: Trouble[] = [];
-    for (const check of await fileChecks(pathOf(storage))) {
+    for (const check of await fileChecks(database)) {
       const flaws = await check.find(10);
       if (flaws.length === 0) continue;
       found.push({

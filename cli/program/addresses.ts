@@ -2,7 +2,13 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { defaults } from "../../config/defaults.ts";
-import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../../config/value-forms.ts";
+import {
+  databaseFile,
+  isInMemory,
+  readRedisAddress,
+  redisProblem,
+  storageProblem,
+} from "../../config/storage-address.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
 import type { ReadVariable, Surroundings } from "./command.ts";
 import type { Given } from "./given.ts";
@@ -48,9 +54,10 @@ export function warnAboutPassword(argument: string, text: string, err: Surroundi
 }
 
 function checkStorage(storage: string, name: string): string {
-  if (!isStorageAddress(storage)) {
+  const problem = storageProblem(storage);
+  if (problem !== undefined) {
     throw misused(
-      `${name} must be sqlite:PATH, postgresql://…, mongodb://… or mongodb+srv://…, or env:NAME for the value of an environment variable`,
+      `${name} ${problem.replaceAll("`", "")}. It can also be env:NAME, for the value of an environment variable`,
     );
   }
   if (isInMemory(storage)) throw misused(`${name} is in memory, where only its own process can read it`);
@@ -58,9 +65,9 @@ function checkStorage(storage: string, name: string): string {
 }
 
 function checkArtifacts(artifacts: string, name: string): string {
-  const read = readRedisAddress(artifacts);
-  if (typeof read === "string")
-    throw misused(`The address of ${name}'s artifacts ${read.replaceAll("`", "")}`);
+  const problem = redisProblem(artifacts);
+  if (problem !== undefined)
+    throw misused(`The address of ${name}'s artifacts ${problem.replaceAll("`", "")}`);
   return artifacts;
 }
 
@@ -85,14 +92,10 @@ function addressIn(config: object, where: string, name: string): StorageAddress 
 }
 
 function secretsOf(storage: string): string {
-  return isSqlite(storage)
-    ? `in ${pathOf(storage)}.keys (or in the old configuration)`
-    : "in the old configuration";
-}
-
-/** The path of an SQLite address. */
-export function pathOf(storage: string): string {
-  return storage.slice("sqlite:".length);
+  const database = databaseFile(storage);
+  return database === undefined
+    ? "in the old configuration"
+    : `in ${database}.keys (or in the old configuration)`;
 }
 
 /** @throws CommandFailure with a sentence without the address, which may contain a password. */
@@ -146,7 +149,7 @@ function describeRedis(address: string): string {
 
 /** The address of a storage without user, password and options. */
 function describeStorage(storage: string): string {
-  if (isSqlite(storage)) return storage;
+  if (databaseFile(storage) !== undefined) return storage;
   const [, scheme = "", , rest = ""] = /^([a-z+]+:\/\/)([^/]*@)?([^?]*)/u.exec(storage) ?? [];
   return scheme + rest;
 }
@@ -159,7 +162,8 @@ export function describeAddress({ storage, artifacts }: StorageAddress): string 
 
 /** Identifies the servers and files of a storage, independent of users and the working folder. */
 function identities({ storage, artifacts }: StorageAddress): string[] {
-  const main = isSqlite(storage) ? resolve(pathOf(storage)) : describeStorage(storage);
+  const database = databaseFile(storage);
+  const main = database === undefined ? describeStorage(storage) : resolve(database);
   return artifacts === undefined ? [main] : [main, describeRedis(artifacts)];
 }
 

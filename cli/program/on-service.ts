@@ -2,7 +2,7 @@
 import { userInfo } from "node:os";
 import type { CallOptions } from "../../accounts/arguments.ts";
 import type { SignInService } from "../../lib/service.ts";
-import { isInMemory } from "../../config/value-forms.ts";
+import { isInMemory } from "../../config/storage-address.ts";
 import type { CommandOption, Run, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
 import type { Given } from "./given.ts";

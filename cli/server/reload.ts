@@ -1,7 +1,7 @@
 /** SIGHUP: a process reads its configuration again, without losing a request. */
 import type { Logger } from "pino";
 import { readConfiguration } from "../../config/read.ts";
-import { isInMemory } from "../../config/value-forms.ts";
+import { isInMemory } from "../../config/storage-address.ts";
 import type { SignInServiceConfig } from "../../lib/index.ts";
 import { sentenceOf } from "../program/command-failure.ts";
 import type { ConfigFile } from "./config-file.ts";

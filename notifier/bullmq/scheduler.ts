@@ -8,7 +8,7 @@ import type { Queue, Worker } from "bullmq";
 import { KeyedBatches } from "../../adapters/keyed-batches.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
-import { readRedisAddress } from "../../config/value-forms.ts";
+import { readRedisAddress } from "../../config/storage-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Claim, DeliveryStore, DueReceiver } from "../../records/deliveries/delivery.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";

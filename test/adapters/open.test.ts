@@ -23,14 +23,14 @@ it("opens SQLite at a path and in memory", async () => {
 });
 
 it.each([
-  ["sqlite:", "config.storage: the path after sqlite: is missing"],
+  ["sqlite:", "config.storage: has no path after `sqlite:`"],
   [
     "/var/secret.db",
-    "config.storage: must be sqlite:PATH, sqlite::memory:, postgresql://…, mongodb://… or mongodb+srv://…",
+    "config.storage: must be `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
   ],
   [
     "toString:secret",
-    "config.storage: must be sqlite:PATH, sqlite::memory:, postgresql://…, mongodb://… or mongodb+srv://…",
+    "config.storage: must be `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
   ],
 ])("says in one sentence why %s is not opened, without repeating it", async (address, problem) => {
   const error = await open(address).catch((reason: unknown) => reason);
@@ -60,7 +60,7 @@ describeMongo("MongoDB", () => {
 it("says that artifacts move to Redis or not at all", async () => {
   for (const other of ["sqlite:./other.db", "mongodb://:secret@a/b", "secret"]) {
     await expect(open("sqlite::memory:", other)).rejects.toMatchObject({
-      problems: ["config.artifacts: must be redis://… or rediss://…, or left out"],
+      problems: ["config.artifacts: must be a `redis://` or `rediss://` URL"],
     });
   }
 });

@@ -43,10 +43,14 @@ describe("a PostgreSQL that can't be used", () => {
 
   it.each([
     ["127.0.0.1:1/x", "storage_unavailable: the PostgreSQL of config.storage can't be used (ECONNREFUSED)"],
-    ["127.0.0.1:none/x", "configuration: config.storage: this PostgreSQL address can't be read"],
+    ["127.0.0.1:none/x", "configuration: config.storage: is not a `postgresql://` URL with a host"],
     [
       "127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/none.pem",
-      "storage_unavailable: the PostgreSQL of config.storage can't be used (ENOENT)",
+      "configuration: config.storage: the file of sslrootcert, /none.pem, can't be read (ENOENT)",
+    ],
+    [
+      `127.0.0.1:1/x?sslcert=${import.meta.filename}&sslkey=${import.meta.filename}`,
+      "configuration: config.storage: the files of sslrootcert, sslcert and sslkey can't be used for TLS (ERR_OSSL_PEM_NO_START_LINE)",
     ],
   ])("is at %s", async (place, sentence) => {
     expect(await refused(`postgresql://user:${SECRET}@${place}`)).toBe(sentence);

@@ -242,7 +242,7 @@ describe("the commands on a service", () => {
       from: "a@example.com",
     };
     const keys = { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] };
-    const storage = `postgresql://ada:p@${SECRETS.mail}@db.example.com/x?user=a@b&password=${SECRETS.mail}`;
+    const storage = `postgresql://ada:p@${SECRETS.mail}@db.example.com/x?application_name=a@${SECRETS.mail}`;
     const artifacts = `redis://:${SECRETS.mail}@cache.example.com/1`;
     const deployments = { openid: { url: "http://127.0.0.1:1/openid" } };
     const config = {

@@ -48,7 +48,7 @@ describe("the command line", () => {
     [/^a\.json does not exist/, "keys", "retire", "--now", "--config", "a.json", "--", "-G6HCcSE"],
     [/^Unknown option '--force'/, "storage", "copy", "sqlite:a", "sqlite:b", "--force"],
     [/^FROM must be sqlite:PATH/, "storage", "copy", "mysql://user:password@host/db", "sqlite:b"],
-    [/^TO must be sqlite:PATH/, "storage", "copy", "sqlite:a", "sqlite:"],
+    [/^TO has no path after sqlite:/, "storage", "copy", "sqlite:a", "sqlite:"],
     [/^FROM is in memory/, "storage", "copy", "sqlite::memory:", "sqlite:b"],
     [/^FROM and TO must be different/, "storage", "copy", "sqlite:a", "sqlite:x/../a"],
     [

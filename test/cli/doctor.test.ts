@@ -137,6 +137,28 @@ describe("doctor, without a server", () => {
     ]);
   });
 
+  it("finds the files of a PostgreSQL address that others can read", async () => {
+    const [password, key, ca] = ["password.txt", "client.key", "ca.pem"].map((name) => join(folder, name));
+    for (const each of [password!, key!, ca!]) {
+      writeFileSync(each, SECRET);
+      chmodSync(each, 0o644);
+    }
+    const query = new URLSearchParams({
+      password_file: password!,
+      sslkey: key!,
+      sslcert: ca!,
+      sslrootcert: ca!,
+    });
+    const keys = { secrets: [SECRET] };
+    const closed = { deployments, storage: `postgresql://u@127.0.0.1:1/x?${query}`, keys };
+    const { wrong } = await doctor(["--config", write(closed, "postgresql.json", 0o600)]);
+    const files = wrong.filter(({ check }) => check === "files").map(({ what }) => what);
+    expect(files).toEqual([
+      "The file of password_file can be read by other users of this machine.",
+      "The file of sslkey can be read by other users of this machine.",
+    ]);
+  });
+
   const aboutMail = async (mail: object): Promise<readonly string[]> => {
     const file = write({ deployments, storage, mail: { from: "a@example.com", ...mail } }, "mail.json");
     return (await doctor(["--config", file])).wrong.map(({ check, level }) => `${check} ${level}`);

@@ -1,0 +1,261 @@
+/**
+ * The addresses of storages. One table says for each backend which addresses it has and what is wrong with one. No message
+ * repeats an address, because it may hold a password.
+ */
+import { isPrintable, isUrl } from "./value-forms.ts";
+
+/** Where records can be stored. Redis holds artifacts only. */
+export type Backend = "sqlite" | "postgresql" | "mongodb" | "redis";
+
+const SQLITE = "sqlite:";
+const MEMORY = "sqlite::memory:";
+
+const BACKENDS: Readonly<
+  Record<
+    Backend,
+    {
+      readonly schemes: readonly string[];
+      /** For messages. */
+      readonly form: string;
+      /** What is wrong with an address of one of the schemes. */
+      readonly problem: (address: string) => string | undefined;
+    }
+  >
+> = {
+  sqlite: { schemes: ["sqlite"], form: "`sqlite:PATH`, `sqlite::memory:`", problem: sqliteProblem },
+  postgresql: {
+    schemes: ["postgresql", "postgres"],
+    form: "`postgresql://…`",
+    problem: (address) => problemOf(readPostgresAddress(address)),
+  },
+  mongodb: {
+    schemes: ["mongodb", "mongodb+srv"],
+    form: "`mongodb://…` or `mongodb+srv://…`",
+    problem: mongoProblem,
+  },
+  redis: {
+    schemes: ["redis", "rediss"],
+    form: "a `redis://` or `rediss://` URL",
+    problem: (address) => problemOf(readRedisAddress(address)),
+  },
+};
+
+const { redis: REDIS, ...MAIN } = BACKENDS;
+
+/** The addresses of `storage`, for messages. */
+export const STORAGE_FORM: string = Object.values(MAIN)
+  .map(({ form }) => form)
+  .join(", ");
+/** The addresses of Redis, for messages. */
+export const REDIS_FORM: string = REDIS.form;
+
+const BY_SCHEME: ReadonlyMap<string, Backend> = new Map(
+  Object.entries(BACKENDS).flatMap(([backend, { schemes }]) =>
+    schemes.map((scheme) => [scheme, backend as Backend]),
+  ),
+);
+
+/** The backend of an address; `undefined` if it is no address. */
+export function backendOf(address: string): Backend | undefined {
+  return BY_SCHEME.get(/^[a-z+]+(?=:)/u.exec(address)?.[0] ?? "");
+}
+
+/** What is wrong with the address of a storage; `undefined`: nothing. */
+export function storageProblem(address: string): string | undefined {
+  const backend = backendOf(address);
+  if (backend === undefined || backend === "redis") return `must be ${STORAGE_FORM}`;
+  return BACKENDS[backend].problem(address);
+}
+
+/** What is wrong with a Redis address; `undefined`: nothing. */
+export function redisProblem(address: string): string | undefined {
+  return backendOf(address) === "redis" ? REDIS.problem(address) : `must be ${REDIS.form}`;
+}
+
+function problemOf(read: object | string): string | undefined {
+  return typeof read === "string" ? read : undefined;
+}
+
+/** Texts that SQLite interprets as something other than a path are refused. */
+function sqliteProblem(address: string): string | undefined {
+  if (address === MEMORY) return undefined;
+  const path = address.slice(SQLITE.length);
+  if (path === "") return "has no path after `sqlite:`";
+  const isPath = isPrintable(path) && path.trim() === path && !/^:|^\/\/|^file:|[/\\]$/iu.test(path);
+  return isPath ? undefined : "has no path of a file after `sqlite:`";
+}
+
+/** Whether a storage address is the database in memory, which ends with the process. */
+export function isInMemory(storage: string): boolean {
+  return storage === MEMORY;
+}
+
+/** The database file of SQLite; `undefined` for other backends and in memory. */
+export function databaseFile(storage: string): string | undefined {
+  return backendOf(storage) === "sqlite" && !isInMemory(storage) ? storage.slice(SQLITE.length) : undefined;
+}
+
+/** A connection string of MongoDB may list several hosts, which `URL` can't parse. */
+function mongoProblem(address: string): string | undefined {
+  return /^mongodb(?:\+srv)?:\/\/(?:[^\s/@]+@)?[^\s/@?,]+(?:,[^\s/@?,]+)*(?:\/\S*)?(?:\?\S*)?$/u.test(
+    address,
+  ) && isPrintable(address)
+    ? undefined
+    : "is not a MongoDB connection string";
+}
+
+/** The text with its percent-encoding decoded; `undefined` if that is malformed. */
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A host as `node:net` expects it: only URLs put IPv6 addresses in brackets. */
+function hostOf({ hostname }: URL): string | undefined {
+  return decoded(hostname.replace(/^\[(.*)\]$/u, "$1"));
+}
+
+/** How TLS checks the server: its certificate and its name, its certificate, or nothing. */
+const TLS_MODES = ["verify-full", "verify-ca", "no-verify"] as const;
+
+/** The parts of a PostgreSQL address: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?pool_size=10&…`. */
+export interface PostgresAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  /** Contains the password, read for each connection. */
+  readonly passwordFile: string | undefined;
+  readonly database: string | undefined;
+  /** The most connections that a process opens for calls. */
+  readonly poolSize: number;
+  readonly applicationName: string;
+  /** Options of the server for each connection, such as `-c search_path=sign_in`. */
+  readonly options: string | undefined;
+  /** `undefined`: without TLS. The others are paths of PEM files. */
+  readonly tls:
+    | {
+        readonly mode: (typeof TLS_MODES)[number];
+        readonly ca: string | undefined;
+        readonly cert: string | undefined;
+        readonly key: string | undefined;
+      }
+    | undefined;
+}
+
+const POSTGRES_PORT = 5432;
+const POOL_SIZE = 10;
+const MAX_POOL_SIZE = 1_000;
+const POSTGRES_PARAMETERS: ReadonlySet<string> = new Set([
+  "pool_size",
+  "password_file",
+  "sslmode",
+  "sslrootcert",
+  "sslcert",
+  "sslkey",
+  "application_name",
+  "options",
+]);
+
+/** @returns the address, or a problem that does not quote it. */
+export function readPostgresAddress(text: string): PostgresAddress | string {
+  const url = isUrl(text, /^postgres(?:ql)?:$/u) ? URL.parse(text) : null;
+  if (url === null) return "is not a `postgresql://` URL with a host";
+  const [user, password, host, database] = [
+    decoded(url.username),
+    decoded(url.password),
+    hostOf(url),
+    decoded(url.pathname.slice(1)),
+  ];
+  if (user === undefined || password === undefined || host === undefined || database === undefined) {
+    return "has a part in which a `%` is not followed by two hexadecimal digits";
+  }
+  const parameters = new Map(url.searchParams);
+  // A misspelt `sslmode` must not become a connection without TLS.
+  const isKnown = [...parameters.keys()].every((name) => POSTGRES_PARAMETERS.has(name));
+  if (!isKnown || url.searchParams.size !== parameters.size || url.hash !== "") {
+    return `knows only these parameters, each once: ${[...POSTGRES_PARAMETERS].join(", ")}`;
+  }
+  const poolSize = parameters.get("pool_size") ?? String(POOL_SIZE);
+  if (!/^[1-9]\d{0,3}$/u.test(poolSize) || Number(poolSize) > MAX_POOL_SIZE) {
+    return `needs a \`pool_size\` from 1 to ${MAX_POOL_SIZE}`;
+  }
+  const passwordFile = parameters.get("password_file");
+  if (passwordFile !== undefined && password !== "") return "has both a password and a `password_file`";
+  const tls = readTls(parameters);
+  if (typeof tls === "string") return tls;
+  return {
+    host,
+    port: url.port === "" ? POSTGRES_PORT : Number(url.port),
+    user: user || undefined,
+    password: password || undefined,
+    passwordFile,
+    database: database || undefined,
+    poolSize: Number(poolSize),
+    applicationName: parameters.get("application_name") ?? "sign-in-service",
+    options: parameters.get("options"),
+    tls,
+  };
+}
+
+function readTls(parameters: ReadonlyMap<string, string>): PostgresAddress["tls"] | string {
+  const [ca, cert, key] = ["sslrootcert", "sslcert", "sslkey"].map((name) => parameters.get(name));
+  const hasFiles = [ca, cert, key].some((path) => path !== undefined);
+  const wanted = parameters.get("sslmode") ?? (hasFiles ? "verify-full" : "disable");
+  if (wanted === "disable") return hasFiles ? "has files for TLS, and an `sslmode` without TLS" : undefined;
+  const mode = TLS_MODES.find((each) => each === wanted);
+  // `require` and `prefer` check the server with some clients and not with others.
+  if (mode === undefined) {
+    return "needs an `sslmode` of `verify-full`, `verify-ca` (any name in the certificate), `no-verify` (any certificate) or `disable`";
+  }
+  if (mode === "verify-ca" && ca === undefined) return "needs `sslrootcert` with `sslmode=verify-ca`";
+  if ((cert === undefined) !== (key === undefined)) return "needs `sslcert` and `sslkey` together";
+  return { mode, ca, cert, key };
+}
+
+/** The parts of a Redis address: `redis://USER:PASSWORD@HOST:PORT/DB?prefix=PREFIX`, or `rediss://` for TLS. */
+export interface RedisAddress {
+  readonly tls: boolean;
+  readonly host: string;
+  readonly port: number;
+  /** The ACL user. Without one, the password is that of the default user. */
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  /** The number of the database. */
+  readonly db: number;
+  /** The prefix of all keys. */
+  readonly prefix: string | undefined;
+}
+
+const REDIS_PORT = 6379;
+const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
+
+/** @returns the address, or a problem that does not quote it. */
+export function readRedisAddress(text: string): RedisAddress | string {
+  const url = isUrl(text, /^rediss?:$/u) ? URL.parse(text) : null;
+  if (url === null) return "must be a `redis://` or `rediss://` URL";
+  const [username, password, host] = [decoded(url.username), decoded(url.password), hostOf(url)];
+  if (username === undefined || password === undefined || host === undefined) {
+    return "has a user or password in which a `%` is not followed by two hexadecimal digits";
+  }
+  const db = /^\/?(\d{0,5})$/.exec(url.pathname)?.[1];
+  if (db === undefined) return "has a path that is not the number of a database";
+  const unknown = [...url.searchParams.keys()].some((name) => name !== "prefix");
+  if (unknown || url.hash !== "") return "knows no other option than `?prefix=`";
+  const prefixes = url.searchParams.getAll("prefix");
+  if (prefixes.length > 1 || prefixes.some((prefix) => !PREFIX.test(prefix))) {
+    return "needs a `prefix` of 1 to 64 letters, digits and `_.:-`";
+  }
+  return {
+    tls: url.protocol === "rediss:",
+    host,
+    port: url.port === "" ? REDIS_PORT : Number(url.port),
+    username: username === "" ? undefined : username,
+    password: password === "" ? undefined : password,
+    db: Number(db),
+    prefix: prefixes[0],
+  };
+}

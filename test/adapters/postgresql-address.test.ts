@@ -1,0 +1,167 @@
+/** What the parameters of a PostgreSQL address do, with a server that speaks TLS and asks for passwords. */
+import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { Client } from "pg";
+import { openPostgres } from "../../adapters/postgresql/record-store.ts";
+import { selfSigned } from "../notifier/peers.ts";
+import { ManualClock } from "../records/rules/stage.ts";
+import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+
+const PASSWORD = "the first password";
+const folder = mkdtempSync(join(tmpdir(), "sign-in-postgres-address-"));
+const at = (name: string): string => join(folder, name);
+const clock = new ManualClock();
+
+/** Who gets in how. */
+const HBA = `
+host all postgres 127.0.0.1/32 trust
+hostssl all tls_user 127.0.0.1/32 trust
+hostssl all cert_user 127.0.0.1/32 cert
+host all file_user 127.0.0.1/32 scram-sha-256
+`;
+
+let server: OwnPostgres;
+let database: URL;
+let administrator: Client;
+
+/** Writes files that PostgreSQL reads: it insists on owning its key. */
+function writeFor(data: string, name: string, text: string): string {
+  const path = join(data, name);
+  const { uid, gid } = statSync(data);
+  writeFileSync(path, text);
+  chmodSync(path, 0o600);
+  chownSync(path, uid, gid);
+  return path;
+}
+
+beforeAll(async () => {
+  server = await openOwnPostgres();
+  database = new URL(await server.newDatabase());
+  administrator = new Client({ connectionString: database.href });
+  await administrator.connect();
+  const { rows } = await administrator.query<{ hba_file: string }>("SHOW hba_file");
+  const hba = rows[0]!.hba_file;
+  const data = dirname(hba);
+  const [own, client, stranger] = [selfSigned("localhost"), selfSigned("cert_user"), selfSigned("localhost")];
+  writeFileSync(at("ca.pem"), own.cert);
+  writeFileSync(at("stranger.pem"), stranger.cert);
+  writeFileSync(at("client.pem"), client.cert);
+  writeFileSync(at("client.key"), client.key);
+  writeFileSync(at("password"), `${PASSWORD}\n`);
+  const settings = {
+    ssl: "on",
+    ssl_cert_file: writeFor(data, "own.pem", own.cert),
+    ssl_key_file: writeFor(data, "own.key", own.key),
+    ssl_ca_file: writeFor(data, "clients.pem", client.cert),
+  };
+  for (const [name, value] of Object.entries(settings))
+    await administrator.query(`ALTER SYSTEM SET ${name} = '${value}'`);
+  for (const user of ["tls_user", "cert_user", "file_user"])
+    await administrator.query(`CREATE ROLE ${user} SUPERUSER LOGIN PASSWORD '${PASSWORD}'`);
+  writeFor(data, "pg_hba.conf", HBA);
+  await administrator.query("SELECT pg_reload_conf()");
+});
+afterAll(async () => {
+  await administrator.end();
+  await server.close();
+  rmSync(folder, { recursive: true });
+});
+
+function address(user: string, host: string, query: Readonly<Record<string, string>>): string {
+  const url = new URL(database);
+  return `postgresql://${user}@${host}:${url.port}${url.pathname}?${new URLSearchParams(query)}`;
+}
+
+/** `opened`, or the error. */
+async function outcome(url: string): Promise<string> {
+  try {
+    const { store } = await openPostgres({ url, clock });
+    await store.ping();
+    await store.close();
+    return "opened";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+const NO_USE = "the PostgreSQL of config.storage can't be used";
+const REFUSED = "config.storage: PostgreSQL refuses the user or the password";
+const CA = { sslrootcert: at("ca.pem") };
+const CLIENT = { ...CA, sslcert: at("client.pem"), sslkey: at("client.key") };
+
+describe("TLS", () => {
+  it.each([
+    ["tls_user", "localhost", CA, "opened"],
+    ["tls_user", "localhost", { ...CA, sslmode: "verify-full" }, "opened"],
+    ["tls_user", "127.0.0.1", CA, `${NO_USE} (ERR_TLS_CERT_ALTNAME_INVALID)`],
+    ["tls_user", "127.0.0.1", { ...CA, sslmode: "verify-ca" }, "opened"],
+    [
+      "tls_user",
+      "127.0.0.1",
+      { sslrootcert: at("stranger.pem"), sslmode: "verify-ca" },
+      `${NO_USE} (DEPTH_ZERO_SELF_SIGNED_CERT)`,
+    ],
+    ["tls_user", "localhost", { sslmode: "verify-full" }, `${NO_USE} (DEPTH_ZERO_SELF_SIGNED_CERT)`],
+    ["tls_user", "127.0.0.1", { sslmode: "no-verify" }, "opened"],
+    ["tls_user", "127.0.0.1", {}, REFUSED],
+    ["tls_user", "127.0.0.1", { sslmode: "disable" }, REFUSED],
+    ["cert_user", "localhost", CLIENT, "opened"],
+    ["cert_user", "localhost", CA, REFUSED],
+  ])("%s at %s with %j: %s", async (user, host, query, expected) => {
+    expect(await outcome(address(user, host, query))).toBe(expected);
+  });
+});
+
+function withFile(): string {
+  return address("file_user", "127.0.0.1", { password_file: at("password") });
+}
+
+describe("password_file", () => {
+  it("has the password, which may change while the service runs", async () => {
+    const { store } = await openPostgres({ url: withFile(), clock });
+    await administrator.query("ALTER ROLE file_user PASSWORD 'another password'");
+    writeFileSync(at("password"), "another password");
+    await administrator.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'file_user'",
+    );
+    await expect(store.ping().catch(() => store.ping())).resolves.toBeGreaterThan(0);
+    await store.close();
+  });
+
+  it("is read for each connection: without it, the storage can't be reached", async () => {
+    const { store } = await openPostgres({ url: withFile(), clock });
+    rmSync(at("password"));
+    await administrator.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'file_user'",
+    );
+    await store.ping().catch(() => undefined);
+    await expect(store.ping()).rejects.toMatchObject({ code: "storage_unavailable" });
+    await store.close();
+    expect(await outcome(withFile())).toBe(
+      `config.storage: the file of password_file, ${at("password")}, can't be read (ENOENT)`,
+    );
+  });
+});
+
+/** How many connections have this `application_name`. */
+async function connectionsOf(name: string): Promise<number> {
+  const text = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+  const { rows } = await administrator.query<{ count: string }>(text, [name]);
+  return Number(rows[0]?.count);
+}
+
+it("pool_size limits the connections of a process", async () => {
+  const query = { pool_size: "3", application_name: "pool_of_three" };
+  const { store } = await openPostgres({ url: address("postgres", "127.0.0.1", query), clock });
+  const counts: number[] = [];
+  for (let round = 0; round < 10; round += 1) {
+    const pings = Promise.all(Array.from({ length: 30 }, () => store.ping()));
+    counts.push(await connectionsOf("pool_of_three"));
+    await pings;
+  }
+  expect(Math.max(...counts)).toBe(3);
+  await store.close();
+  expect(await connectionsOf("pool_of_three")).toBe(0);
+});

@@ -1,0 +1,170 @@
+import { expect, it } from "@jest/globals";
+import { assert, constantFrom, property, string } from "fast-check";
+import {
+  backendOf,
+  databaseFile,
+  isInMemory,
+  readPostgresAddress,
+  readRedisAddress,
+  redisProblem,
+  storageProblem,
+} from "../../config/storage-address.ts";
+
+const NOTHING = {
+  tls: false,
+  port: 6379,
+  username: undefined,
+  password: undefined,
+  db: 0,
+  prefix: undefined,
+};
+
+it.each([
+  ["sqlite:./sign-in.db", "sqlite", "./sign-in.db"],
+  ["sqlite:/data/a:b?mode=memory.db", "sqlite", "/data/a:b?mode=memory.db"],
+  ["sqlite::memory:", "sqlite", undefined],
+  ["postgresql://db.example/x", "postgresql", undefined],
+  ["postgres://db.example/x", "postgresql", undefined],
+  ["mongodb://a.example,b.example/x?replicaSet=rs", "mongodb", undefined],
+  ["mongodb+srv://db.example", "mongodb", undefined],
+])("%s is an address of %s", (address, backend, file) => {
+  expect(storageProblem(address)).toBeUndefined();
+  expect([backendOf(address), databaseFile(address)]).toEqual([backend, file]);
+  expect(isInMemory(address)).toBe(address === "sqlite::memory:");
+});
+
+it.each([
+  ["redis://cache.example", /^must be `sqlite:PATH`.* or `mongodb\+srv:\/\/…`$/],
+  ["toString:x", /^must be `sqlite:PATH`/],
+  ["/var/sign-in.db", /^must be `sqlite:PATH`/],
+  ["sqlite:", /^has no path after `sqlite:`$/],
+  ["sqlite: a.db", /^has no path of a file/],
+  ["sqlite:file:a.db?mode=memory", /^has no path of a file/],
+  ["sqlite:folder/", /^has no path of a file/],
+  ["sqlite:a\nb.db", /^has no path of a file/],
+  ["mongodb://", /^is not a MongoDB connection string$/],
+  ["mongodb://a b/x", /^is not a MongoDB/],
+])("%j is no address of a storage", (address, problem) => {
+  expect(storageProblem(address)).toMatch(problem);
+});
+
+const POSTGRES = {
+  host: "db.example",
+  port: 5432,
+  user: undefined,
+  password: undefined,
+  passwordFile: undefined,
+  database: undefined,
+  poolSize: 10,
+  applicationName: "sign-in-service",
+  options: undefined,
+  tls: undefined,
+};
+const TLS = { mode: "verify-full", ca: undefined, cert: undefined, key: undefined };
+
+it.each([
+  ["postgresql://db.example", POSTGRES],
+  [
+    "postgres://u:p%40ss@[::1]:5433/a%20b",
+    { ...POSTGRES, host: "::1", port: 5433, user: "u", password: "p@ss", database: "a b" },
+  ],
+  [
+    "postgresql://u@%2Fvar%2Frun%2Fpostgresql/x",
+    { ...POSTGRES, host: "/var/run/postgresql", user: "u", database: "x" },
+  ],
+  [
+    "postgresql://db.example?pool_size=25&password_file=/run/secrets/db",
+    { ...POSTGRES, poolSize: 25, passwordFile: "/run/secrets/db" },
+  ],
+  [
+    "postgresql://db.example?application_name=a&options=-c%20search_path%3Db",
+    { ...POSTGRES, applicationName: "a", options: "-c search_path=b" },
+  ],
+  ["postgresql://db.example?sslmode=verify-full", { ...POSTGRES, tls: TLS }],
+  ["postgresql://db.example?sslmode=no-verify", { ...POSTGRES, tls: { ...TLS, mode: "no-verify" } }],
+  ["postgresql://db.example?sslmode=disable", POSTGRES],
+  ["postgresql://db.example?sslrootcert=ca.pem", { ...POSTGRES, tls: { ...TLS, ca: "ca.pem" } }],
+  [
+    "postgresql://db.example?sslmode=verify-ca&sslrootcert=ca.pem&sslcert=c.pem&sslkey=k.pem",
+    { ...POSTGRES, tls: { mode: "verify-ca", ca: "ca.pem", cert: "c.pem", key: "k.pem" } },
+  ],
+])("reads %s", (text, address) => {
+  expect(readPostgresAddress(text)).toEqual(address);
+});
+
+it.each([
+  ["sslmod=verify-full", /^knows only these parameters, each once: pool_size, password_file, sslmode, /],
+  ["statement_timeout=0", /^knows only/],
+  ["ssl=true", /^knows only/],
+  ["sslmode=disable&sslmode=verify-full", /^knows only these parameters, each once/],
+  ["__proto__=secret", /^knows only/],
+  ["sslmode=require", /^needs an `sslmode` of `verify-full`/],
+  ["sslmode=prefer", /^needs an `sslmode`/],
+  ["sslmode=", /^needs an `sslmode`/],
+  ["sslmode=toString", /^needs an `sslmode`/],
+  ["sslmode=verify-ca", /^needs `sslrootcert`/],
+  ["sslmode=disable&sslrootcert=ca.pem", /^has files for TLS/],
+  ["sslcert=c.pem", /^needs `sslcert` and `sslkey` together$/],
+  ["sslkey=k.pem&sslmode=verify-full", /^needs `sslcert` and `sslkey` together$/],
+  ["pool_size=0", /^needs a `pool_size` from 1 to 1000$/],
+  ["pool_size=1001", /^needs a `pool_size`/],
+  ["pool_size=1e2", /^needs a `pool_size`/],
+  ["pool_size=-5", /^needs a `pool_size`/],
+  ["password_file=/run/secrets/db", /^has both a password and a `password_file`$/],
+])("refuses postgresql://…?%s", (query, problem) => {
+  expect(storageProblem(`postgresql://u:secret@db.example/x?${query}`)).toMatch(problem);
+});
+
+it.each([
+  "postgresql://",
+  "postgresql:///x",
+  "postgresql://h:none/x",
+  "postgresql://h h/x",
+  "postgresql://u:%zz@h/x",
+])("refuses %s", (text) => {
+  expect(storageProblem(text)).toMatch(/^(?:is not a `postgresql:\/\/` URL|has a part in which a `%`)/);
+});
+
+it("never throws, and repeats nothing of an address", () => {
+  const scheme = constantFrom(
+    "sqlite:",
+    "postgresql://",
+    "postgres://",
+    "mongodb://",
+    "redis://",
+    "rediss://",
+    "",
+  );
+  const rest = string().map((text) => `${text}SECRET${text}`);
+  assert(
+    property(scheme, rest, (start, end) => {
+      for (const problem of [storageProblem(start + end), redisProblem(start + end)])
+        expect(problem ?? "").not.toContain("SECRET");
+    }),
+  );
+});
+
+it.each([
+  ["redis://cache.example", { ...NOTHING, host: "cache.example" }],
+  ["redis://cache.example/", { ...NOTHING, host: "cache.example" }],
+  ["rediss://127.0.0.1:6380/15", { ...NOTHING, tls: true, host: "127.0.0.1", port: 6380, db: 15 }],
+  ["redis://[::1]:7000", { ...NOTHING, host: "::1", port: 7000 }],
+  ["redis://:p%40s%3As@h", { ...NOTHING, host: "h", password: "p@s:s" }],
+  [
+    "redis://news:pw@h?prefix=news:",
+    { ...NOTHING, host: "h", username: "news", password: "pw", prefix: "news:" },
+  ],
+])("reads %s", (text, address) => {
+  expect(readRedisAddress(text)).toEqual(address);
+});
+
+it.each([
+  "http://cache.example",
+  "redisss://cache.example",
+  "redi://u:secret@h",
+  "redis:",
+  "redis:///0",
+  "cache",
+])("refuses %s", (text) => {
+  expect(readRedisAddress(text)).toBe("must be a `redis://` or `rediss://` URL");
+});
