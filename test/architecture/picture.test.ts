@@ -16,9 +16,8 @@ function arrows(imports: ReturnType<typeof importsBetween>): string[] {
 describe("the picture of the architecture", () => {
   it("has an arrow for each import between layers, except transitive ones", () => {
     const imports = importsBetween(TREE);
-    const all = ["compat → config", "compat → accounts", "accounts → config"];
-    expect(arrows(imports).toSorted()).toEqual(all);
-    expect(arrows(reduced(imports)).toSorted()).toEqual(all.slice(1));
+    expect(arrows(imports).toSorted()).toEqual(["accounts → config", "compat → accounts", "compat → config"]);
+    expect(arrows(reduced(imports)).toSorted()).toEqual(["accounts → config", "compat → accounts"]);
   });
 
   it("changes with the imports, and describes the arrows in text", () => {

@@ -143,8 +143,9 @@ describe.each([
   });
 });
 
-/** Types into one field after another. */
+/** Types into one field after another, from the one that the page focuses, which happens after it is visible. */
 async function type(page: Page, ...texts: readonly string[]): Promise<void> {
+  await page.locator("input:focus").waitFor();
   for (const [i, text] of texts.entries()) {
     if (i > 0) await page.keyboard.press("Tab");
     await page.keyboard.type(text);
@@ -174,7 +175,7 @@ describe("by keyboard alone", () => {
     await page.keyboard.press("Space");
     await page.keyboard.press("Enter");
     await page.getByText(`We have sent a message to ${email}.`).waitFor();
-    await page.keyboard.type(codeIn(await service.mailTo(email)));
+    await type(page, codeIn(await service.mailTo(email)));
     await page.keyboard.press("Enter");
     await arrived(page);
   });
@@ -188,7 +189,7 @@ describe("by keyboard alone", () => {
     await expect(page.locator(":focus").innerText()).resolves.toBe("Forgot your password?");
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Forgot your password?" }).waitFor();
-    await page.keyboard.type(email);
+    await type(page, email);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
     await type(page, codeIn(await service.mailTo(email)), PASSWORD);
