@@ -103,6 +103,7 @@ export interface AccountDecision {
 /** Decides on the current record; `undefined` changes nothing. It is called again after a conflict. */
 export type Decide = (
   before: AccountRecord | undefined,
+  tx: Transaction,
 ) => AccountDecision | undefined | Promise<AccountDecision | undefined>;
 
 /** The record afterwards, and whether anything was written. */
@@ -143,7 +144,7 @@ export class AccountWriter {
   async #change(tx: Transaction, sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
     const { storage, sealer, clock } = this.#options;
     const before = await readAccount(tx, sub);
-    const decision = await decide(before);
+    const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
     const { action, client, detail, mails = [], drawsNumber = false } = decision;
     const at = seconds(clock);

@@ -148,13 +148,11 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const keepSession = checked("keepSession", anyString.optional(), kept);
       const caller = callerOf(more);
       checked("password", anyString, password);
-      const account = await directory.findAccount(sub);
-      if (account === undefined) throw noAccount();
-      await passwords.check(password, passwordNames(account));
-      const password_hash = await passwords.hash(password);
-      const { record } = await writer.change(sub, caller, (before) => {
+      let hash: Promise<string> | undefined;
+      const { record } = await writer.change(sub, caller, async (before) => {
         if (before === undefined) throw noAccount();
-        const after = withPassword(before, password_hash);
+        await passwords.check(password, passwordNames(before));
+        const after = withPassword(before, await (hash ??= passwords.hash(password)));
         const mails = notices.passwordChanged(after);
         return { action: "account.password_changed", record: after, keepSession, mails };
       });

@@ -1,8 +1,8 @@
 /** The format of a store: a version that does not know it must not read or write the store. */
-import type { RecordStore, Ref } from "../adapters/record-store.ts";
-import { ConditionFailed, ConfigurationError, StorageMissing } from "../core/errors.ts";
+import type { RecordStore } from "../adapters/record-store.ts";
+import { ConfigurationError, StorageMissing } from "../core/errors.ts";
 import { defineKind, type Kind } from "./kinds.ts";
-import { Changes, type Records } from "./records.ts";
+import type { Records } from "./records.ts";
 
 /** The number of the format that this version reads and writes. Raise it with every change that an older version can't read. */
 export const FORMAT = 3;
@@ -21,7 +21,7 @@ export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
 });
 
 const CURRENT = "current";
-const FORMAT_REF: Ref = STORAGE_FORMAT.ref(CURRENT);
+const FORMAT_REF = STORAGE_FORMAT.ref(CURRENT);
 
 /** A store, and its name in messages. */
 export interface CheckedStore {
@@ -64,13 +64,10 @@ export async function checkFormat(
     if (checked.key === "artifacts") return;
     throw new StorageMissing("no server has used this storage yet");
   }
-  try {
-    const changes = new Changes();
-    changes.write(STORAGE_FORMAT.record({ format: FORMAT }, { key: CURRENT }), undefined);
-    await records.commit(changes);
-  } catch (error) {
-    // Another process was first.
-    if (!(error instanceof ConditionFailed)) throw error;
-    if (!(await hasFormat(checked))) throw error;
-  }
+  await records.transact(async (tx) => {
+    const isFirst = (await tx.get(FORMAT_REF)) === undefined;
+    if (isFirst) tx.put(STORAGE_FORMAT.record({ format: FORMAT }, { key: CURRENT }));
+  });
+  // Another process may have been first, with another format.
+  await hasFormat(checked);
 }

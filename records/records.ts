@@ -183,6 +183,13 @@ export class Transaction {
     );
   }
 
+  /** Takes a record that this try has read in another way, as if `get` had read it. */
+  adopt(record: Pick<Found, "kind" | "key" | "value" | "version">): void {
+    const { value, version } = record;
+    this.#known.set(nameOf(record), { value, version });
+    this.#changes.expect(record, { version });
+  }
+
   /**
    * Puts a record that this transaction has read, or has found to be missing.
    * @throws TypeError for a record that it has not read: what another process wrote would be lost.

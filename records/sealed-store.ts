@@ -1,21 +1,18 @@
 /** Everything that is sealed with `keys.secrets`: encrypts it anew with the first secret, and looks for what is not. */
-import type { Found, RecordData } from "../adapters/record-store.ts";
-import { CHECK_SETTING, SETTING, settingRef } from "./directory/directory-kinds.ts";
-import { ConditionFailed, SignInError } from "../core/errors.ts";
+import type { Found, RecordData, Ref } from "../adapters/record-store.ts";
+import { CHECK_SETTING, SETTING } from "./directory/directory-kinds.ts";
+import { SignInError } from "../core/errors.ts";
 import { KINDS } from "./all-kinds.ts";
 import type { AnyKind } from "./kinds.ts";
-import { Changes, type Records } from "./records.ts";
+import type { Records, Transaction } from "./records.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { SIGNING_KEY, signingKeyContext, type SigningKeyStore } from "./signing-key-store.ts";
 
 /** Records that are written in one commit. */
 const PAGE = 100;
 
-/**
- * Milliseconds for one commit. MongoDB holds the locks of a killed run until it ends the transaction, some time after a
- * minute.
- */
-const COMMIT_TIME = 120_000;
+/** MongoDB holds the locks of a killed run until it ends the transaction, some time after a minute. */
+const COMMIT_TIMEOUT_MS = 120_000;
 
 /** How many records are sealed with another secret. */
 export interface Outdated {
@@ -55,7 +52,9 @@ export interface SealedStore {
 
 const SEALED: readonly AnyKind[] = KINDS.all.filter(({ declaration }) => declaration.sealed !== undefined);
 
-const isCheck = ({ kind, key }: Found): boolean => kind === SETTING.name && key === CHECK_SETTING;
+const CHECK = SETTING.ref(CHECK_SETTING);
+
+const isCheck = ({ kind, key }: Found): boolean => kind === CHECK.kind && key === CHECK.key;
 
 /** `undefined` if no secret opens it. */
 function ifReadable<T>(work: () => T): T | undefined {
@@ -94,35 +93,46 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
     }
   }
 
-  /** Writes records if they are as they were read. @returns how many were written. */
-  async function write(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
-    const changes = new Changes();
+  /** Seals records again. @returns how many were written. */
+  function write(tx: Transaction, kind: AnyKind, page: readonly Found[], sealer: Sealer): number {
     let count = 0;
     for (const found of page) {
       const record = resealed(kind, found, sealer);
       if (record === undefined || record === "unreadable") continue;
-      changes.write(record, found);
+      tx.adopt(found);
+      tx.put(record);
       count += 1;
     }
-    await records.commit(changes, { deadline: records.clock.now() + COMMIT_TIME });
     return count;
   }
 
-  /** A service may have changed some of the page: those are read again, one by one. */
-  async function writePage(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
-    try {
-      return await write(kind, page, sealer);
-    } catch (error) {
-      if (!(error instanceof ConditionFailed)) throw error;
-    }
-    let count = 0;
-    for (const ref of page) {
-      count += await records.retry(async () => {
+  /** Reads one record and seals it again. @returns how many were written. */
+  function writeOne(kind: AnyKind, ref: Ref, sealer: Sealer): Promise<number> {
+    const deadline = records.clock.now() + COMMIT_TIMEOUT_MS;
+    return records.transact(
+      async (tx) => {
         const [found] = await records.store.get([ref]);
-        return found === undefined ? 0 : write(kind, [found], sealer);
-      });
-    }
-    return count;
+        return found === undefined ? 0 : write(tx, kind, [found], sealer);
+      },
+      { deadline },
+    );
+  }
+
+  /** A service may change some of the page meanwhile: then its records are read and written one by one. */
+  async function writePage(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
+    let isFirst = true;
+    const count = await records.transact(
+      (tx) => {
+        if (!isFirst) return undefined;
+        isFirst = false;
+        return write(tx, kind, page, sealer);
+      },
+      { deadline: records.clock.now() + COMMIT_TIMEOUT_MS },
+    );
+    if (count !== undefined) return count;
+    let written = 0;
+    for (const ref of page) written += await writeOne(kind, ref, sealer);
+    return written;
   }
 
   /** Every change of a signing key also writes their list, so they are changed through their own store. */
@@ -153,13 +163,6 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
     return { resealed: count, unreadable };
   }
 
-  async function resealCheck(sealer: Sealer): Promise<number> {
-    return records.retry(async () => {
-      const [found] = await records.store.get([settingRef(CHECK_SETTING)]);
-      return found === undefined ? 0 : write(SETTING, [found], sealer);
-    });
-  }
-
   return {
     async reseal(sealer, run) {
       let all = 0;
@@ -168,7 +171,7 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
         const { resealed: count, unreadable } = await pass(sealer, run);
         all += count;
         if (unreadable > 0) return { resealed: all, unreadable };
-        if (count === 0) return { resealed: all + (await resealCheck(sealer)), unreadable };
+        if (count === 0) return { resealed: all + (await writeOne(SETTING, CHECK, sealer)), unreadable };
       }
     },
     async outdated(sealer, run) {
@@ -186,7 +189,7 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
       return { old, unreadable };
     },
     async isPending(sealer) {
-      const [found] = await records.store.get([settingRef(CHECK_SETTING)]);
+      const [found] = await records.store.get([CHECK]);
       return found !== undefined && resealed(SETTING, found, sealer) !== undefined;
     },
   };

@@ -281,10 +281,10 @@ async function takeMails(
 ): Promise<MailMessage[]> {
   const sealer = await openSealer(configuration, directory);
   const render = createMessages(configuration);
-  const claims = await outbox.claim(PAGE, LEASE);
-  const taken = claims.map(async (claim) => {
-    const message = render(claim.mail.id, openMail(sealer, claim.mail));
-    return (await outbox.remove(claim)) && message.to !== "" ? [message] : [];
+  const mails = await outbox.claim(PAGE, LEASE);
+  const taken = mails.map(async (mail) => {
+    const message = render(mail.id, openMail(sealer, mail));
+    return (await outbox.remove(mail)) && message.to !== "" ? [message] : [];
   });
   return (await Promise.all(taken)).flat();
 }

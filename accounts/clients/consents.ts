@@ -4,6 +4,8 @@ import type { AccountRecord, Consent } from "../../records/directory/directory.t
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import { ownValue, withEntry, withoutEntries } from "../../core/untrusted-keys.ts";
+import { CLIENT } from "../../records/directory/directory-kinds.ts";
+import type { Transaction } from "../../records/records.ts";
 import type { AccountInternals } from "../account.ts";
 import type { AccountWriter } from "../account-change.ts";
 
@@ -23,10 +25,13 @@ export function createConsents(
   directory: DirectoryRecords,
 ): Pick<AccountInternals, "rememberConsent" | "forgetConsents"> {
   /** Removed clients that the account still has consents for. */
-  async function removedClients(sub: string, clientId: string): Promise<ReadonlySet<string>> {
-    const { consents = {} } = (await directory.findAccount(sub)) ?? {};
+  async function removedClients(
+    tx: Transaction,
+    { consents }: AccountRecord,
+    clientId: string,
+  ): Promise<ReadonlySet<string>> {
     const others = Object.keys(consents).filter((id) => id !== clientId);
-    const found = await Promise.all(others.map((id) => directory.findClient(id)));
+    const found = await tx.peekAll(others.map((id) => CLIENT.ref(id)));
     return new Set(others.filter((_id, index) => found[index] === undefined));
   }
 
@@ -40,9 +45,9 @@ export function createConsents(
 
   return {
     async rememberConsent(sub, client, { scopes, claims, sessionsGeneration }, caller) {
-      const removed = await removedClients(sub, client);
-      const { record } = await writer.change(sub, caller, (before) => {
+      const { record } = await writer.change(sub, caller, async (before, tx) => {
         if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
+        const removed = await removedClients(tx, before, client);
         const earlier = consentOf(before, client);
         const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
         const consents = writer.bounded(withEntry(withoutEntries(before.consents, removed), client, consent));

@@ -2,6 +2,7 @@
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, stateOf } from "../account.ts";
+import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { ConfirmationProof, FoundConfirmation, Unproven } from "./confirmations.ts";
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
@@ -90,7 +91,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
     finish: (proof, password, at) =>
       prove<ResetFinished>(proof, async (pending, tx) => {
         const sub = pending.subject;
-        const record = await accounts.record(sub);
+        const record = accountIn(await tx.get(ACCOUNT.ref(sub)));
         const problem = record && (await passwords.problem(password, passwordNames(record)));
         if (problem !== undefined) {
           if ("code" in proof) pending.keep();

@@ -6,8 +6,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration, Mailer, SmtpSettings } from "../../config/configuration.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { RenderMail } from "../../accounts/people/messages.ts";
-import type { MailClaim, Outbox } from "../../records/people/outbox.ts";
-import { openMail } from "../../records/people/mail-kinds.ts";
+import type { Outbox } from "../../records/people/outbox.ts";
+import { openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { ATTEMPT_LIMIT, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
@@ -78,9 +78,9 @@ export class MailSender {
   async pass(): Promise<number> {
     const { outbox, configuration } = this.#options;
     while (!this.#stopped) {
-      const claims = await outbox.claim(BATCH, LEASE);
-      if (claims.length === 0) break;
-      const deliveries = claims.map((claim) => this.#deliver(claim));
+      const mails = await outbox.claim(BATCH, LEASE);
+      if (mails.length === 0) break;
+      const deliveries = mails.map((mail) => this.#deliver(mail));
       // Wait for all of them even if one fails.
       await Promise.allSettled(deliveries);
       await Promise.all(deliveries);
@@ -89,21 +89,21 @@ export class MailSender {
     return due === undefined ? Infinity : due - configuration.clock.now();
   }
 
-  async #deliver(claim: MailClaim): Promise<void> {
+  async #deliver(mail: StoredMail): Promise<void> {
     const { outbox, events } = this.#options;
-    const { kind } = claim.mail;
-    const refusal = await this.#attempt(claim);
+    const { kind } = mail;
+    const refusal = await this.#attempt(mail);
     if (refusal === undefined || refusal === "nobody") {
-      const isRemoved = await outbox.remove(claim);
+      const isRemoved = await outbox.remove(mail);
       if (isRemoved && refusal === undefined) events.emit("mail.sent", { kind });
       return;
     }
-    const retryAt = refusal.final ? null : this.#retryAt(claim);
-    const isRecorded = await (retryAt === null ? outbox.remove(claim) : outbox.postpone(claim, retryAt));
+    const retryAt = refusal.final ? null : this.#retryAt(mail);
+    const isRecorded = await (retryAt === null ? outbox.remove(mail) : outbox.postpone(mail, retryAt));
     if (isRecorded) events.emit("mail.failed", { kind, reason: refusal.code, retryAt });
   }
 
-  async #attempt({ mail }: MailClaim): Promise<MailRefused | "nobody" | undefined> {
+  async #attempt(mail: StoredMail): Promise<MailRefused | "nobody" | undefined> {
     try {
       const message = await this.#message(mail);
       if (message.to === "") return "nobody";
@@ -118,7 +118,7 @@ export class MailSender {
     }
   }
 
-  async #message(mail: MailClaim["mail"]): Promise<Parameters<SendMail>[0]> {
+  async #message(mail: StoredMail): Promise<Parameters<SendMail>[0]> {
     const { configuration, sealer } = this.#options;
     this.#render ??= import("../../accounts/people/messages.ts").then(({ createMessages }) =>
       createMessages(configuration),
@@ -128,7 +128,7 @@ export class MailSender {
   }
 
   /** `null` if the mail is out of date by then. */
-  #retryAt({ mail: { attempts, expiresAt } }: MailClaim): number | null {
+  #retryAt({ attempts, expiresAt }: StoredMail): number | null {
     const wait = RETRIES[attempts - 1] ?? RETRIES.at(-1) ?? 0;
     const at = Math.floor(this.#options.configuration.clock.now() + wait);
     return at < expiresAt ? at : null;

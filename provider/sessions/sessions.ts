@@ -1,16 +1,12 @@
 /** The sign-in sessions of an account: where and when each is used, and how their owner ends them. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
-import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
-import { artifactRecord, artifactRef } from "../../records/artifacts/artifact-kinds.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
-import { Changes } from "../../records/records.ts";
 import type { BackchannelLogout } from "./backchannel-logout.ts";
 import type { CurrentProvider } from "../current-provider.ts";
 import { requestState } from "../request.ts";
@@ -102,32 +98,9 @@ interface SessionPayload extends UsedSession {
 }
 
 const SESSION = "Session";
-/** Milliseconds for one write, and how often one with a conflict is repeated. */
-const DEADLINE = 4_500;
-const ATTEMPTS = 20;
 
 export function createSignInSessions(parts: SignInSessionsParts): SignInSessions {
   const { artifacts, currentProvider, backchannel, events, audit, clock, sessionMax } = parts;
-
-  /** Changes a session on the condition that nothing else does; reads it again after a conflict. */
-  async function change(
-    read: () => Promise<StoredArtifact | undefined>,
-    write: (changes: Changes, session: StoredArtifact) => void,
-  ): Promise<StoredArtifact | undefined> {
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-      const session = await read();
-      if (session === undefined) return undefined;
-      const changes = new Changes();
-      write(changes, session);
-      try {
-        await artifacts.commit(changes, clock.now() + DEADLINE);
-        return session;
-      } catch (error) {
-        if (!(error instanceof ConditionFailed)) throw error;
-      }
-    }
-    throw new StorageUnavailable("too many concurrent changes to this session");
-  }
 
   return {
     async list({ sub, sessions_generation }) {
@@ -144,9 +117,9 @@ export function createSignInSessions(parts: SignInSessionsParts): SignInSessions
     },
 
     async end(sub, uid, { caller, reason }) {
-      const ended = await change(
+      const ended = await artifacts.change(
         async () => (await artifacts.sessionsOf(sub)).find((session) => session.uid === uid),
-        (changes, session) => changes.delete(artifactRef(SESSION, session.key), session),
+        () => undefined,
       );
       if (ended === undefined) return false;
       events.emit("session.ended", { sub, reason });
@@ -156,12 +129,9 @@ export function createSignInSessions(parts: SignInSessionsParts): SignInSessions
     },
 
     async keep(uid, generation) {
-      await change(
+      await artifacts.change(
         () => artifacts.findByUid(SESSION, uid),
-        (changes, session) => {
-          const payload = { ...session.payload, generation };
-          changes.write(artifactRecord({ ...session, payload }), session);
-        },
+        (session) => ({ ...session, payload: { ...session.payload, generation } }),
       );
     },
   };

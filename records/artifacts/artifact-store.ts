@@ -47,6 +47,15 @@ export interface ArtifactStore {
    */
   commit(changes: Changes, deadline: number): Promise<string | undefined>;
   /**
+   * Changes the artifact that `find` returns; after a conflict it is found and decided again.
+   * @param decide returns the artifact afterwards; `undefined` removes it.
+   * @returns the artifact as it was; `undefined` if there was none.
+   */
+  change(
+    find: () => Promise<StoredArtifact | undefined>,
+    decide: (found: StoredArtifact) => Artifact | undefined,
+  ): Promise<StoredArtifact | undefined>;
+  /**
    * Records that the request that consumed the artifact is being answered now, by the store's clock. Every later
    * `sinceAnswer`, in any process, sees it. It can be lost in a power failure.
    * @param consumed the artifact as the request has written it.
@@ -118,9 +127,9 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
 
   async function removeAll(artifacts: readonly Artifact[]): Promise<number> {
     for (let at = 0; at < artifacts.length; at += BATCH) {
-      const changes = new Changes();
-      for (const { model, key } of artifacts.slice(at, at + BATCH)) changes.drop(artifactRef(model, key));
-      await records.commit(changes);
+      await records.transact((tx) => {
+        for (const { model, key } of artifacts.slice(at, at + BATCH)) tx.remove(artifactRef(model, key));
+      });
     }
     return artifacts.length;
   }
@@ -133,6 +142,17 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
     },
     time: () => clocks.time(),
     commit: (changes, deadline) => records.commit(changes, { deadline }),
+    change: (findOne, decide) =>
+      records.transact(async (tx) => {
+        const found = await findOne();
+        if (found === undefined) return undefined;
+        const record = artifactRecord(found);
+        tx.adopt({ ...record, version: found.version });
+        const after = decide(found);
+        if (after === undefined) tx.remove(record);
+        else tx.put(artifactRecord(after));
+        return found;
+      }),
     async markAnswered(consumed) {
       const changes = new Changes();
       changes.write(artifactRecord({ ...consumed, answeredAt: await clocks.time() }), consumed);

@@ -1,7 +1,8 @@
 /** Audit records as they are stored, and their indexes. */
 import { hash, randomBytes } from "node:crypto";
-import type { Found, RecordData, Ref } from "../../adapters/record-store.ts";
+import type { Found, RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Key, type Kind } from "../kinds.ts";
+import type { RefTo } from "../records.ts";
 import { subjectOf } from "./actions.ts";
 import type { AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 
@@ -88,7 +89,7 @@ export function auditRecord(event: AuditEvent, order: number, retention: number)
 }
 
 /** The record in which all processes count the refusals of one bucket in one window. */
-export function refusalRef({ limit, bucket, seconds }: Refusal, order: number): Ref {
+export function refusalRef({ limit, bucket, seconds }: Refusal, order: number): RefTo<StoredAudit> {
   const window = Math.floor(order / 1_000_000 / seconds);
   const digest = hash("sha256", JSON.stringify([limit, bucket, seconds, window]), "base64url");
   return AUDIT.ref(`refused-${digest}`);
@@ -96,7 +97,7 @@ export function refusalRef({ limit, bucket, seconds }: Refusal, order: number): 
 
 /** The record of refusals. @param before the record so far. */
 export function refusalRecord(
-  ref: Ref,
+  ref: RefTo<StoredAudit>,
   { event, order, count }: CollectedEvent,
   before: StoredAudit | undefined,
   retention: number,

@@ -1,7 +1,7 @@
 /** The audit on the record store: written with changes or on its own, and read by time, account, client and action. */
-import type { Found, Page, Query, RecordData, Ref } from "../../adapters/record-store.ts";
+import type { Found, Page, Query, RecordData } from "../../adapters/record-store.ts";
 import type { Key } from "../kinds.ts";
-import { Changes, type Read, type Records } from "../records.ts";
+import type { Records, Transaction } from "../records.ts";
 import type { AuditEvent, AuditFilter, AuditRecord, AuditStore, CollectedEvent } from "./audit-event.ts";
 import {
   accountsOf,
@@ -114,18 +114,16 @@ class PageReader {
 export function createAuditStore(records: Records, positions: () => number, retention: number): AuditStore {
   const recordOf = (event: AuditEvent): RecordData => auditRecord(event, positions(), retention);
 
-  async function storeCollected(events: readonly CollectedEvent[]): Promise<void> {
-    const changes = new Changes();
-    const counted: (CollectedEvent & { readonly ref: Ref })[] = [];
-    for (const one of events) {
-      if (one.refusal === undefined) changes.add(auditRecord(one.event, one.order, retention));
-      else counted.push({ ...one, ref: refusalRef(one.refusal, one.order) });
-    }
-    const before: readonly (Read<StoredAudit> | undefined)[] =
-      counted.length === 0 ? [] : await records.get<readonly StoredAudit[]>(counted.map(({ ref }) => ref));
+  /** Refusals are counted in records that every process writes; all other records are new. */
+  async function storeCollected(tx: Transaction, events: readonly CollectedEvent[]): Promise<void> {
+    const counted = events.flatMap((one) =>
+      one.refusal === undefined ? [] : [{ ...one, ref: refusalRef(one.refusal, one.order) }],
+    );
+    const before = await tx.peekAll(counted.map(({ ref }) => ref));
     for (const [index, { ref, ...one }] of counted.entries())
-      changes.write(refusalRecord(ref, one, before[index]?.value, retention), before[index]);
-    await records.commit(changes, { relaxed: true });
+      tx.put(refusalRecord(ref, one, before[index], retention));
+    for (const { event, order, refusal } of events)
+      if (refusal === undefined) tx.overwrite(auditRecord(event, order, retention));
   }
 
   /** Reads some partitions to their ends. @param pages the first page of each. @returns whether the audit page is complete. */
@@ -159,12 +157,8 @@ export function createAuditStore(records: Records, positions: () => number, rete
   return {
     position: positions,
     recordOf,
-    async append(event) {
-      const changes = new Changes();
-      changes.add(recordOf(event));
-      await records.commit(changes);
-    },
-    appendCollected: (events) => records.retry(() => storeCollected(events)),
+    append: (event) => records.transact((tx) => tx.overwrite(recordOf(event))),
+    appendCollected: (events) => records.transact((tx) => storeCollected(tx, events), { relaxed: true }),
     async list({ after, limit, ...filter }) {
       const position = after === undefined ? undefined : parsePosition(after);
       const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));

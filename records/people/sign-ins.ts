@@ -2,7 +2,7 @@
 import { ACCOUNT } from "../directory/directory-kinds.ts";
 import { mailRecord, type StoredMail } from "./mail-kinds.ts";
 import { defineKind, type Kind } from "../kinds.ts";
-import { Changes, type Records } from "../records.ts";
+import type { Records } from "../records.ts";
 
 /** Where passwords are tried. Each counts by itself. */
 export type SignInWay = "form" | "password_grant";
@@ -75,20 +75,19 @@ export interface SignInStore {
 }
 
 export function createSignInStore(records: Records): SignInStore {
-  const find = (way: SignInWay, subject: string) =>
-    records.find<FailedSignIns>(FAILED_SIGN_INS.ref([way, subject]));
   return {
-    failures: async (way, subject) => (await find(way, subject))?.value.failures ?? 0,
+    async failures(way, subject) {
+      const found = await records.find<FailedSignIns>(FAILED_SIGN_INS.ref([way, subject]));
+      return found?.value.failures ?? 0;
+    },
     addFailure: (way, subject, mailAt) =>
-      records.retry(async () => {
-        const was = await find(way, subject);
-        const failures = (was?.value.failures ?? 0) + 1;
+      records.transact(async (tx) => {
+        const before = await tx.get(FAILED_SIGN_INS.ref([way, subject]));
+        const failures = (before?.failures ?? 0) + 1;
         const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER_MS;
-        const changes = new Changes();
-        changes.write(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }), was);
+        tx.put(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }));
         const mail = failures === mailAt?.failures ? mailAt.mail() : undefined;
-        if (mail !== undefined) changes.add(mailRecord(mail));
-        await records.commit(changes);
+        if (mail !== undefined) tx.overwrite(mailRecord(mail));
         return failures;
       }),
     clearFailures: (ways, subjects) =>
@@ -98,18 +97,14 @@ export function createSignInStore(records: Records): SignInStore {
         for (const [index, ref] of refs.entries()) if (found[index] !== undefined) tx.remove(ref);
       }),
     noteNewBrowser: (sub, id, mail) =>
-      records.retry(async () => {
-        const [account, before] = await records.get<[object, SignedInBefore]>([
-          ACCOUNT.ref(sub),
-          SIGNED_IN_BEFORE.ref(sub),
-        ]);
+      records.transact(async (tx) => {
+        const [account, before] = await tx.peekAll([ACCOUNT.ref(sub), SIGNED_IN_BEFORE.ref(sub)]);
         // Without the account, the sign-in fails where its session is checked.
-        if (account === undefined || before?.value.last === id) return false;
-        const changes = new Changes();
-        changes.write(SIGNED_IN_BEFORE.record({ sub, last: id }), before);
-        if (before !== undefined && mail !== undefined) changes.add(mailRecord(mail));
-        await records.commit(changes);
-        return before !== undefined && mail !== undefined;
+        if (account === undefined || before?.last === id) return false;
+        tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
+        if (before === undefined || mail === undefined) return false;
+        tx.overwrite(mailRecord(mail));
+        return true;
       }),
   };
 }

@@ -103,8 +103,8 @@ describe("a confirmation", () => {
     const found = await storage.records.find(CONFIRMATION.ref([RESET.purpose, SUB]));
     expect(found).toBeDefined();
     expect(JSON.stringify(found)).not.toMatch(new RegExp(`${code}|${link}|ada`));
-    const [claim] = await storage.outbox.claim(9, 1_000);
-    expect(openMail(sealer, claim!.mail)).toMatchObject({ to: "a@b" });
+    const [mail] = await storage.outbox.claim(9, 1_000);
+    expect(openMail(sealer, mail!)).toMatchObject({ to: "a@b" });
   });
 
   it("works for an hour, and not when a newer one has replaced it [D-CODE-1]", async () => {

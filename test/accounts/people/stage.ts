@@ -130,7 +130,7 @@ export async function openPeople(
     const claims = await outbox.claim(1_000, 60_000);
     await Promise.all(claims.map((claim) => outbox.remove(claim)));
     return claims.map((claim) => {
-      const mail = openMail(sealer, claim.mail);
+      const mail = openMail(sealer, claim);
       const { kind, to, locale, params } = mail;
       return { kind, to, locale, code: params["code"] ?? "", link: params["link"] ?? "", mail };
     });
