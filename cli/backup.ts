@@ -9,10 +9,9 @@ import { createAuditStore } from "../records/audit/audit-store.ts";
 import { writeBackup } from "../records/backup/backup.ts";
 import { seconds } from "../core/clock.ts";
 import { createPositions } from "../records/deliveries/add-deliveries.ts";
-import { SETTING } from "../records/directory/directory-kinds.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { Records } from "../records/records.ts";
-import { UNFINISHED_COPY } from "../records/storage.ts";
+import { UNFINISHED_COPY } from "../records/format.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
 import type { Given } from "./program/given.ts";
@@ -64,7 +63,7 @@ async function prepare({ storage, clock, audit }: Configuration): Promise<void> 
   const stores = await openAddressed({ storage, artifacts: undefined, secrets: "" }, options, clock);
   try {
     const records = new Records(stores.storage, clock, KINDS);
-    if ((await records.find(SETTING.ref(UNFINISHED_COPY))) !== undefined)
+    if ((await records.find(UNFINISHED_COPY.ref("current"))) !== undefined)
       throw new CommandFailure("A copy into this storage is not finished: run storage copy again.");
     const trail = createAuditStore(records, createPositions({ clock }), audit.retention);
     await trail.append({ actor: operator(), action: "storage.backed_up" });

@@ -7,7 +7,8 @@ import {
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
-  SETTING,
+  REMOVED_CLIENT,
+  SERVICE_KEY,
   SIGN_IN_NAME,
   USER_ID,
 } from "./directory/directory-kinds.ts";
@@ -16,7 +17,7 @@ import { MAIL } from "./people/mail-kinds.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
-import { STORAGE_FORMAT } from "./format.ts";
+import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
 
 export const KINDS: Kinds = collectKinds([
   ENTRIES.group,
@@ -27,7 +28,8 @@ export const KINDS: Kinds = collectKinds([
   ACCOUNT,
   SIGN_IN_NAME,
   USER_ID,
-  SETTING,
+  REMOVED_CLIENT,
+  SERVICE_KEY,
   SIGNING_KEY,
   SIGNING_KEY_SET,
   AUDIT,
@@ -40,4 +42,5 @@ export const KINDS: Kinds = collectKinds([
   CONFIRMATION,
   ...ARTIFACTS,
   STORAGE_FORMAT,
+  UNFINISHED_COPY,
 ]);

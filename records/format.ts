@@ -1,11 +1,11 @@
-/** The format of a store: a version that does not know it must not read or write the store. */
-import type { RecordStore } from "../adapters/record-store.ts";
+/** What a store says about itself: the number of its format, and that a copy into it is unfinished. */
+import type { Position, RecordStore } from "../adapters/record-store.ts";
 import { ConfigurationError, StorageMissing } from "../core/errors.ts";
 import { defineKind, type Kind } from "./kinds.ts";
 import type { Records } from "./records.ts";
 
 /** The number of the format that this version reads and writes. Raise it with every change that an older version can't read. */
-export const FORMAT = 3;
+export const FORMAT = 4;
 
 interface StorageFormat {
   readonly format: number;
@@ -16,6 +16,35 @@ export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
   holds: "the number of the store's format",
   key: "`current`",
   store: "each",
+  exported: false,
+  personal: undefined,
+});
+
+/** How much of one kind is copied. */
+export interface CopiedKind {
+  /** Records written. */
+  readonly count: number;
+  /** Where the next page begins. */
+  readonly after?: Position;
+  readonly isDone: boolean;
+}
+
+/** An unfinished copy. */
+export interface UnfinishedCopy {
+  /** Identifies the source: see `identityOf`. */
+  readonly source: string;
+  /** By the name of the kind. */
+  readonly kinds: Readonly<Record<string, CopiedKind>>;
+}
+
+/** No service starts on a storage with this record. */
+export const UNFINISHED_COPY: Kind<UnfinishedCopy> = defineKind<UnfinishedCopy>({
+  name: "unfinished-copy",
+  holds: "how far a copy into this storage is",
+  key: "always the same",
+  keyOf: () => "current",
+  expires: "when the copy is finished",
+  store: "storage",
   exported: false,
   personal: undefined,
 });

@@ -1,6 +1,6 @@
 /** Everything that is sealed with `keys.secrets`: encrypts it anew with the first secret, and looks for what is not. */
 import type { Found, RecordData, Ref } from "../adapters/record-store.ts";
-import { CHECK_SETTING, SETTING } from "./directory/directory-kinds.ts";
+import { SERVICE_KEY } from "./directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
 import { KINDS } from "./all-kinds.ts";
 import type { AnyKind } from "./kinds.ts";
@@ -52,7 +52,7 @@ export interface SealedStore {
 
 const SEALED: readonly AnyKind[] = KINDS.all.filter(({ declaration }) => declaration.sealed !== undefined);
 
-const CHECK = SETTING.ref(CHECK_SETTING);
+const CHECK = SERVICE_KEY.ref("check");
 
 const isCheck = ({ kind, key }: Found): boolean => kind === CHECK.kind && key === CHECK.key;
 
@@ -171,7 +171,7 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
         const { resealed: count, unreadable } = await pass(sealer, run);
         all += count;
         if (unreadable > 0) return { resealed: all, unreadable };
-        if (count === 0) return { resealed: all + (await writeOne(SETTING, CHECK, sealer)), unreadable };
+        if (count === 0) return { resealed: all + (await writeOne(SERVICE_KEY, CHECK, sealer)), unreadable };
       }
     },
     async outdated(sealer, run) {
@@ -190,7 +190,7 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
     },
     async isPending(sealer) {
       const [found] = await records.store.get([CHECK]);
-      return found !== undefined && resealed(SETTING, found, sealer) !== undefined;
+      return found !== undefined && resealed(SERVICE_KEY, found, sealer) !== undefined;
     },
   };
 }

@@ -23,9 +23,6 @@ import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
 import { Records } from "./records.ts";
 
-/** An unfinished copy leaves this setting in its target. A service that finds it does not start. */
-export const UNFINISHED_COPY = "unfinished-copy";
-
 /** The kinds whose changes by one process other processes want to hear of soon. */
 export const WATCHED_KINDS: readonly string[] = [
   ...WATCHED_KEY_KINDS,

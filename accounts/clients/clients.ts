@@ -12,6 +12,7 @@ import {
   ENTRIES,
   identifierRecord,
   isOpen,
+  REMOVED_CLIENT,
 } from "../../records/directory/directory-kinds.ts";
 import type { Storage } from "../../records/storage.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
@@ -70,11 +71,6 @@ const DEFAULTS = {
   disabled: false,
 } as const satisfies Partial<ClientRecord>;
 
-/** The setting that records that a client of this id was removed once. */
-function removalMark(client_id: string): string {
-  return `client removed ${client_id}`;
-}
-
 function noClient(): NotFound {
   return new NotFound("this client");
 }
@@ -108,6 +104,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const record = decision.record && { ...decision.record, updated_at: seconds(clock) };
       if (record === undefined) {
         tx.remove(CLIENT.ref(client_id));
+        tx.overwrite(REMOVED_CLIENT.record({ client_id }));
         if (accountIn(owner) === undefined) tx.remove(ACCOUNT.ref(client_id));
       } else {
         if (before === undefined && accountIn(owner) !== undefined)
@@ -128,7 +125,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
   /** A new client must not inherit tokens and consents of a removed one with the same id. */
   async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
-    if ((await directory.findSetting(removalMark(client_id))) === undefined) return;
+    if (!(await directory.wasRemoved(client_id))) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
     await artifacts.removeByClient(client_id);
     await forgetConsents(client_id, caller);
@@ -245,7 +242,6 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const caller = callerOf(callOptions);
       const known = await directory.findClient(client_id);
       if (known === undefined || known.service === null) return false;
-      await directory.ensureSetting(removalMark(client_id), "1");
       const { changed } = await change(
         client_id,
         caller,

@@ -1,9 +1,9 @@
 /** The keys of a service: from the configuration, or made at the first start and stored. */
 import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import type { JWK } from "oidc-provider";
-import { CHECK_SETTING } from "../../records/directory/directory-kinds.ts";
+import type { ServiceKeyName } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import { type Storage, UNFINISHED_COPY } from "../../records/storage.ts";
+import type { Storage } from "../../records/storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { keyFileOf, makeSecret, readOrMakeKeyFile } from "../../config/keys.ts";
 import { isInMemory } from "../../config/storage-address.ts";
@@ -61,15 +61,15 @@ export interface Opening {
  * Inserts the value if absent and returns the stored one, so that any number of processes can start at the same time.
  * @throws StorageMissing if it is absent and must exist.
  */
-async function ensureSetting(
+async function ensureServiceKey(
   directory: DirectoryRecords,
-  name: string,
+  name: ServiceKeyName,
   { mustExist = false, make }: Opening & { readonly make: () => string },
 ): Promise<string> {
-  const stored = await directory.findSetting(name);
+  const stored = await directory.findServiceKey(name);
   if (stored !== undefined) return stored;
   if (mustExist) throw new StorageMissing(UNUSED);
-  return directory.ensureSetting(name, make());
+  return directory.ensureServiceKey(name, make());
 }
 
 const curveAlgorithms: Readonly<Record<string, string>> = {
@@ -104,20 +104,20 @@ export async function openSealer(
   directory: DirectoryRecords,
   { mustExist = false }: Opening = {},
 ): Promise<Sealer> {
-  const [check, copy] = await Promise.all([
-    directory.findSetting(CHECK_SETTING),
-    directory.findSetting(UNFINISHED_COPY),
+  const [check, isUnfinished] = await Promise.all([
+    directory.findServiceKey("check"),
+    directory.isUnfinishedCopy(),
   ]);
-  if (copy !== undefined) {
+  if (isUnfinished) {
     throw new ConfigurationError([
       "config.storage: a copy into this storage is not finished: run `storage copy` again until it says so",
     ]);
   }
   if (check === undefined && mustExist) throw new StorageMissing(UNUSED);
   const sealer = createSealer(await readSecrets(configuration, check !== undefined));
-  const stored = check ?? (await directory.ensureSetting(CHECK_SETTING, sealer.seal(CHECK_SETTING, CHECK)));
+  const stored = check ?? (await directory.ensureServiceKey("check", sealer.seal("check", CHECK)));
   try {
-    sealer.open(CHECK_SETTING, stored);
+    sealer.open("check", stored);
   } catch (cause) {
     throw new SignInError(
       "keys",
@@ -136,9 +136,9 @@ export async function loadServiceKeys(
 ): Promise<ServiceKeys> {
   const { keys, lifetimes, clock } = configuration;
   const sealer = await openSealer(configuration, directory, { mustExist });
-  async function ensureSealed(name: string, make: () => string): Promise<string> {
+  async function ensureSealed(name: ServiceKeyName, make: () => string): Promise<string> {
     const sealed = (): string => sealer.seal(name, make());
-    return sealer.open(name, await ensureSetting(directory, name, { mustExist, make: sealed }));
+    return sealer.open(name, await ensureServiceKey(directory, name, { mustExist, make: sealed }));
   }
   const [cookies, signing, clientSecrets] = await Promise.all([
     keys.cookies ??

@@ -2,7 +2,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
-import { isMark } from "./mark.ts";
 
 /** One kind on both sides. */
 export interface KindComparison {
@@ -42,7 +41,7 @@ async function lookUp(
   for (let after: string | undefined; ;) {
     signal.throwIfAborted();
     const page = await from.scan(kind.name, after, PAGE);
-    const records = page.records.filter((record) => !isMark(record));
+    const records = page.records;
     const others = await to.get(records);
     for (const [index, record] of records.entries()) {
       if (isSameRecord(kind, record, others[index])) continue;

@@ -3,19 +3,13 @@ import { randomUUID } from "node:crypto";
 import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
+import { type CopiedKind, UNFINISHED_COPY, type UnfinishedCopy } from "../../records/format.ts";
 import { type AnyKind, type Kinds, storeOf, type Stores } from "../../records/kinds.ts";
 import { CommandFailure } from "../program/command-failure.ts";
 import { compareKind, type KindComparison } from "./compare.ts";
-import {
-  COMMIT_TIME,
-  findMark,
-  isMark,
-  type KindMark,
-  type Mark,
-  putMark,
-  readMark,
-  removeMark,
-} from "./mark.ts";
+
+/** MongoDB holds the locks of a killed run until it ends the transaction, some time after a minute. */
+const COMMIT_TIMEOUT_MS = 120_000;
 
 /** Records in one page, which are one commit of the target. */
 const PAGE = 100;
@@ -62,35 +56,47 @@ async function filledKinds(stores: Stores, kinds: Kinds): Promise<string[]> {
   return filled;
 }
 
+const MARK = UNFINISHED_COPY.ref("current");
+
+async function findMark({ storage }: Stores): Promise<UnfinishedCopy | undefined> {
+  const [found] = await storage.get([MARK]);
+  return found?.value as UnfinishedCopy | undefined;
+}
+
+/** Stores how far the copy is, in its target, so that the next run can continue. */
+async function putMark({ storage }: Stores, mark: UnfinishedCopy, clock: Clock): Promise<void> {
+  const deadline = clock.now() + COMMIT_TIMEOUT_MS;
+  await storage.commit({ id: randomUUID(), deadline, put: [UNFINISHED_COPY.record(mark)] });
+}
+
 /**
  * Reads the mark of an earlier run, or writes a new one. The mark is the first record of the target, so an unfinished
  * copy can always be recognized.
  * @throws CommandFailure when the target contains anything but an unfinished copy of this source.
  */
-async function openMark(from: Stores, to: Stores, { kinds, source, clock }: CopyRun): Promise<Mark> {
-  if ((await findMark(from.storage)) !== undefined) {
+async function openMark(
+  from: Stores,
+  to: Stores,
+  { kinds, source, clock }: CopyRun,
+): Promise<UnfinishedCopy> {
+  if ((await findMark(from)) !== undefined)
     throw new CommandFailure("FROM is the target of an unfinished copy.");
-  }
-  const text = await findMark(to.storage);
-  if (text !== undefined) {
-    const mark = readMark(text);
-    if (mark?.source === source) return mark;
+  const found = await findMark(to);
+  if (found?.source === source) return found;
+  if (found !== undefined)
     throw new CommandFailure("TO holds an unfinished copy of another storage. Empty it first.");
-  }
   if ((await filledKinds(from, kinds)).length === 0) throw new CommandFailure("FROM is empty.");
   const filled = await filledKinds(to, kinds);
-  if (filled.length > 0) {
+  if (filled.length > 0)
     throw new CommandFailure(`TO must be empty, but it already contains ${filled.join(", ")}.`);
-  }
-  const mark: Mark = { source, kinds: new Map() };
-  await putMark(to.storage, mark, clock);
+  const mark: UnfinishedCopy = { source, kinds: {} };
+  await putMark(to, mark, clock);
   return mark;
 }
 
 /** The records to write. A record that occurs twice in a page is written once. */
 function toWrites(kind: AnyKind, found: readonly Found[]): RecordData[] {
-  const records = found.filter((record) => !isMark(record));
-  const byKey = new Map(records.map((record) => [record.key, kind.restore(kind.carried(record))] as const));
+  const byKey = new Map(found.map((record) => [record.key, kind.restore(kind.carried(record))] as const));
   return [...byKey.values()];
 }
 
@@ -103,7 +109,7 @@ async function write(
 ): Promise<void> {
   if (records.length === 0) return;
   try {
-    await target.commit({ id: randomUUID(), deadline: clock.now() + COMMIT_TIME, put: records });
+    await target.commit({ id: randomUUID(), deadline: clock.now() + COMMIT_TIMEOUT_MS, put: records });
   } catch (error) {
     if (!(error instanceof ConditionFailed)) throw error;
     const still = await source.get(records);
@@ -122,21 +128,21 @@ async function write(
 async function copyKind(
   kind: AnyKind,
   [source, target]: readonly [RecordStore, RecordStore],
-  begun: KindMark | undefined,
+  begun: CopiedKind | undefined,
   { clock }: CopyRun,
-  onPage: (mark: KindMark) => Promise<void>,
+  onPage: (progress: CopiedKind) => Promise<void>,
 ): Promise<void> {
-  let mark: KindMark = begun ?? { count: 0, isDone: false };
-  while (!mark.isDone) {
-    const page = await source.scan(kind.name, mark.after, PAGE);
+  let progress: CopiedKind = begun ?? { count: 0, isDone: false };
+  while (!progress.isDone) {
+    const page = await source.scan(kind.name, progress.after, PAGE);
     const records = toWrites(kind, page.records);
     await write(source, target, records, clock);
-    mark = {
-      count: mark.count + records.length,
+    progress = {
+      count: progress.count + records.length,
       isDone: page.next === undefined,
       ...(page.next !== undefined && { after: page.next }),
     };
-    await onPage(mark);
+    await onPage(progress);
   }
   const { counter } = kind.declaration;
   // This uses up one number of the source, which is never assigned.
@@ -150,7 +156,7 @@ async function copyKind(
  */
 export async function copyStorage(from: Stores, to: Stores, run: CopyRun): Promise<KindComparison[]> {
   const { source, kinds: begun } = await openMark(from, to, run);
-  const reached = new Map(begun);
+  const reached = new Map(Object.entries(begun));
   const copied = copiedKinds(run.kinds);
   for (const kind of copied) {
     await copyKind(
@@ -158,10 +164,10 @@ export async function copyStorage(from: Stores, to: Stores, run: CopyRun): Promi
       [storeOf(from, kind), storeOf(to, kind)],
       reached.get(kind.name),
       run,
-      async (mark) => {
-        reached.set(kind.name, mark);
-        await putMark(to.storage, { source, kinds: reached }, run.clock);
-        run.onProgress({ step: "copying", kind: kind.name, done: mark.count });
+      async (progress) => {
+        reached.set(kind.name, progress);
+        await putMark(to, { source, kinds: Object.fromEntries(reached) }, run.clock);
+        run.onProgress({ step: "copying", kind: kind.name, done: progress.count });
         run.signal.throwIfAborted();
       },
     );
@@ -180,6 +186,6 @@ export async function copyStorage(from: Stores, to: Stores, run: CopyRun): Promi
 }
 
 /** Removes the mark, so that services can start on the target. */
-export function finishCopy({ storage }: Stores, clock: Clock): Promise<void> {
-  return removeMark(storage, clock);
+export async function finishCopy({ storage }: Stores, clock: Clock): Promise<void> {
+  await storage.commit({ id: randomUUID(), deadline: clock.now() + COMMIT_TIMEOUT_MS, remove: [MARK] });
 }

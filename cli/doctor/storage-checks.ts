@@ -102,7 +102,7 @@ const keys: Check<StorageSubject> = {
   title: "whether keys.secrets belong to the storage",
   async run({ configuration, storage: { directory, sealed } }) {
     // A storage that no service has used yet takes any keys.
-    if ((await directory.findSetting("check")) === undefined) return [];
+    if ((await directory.findServiceKey("check")) === undefined) return [];
     try {
       const sealer = await openSealer(configuration, directory, { mustExist: true });
       if (!(await sealed.isPending(sealer))) return [];

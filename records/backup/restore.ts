@@ -14,12 +14,11 @@ import type { AccountRecord } from "../directory/directory.ts";
 import {
   ACCOUNT,
   accountIn,
-  CHECK_SETTING,
   type IdentifierOwner,
-  SETTING,
+  SERVICE_KEY,
   USER_ID,
 } from "../directory/directory-kinds.ts";
-import { ENTRIES, type Setting, type StoredEntry } from "../directory/directory-kinds.ts";
+import { ENTRIES, type StoredEntry, type StoredServiceKey } from "../directory/directory-kinds.ts";
 import { SignInError } from "../../core/errors.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
 import { KINDS } from "../all-kinds.ts";
@@ -148,8 +147,8 @@ export async function checkBackup(
     onStart: (start) => ({ created_at } = start),
     onRecord(kind, { key, value }) {
       if (kind === USER_ID) accounts += 1;
-      if (kind === SETTING && key === CHECK_SETTING)
-        sealer.open(CHECK_SETTING, (value as unknown as Setting).value);
+      if (kind === SERVICE_KEY && key === "check")
+        sealer.open("check", (value as unknown as StoredServiceKey).sealed);
     },
     onProgress: (bytes) => onProgress("checking", bytes),
   });

@@ -1,4 +1,4 @@
-/** The kinds of records of the directory: accounts, clients, entries and settings, and their indexes. */
+/** The kinds of records of the directory: accounts, clients, entries and keys, and their indexes. */
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -149,23 +149,34 @@ export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   personal: "the `sub`",
 });
 
-/** A value that is stored once and then only read. */
-export interface Setting {
-  readonly value: string;
+/** A client that was removed. One that is registered with its id must not inherit what it left behind. */
+export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
+  name: "removed-client",
+  holds: "that a client with this `client_id` was removed",
+  key: "the `client_id`",
+  keyOf: ({ client_id }) => client_id,
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+/**
+ * The keys that the first start makes. `check` is none: it shows whether `keys.secrets` belong to the storage.
+ */
+export type ServiceKeyName = "check" | "cookie-keys" | "client-secret-key";
+
+export interface StoredServiceKey {
+  readonly name: ServiceKeyName;
+  /** Sealed for its name. */
+  readonly sealed: string;
 }
 
-/** The setting that shows whether `keys.secrets` belongs to the storage. */
-export const CHECK_SETTING = "check";
-
-/** The settings that are sealed, each for its own name. */
-const SEALED_SETTINGS: ReadonlySet<string> = new Set([CHECK_SETTING, "cookie-keys", "client-secret-key"]);
-
-export const SETTING: Kind<Setting> = defineKind<Setting>({
-  name: "setting",
+export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>({
+  name: "service-key",
   holds: "a key of the service, sealed with `keys.secrets`",
   key: "its name",
-  sealed: (setting, replace, name) =>
-    SEALED_SETTINGS.has(name) ? { value: replace(name, setting.value) } : setting,
+  keyOf: ({ name }) => name,
+  sealed: ({ name, sealed }, replace) => ({ name, sealed: replace(name, sealed) }),
   store: "storage",
   exported: true,
   personal: undefined,
@@ -189,7 +200,6 @@ export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("nu
 export const accountRef = (sub: string): Ref => ACCOUNT.ref(sub);
 export const clientRef = (id: string): Ref => CLIENT.ref(id);
 export const entryRef = (kind: EntryKind, key: string): Ref => ENTRIES[kind].ref(key);
-export const settingRef = (name: string): Ref => SETTING.ref(name);
 export const nameRef = (name: string): Ref => SIGN_IN_NAME.ref(name);
 export const numberRef = (userId: number): Ref => USER_ID.ref(String(userId));
 

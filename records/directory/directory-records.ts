@@ -14,11 +14,13 @@ import {
   type IdentifierOwner,
   nameRef,
   numberRef,
-  type Setting,
-  SETTING,
-  settingRef,
+  REMOVED_CLIENT,
+  SERVICE_KEY,
+  type ServiceKeyName,
   type StoredEntry,
+  type StoredServiceKey,
 } from "./directory-kinds.ts";
+import { UNFINISHED_COPY } from "../format.ts";
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface DirectoryRecords {
@@ -42,10 +44,14 @@ export interface DirectoryRecords {
   /** Ordered by `key`. */
   listEntries(kind: EntryKind): Promise<EntryRecord[]>;
 
-  /** Stores `value` under `name` unless there is a value; returns the stored one. */
-  ensureSetting(name: string, value: string): Promise<string>;
-  /** The value that is stored under `name`. */
-  findSetting(name: string): Promise<string | undefined>;
+  /** Whether a client with this id was removed. */
+  wasRemoved(clientId: string): Promise<boolean>;
+  /** The sealed key with this name. */
+  findServiceKey(name: ServiceKeyName): Promise<string | undefined>;
+  /** Stores a sealed key unless there is one; returns the stored one. */
+  ensureServiceKey(name: ServiceKeyName, sealed: string): Promise<string>;
+  /** Whether a copy into this storage has not finished. */
+  isUnfinishedCopy(): Promise<boolean>;
 }
 
 /** The counter that numbers the accounts. */
@@ -102,13 +108,16 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
       return all.map(toEntryRecord).toSorted((one, other) => byKey(one.key, other.key));
     },
 
-    findSetting: async (name) => (await records.find<Setting>(settingRef(name)))?.value.value,
-    ensureSetting: (name, value) =>
+    wasRemoved: async (clientId) => (await records.find(REMOVED_CLIENT.ref(clientId))) !== undefined,
+    findServiceKey: async (name) =>
+      (await records.find<StoredServiceKey>(SERVICE_KEY.ref(name)))?.value.sealed,
+    ensureServiceKey: (name, sealed) =>
       records.transact(async (tx) => {
-        const stored = await tx.get(SETTING.ref(name));
-        if (stored !== undefined) return stored.value;
-        tx.put(SETTING.record({ value }, { key: name }));
-        return value;
+        const stored = await tx.get(SERVICE_KEY.ref(name));
+        if (stored !== undefined) return stored.sealed;
+        tx.put(SERVICE_KEY.record({ name, sealed }));
+        return sealed;
       }),
+    isUnfinishedCopy: async () => (await records.find(UNFINISHED_COPY.ref("current"))) !== undefined,
   };
 }

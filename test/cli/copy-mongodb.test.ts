@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { SETTING } from "../../records/directory/directory-kinds.ts";
-import { UNFINISHED_COPY } from "../../records/storage.ts";
+import { UNFINISHED_COPY } from "../../records/format.ts";
 import { rounds } from "../rounds.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
@@ -37,7 +36,7 @@ describeMongo("storage copy with MongoDB", () => {
 
   /** The mark in a database that another process writes to. */
   async function markIn({ storage }: Addresses): Promise<string | undefined> {
-    const { kind, key } = SETTING.ref(UNFINISHED_COPY);
+    const { kind, key } = UNFINISHED_COPY.ref("current");
     const db = server.client.db(new URL(storage).pathname.slice(1));
     const found = await db
       .collection<{ _id: string; value: string }>("records")

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { RecordData } from "../../adapters/record-store.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { CHECK_SETTING, SETTING, type Setting } from "../../records/directory/directory-kinds.ts";
+import { SERVICE_KEY, type StoredServiceKey } from "../../records/directory/directory-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { MAIL, mailRecord, sealMail } from "../../records/people/mail-kinds.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
@@ -231,7 +231,7 @@ describe("keys reseal", () => {
     await filled(place);
     const lost = createSealer([Buffer.alloc(32, 3).toString("base64")]);
     await withStores(place, async ({ storage: store }) => {
-      const put = [SETTING.record({ value: lost.seal("cookie-keys", "[]") }, { key: "cookie-keys" })];
+      const put = [SERVICE_KEY.record({ name: "cookie-keys", sealed: lost.seal("cookie-keys", "[]") })];
       await store.commit({ id: "lost", deadline: Date.now() + 5_000, put });
     });
     const file = configFile(newPlace(workshop).folder, config(place, NEW, OLD));
@@ -241,9 +241,9 @@ describe("keys reseal", () => {
       err: expect.stringMatching(/^Some records were sealed with a secret that is not in keys\.secrets/u),
     });
     expect((await openedBy(place, ...BY_NEW_AND_OLD)).slice(1)).toEqual([1, 1]);
-    const { setting = [] } = await everythingIn(place);
-    const check = setting.find(({ key }) => key === CHECK_SETTING)?.value as Setting | undefined;
-    expect(createSealer([OLD]).open(CHECK_SETTING, check?.value ?? "")).not.toBe("");
+    const { "service-key": keys = [] } = await everythingIn(place);
+    const check = keys.find(({ key }) => key === "check")?.value as StoredServiceKey | undefined;
+    expect(createSealer([OLD]).open("check", check?.sealed ?? "")).not.toBe("");
     const checked = await here(["keys", "reseal", "--check", "--json", "--config", file]);
     expect([checked.code, JSON.parse(checked.out)]).toEqual([1, { old: 1, unreadable: 1 }]);
   }, 120_000);

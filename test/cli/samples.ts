@@ -15,7 +15,8 @@ import {
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
-  SETTING,
+  REMOVED_CLIENT,
+  SERVICE_KEY,
   SIGN_IN_NAME,
   USER_ID,
 } from "../../records/directory/directory-kinds.ts";
@@ -141,7 +142,8 @@ function mainRecords(index: number, now: number): RecordData[] {
     ),
     SIGN_IN_NAME.record({ sub }, { key: `person${index}@example.com` }),
     USER_ID.record({ sub }, { key: String(2 * index + 1) }),
-    SETTING.record({ value: text(index + 1) }, { key: `name ${text(index)}` }),
+    REMOVED_CLIENT.record({ client_id: `removed ${text(index)}` }),
+    ...(index === 0 ? [SERVICE_KEY.record({ name: "check", sealed: text(1) })] : []),
     ...(index < 6 ? [signingKey(index)] : []),
     ...(index === 0 ? [SIGNING_KEY_SET.record({ kids: ["kid 0", "kid 1"] })] : []),
     AUDIT.record(

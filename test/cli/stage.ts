@@ -7,9 +7,8 @@ import type { Found } from "../../adapters/record-store.ts";
 import { openAddressed } from "../../cli/program/open-stores.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { createSystemClock } from "../../core/clock.ts";
-import { SETTING } from "../../records/directory/directory-kinds.ts";
 import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
-import { UNFINISHED_COPY } from "../../records/storage.ts";
+import { UNFINISHED_COPY } from "../../records/format.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { here } from "./here.ts";
 
@@ -224,7 +223,7 @@ export function markIn(path: string): string | undefined {
   try {
     const database = new DatabaseSync(path, { readOnly: true });
     try {
-      const { kind, key } = SETTING.ref(UNFINISHED_COPY);
+      const { kind, key } = UNFINISHED_COPY.ref("current");
       const row = database.prepare("SELECT value FROM records WHERE kind = ? AND key = ?").get(kind, key);
       return row && String(row["value"]);
     } finally {

@@ -45,7 +45,7 @@ async function readEverything({
     directory.findAccountByName(account(1).email),
     directory.listClients(),
     directory.listEntries("service"),
-    directory.findSetting("name"),
+    directory.findServiceKey("check"),
     audit.list({ limit: 9 }),
     deliveries.list({ limit: 9 }),
     outbox.waiting(),
@@ -63,7 +63,7 @@ async function writeEverything(stage: Stage): Promise<void> {
     audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
   });
   await putClient(stage.storage, client("news", { service: "1" }));
-  await directory.ensureSetting("name", "value");
+  await directory.ensureServiceKey("check", "value");
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
@@ -93,8 +93,8 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => directory.listEntries("service"),
     () => putEntry(storage, "service", entry("1")),
     () => removeEntry(storage, "service", "1", { ...SYSTEM, action: "service.removed", subject: "1" }),
-    () => directory.ensureSetting("n", "v"),
-    () => directory.findSetting("n"),
+    () => directory.ensureServiceKey("cookie-keys", "v"),
+    () => directory.findServiceKey("cookie-keys"),
     () => audit.append({ ...SYSTEM, action: "receiver.test", subject: "s" }),
     () => audit.appendCollected([{ event: { ...SYSTEM, action: "sign_in" }, order: 1, count: 1 }]),
     () => audit.list({ limit: 1 }),
