@@ -12,11 +12,10 @@ import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/ev
 import { mailRecord, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
-import { planChange } from "./account-plan.ts";
 import { raisedKeys } from "./generations.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
-import { readAccount, writeAccount } from "./account-write.ts";
+import { planChange, readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
 export type EndReason = Exclude<SessionEnd, "signed_out">;

@@ -1,7 +1,16 @@
-/** Writes an account in a transaction, with its sign-in names, its number, and what must exist for it. */
+/**
+ * Writes an account in a transaction, with its sign-in names, its number, and the notifications of the change. The
+ * entries of the directory that it needs must exist.
+ */
+import { randomBytes } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../core/errors.ts";
-import type { AccountRecord } from "../records/directory/directory.ts";
+import type { Sealer } from "../core/sealing.ts";
+import { isObjectName } from "../core/untrusted-keys.ts";
+import type { NewDelivery } from "../records/deliveries/delivery.ts";
+import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
+import type { AccountRecord, EntryKind, EntryRecord } from "../records/directory/directory.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import {
   ACCOUNT,
   accountIn,
@@ -14,6 +23,7 @@ import {
   USER_ID,
 } from "../records/directory/directory-kinds.ts";
 import type { Transaction } from "../records/records.ts";
+import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "./plan.ts";
 import { namesOf } from "./text-rules.ts";
 
 /** The account; `undefined` if there is none, or if the identifier belongs to a client. */
@@ -98,4 +108,72 @@ async function requireEntries(
   const found = await tx.getAll(required.map(([kind, key]) => ENTRIES[kind].ref(key)));
   for (const [index, [kind, key]] of required.entries())
     if (!isOpen(found[index], clock)) throw new UnknownReference(`${kind} ${key}`);
+}
+
+/** Hexadecimal digits of a time in seconds: enough for thirty thousand years. */
+const TIME_DIGITS = 10;
+
+/**
+ * Starts with the time, so that ids of the same period are neighbours in the index, however large it is; the rest,
+ * 88 bits, is random.
+ */
+function newDeliveryId(at: number): string {
+  return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(11).toString("hex")}`;
+}
+
+/**
+ * The directory entries that the plan needs for an account: its services, their groups, its portal.
+ * @param accounts the account before and after; the entries of both are read.
+ */
+export async function readPlannedDirectory(
+  directory: Pick<DirectoryRecords, "findEntry">,
+  accounts: readonly Pick<PlannedAccount, "portal" | "services">[],
+): Promise<PlannedDirectory> {
+  const read = (kind: EntryKind, keys: readonly (string | null)[]): Promise<Map<string, EntryRecord>> =>
+    readEntries(directory, kind, keys);
+  const services = await read(
+    "service",
+    accounts.flatMap((account) => Object.keys(account.services)),
+  );
+  const [groups, portals] = await Promise.all([
+    read(
+      "group",
+      [...services.values()].map(({ group }) => group),
+    ),
+    read(
+      "portal",
+      accounts.map(({ portal }) => portal),
+    ),
+  ]);
+  return { services, groups, portals };
+}
+
+async function readEntries(
+  directory: Pick<DirectoryRecords, "findEntry">,
+  kind: EntryKind,
+  keys: readonly (string | null)[],
+): Promise<Map<string, EntryRecord>> {
+  const wanted = [...new Set(keys)].filter((key) => key !== null).filter((key) => !isObjectName(key));
+  const found = await Promise.all(wanted.map((key) => directory.findEntry(kind, key)));
+  return new Map(found.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
+}
+
+/** The notifications of an account change, sealed and ready to be stored with it. */
+export async function planChange(
+  directory: Pick<DirectoryRecords, "findEntry">,
+  sealer: Sealer,
+  before: AccountRecord,
+  after: AccountRecord | undefined,
+  at: number,
+): Promise<NewDelivery[]> {
+  const types = causedBy(before, after);
+  if (types.length === 0) return [];
+  const entries = await readPlannedDirectory(directory, [before, after ?? before]);
+  return types
+    .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
+    .map(({ receiver, type, body }) => {
+      const id = newDeliveryId(at);
+      const payload = sealer.seal(deliveryContext(id), JSON.stringify(body));
+      return { id, receiver, sub: before.sub, type, payload, at };
+    });
 }

@@ -6,7 +6,7 @@ import type { Caller } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, entryRecord, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, toEntryRecord } from "../records/directory/directory-records.ts";
-import { removeEntry } from "../records/directory/remove-entry.ts";
+import { removeEntry } from "../records/directory/directory-records.ts";
 import type { Storage } from "../records/storage.ts";
 import { UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";

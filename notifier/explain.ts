@@ -2,7 +2,7 @@
 import type { DeliveryStore } from "../records/deliveries/delivery.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
-import { readPlannedDirectory } from "../accounts/account-plan.ts";
+import { readPlannedDirectory } from "../accounts/account-write.ts";
 import {
   explainDeliveries,
   type NotificationBody,

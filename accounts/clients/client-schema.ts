@@ -1,6 +1,8 @@
 /** What the calls for clients accept, with the descriptions that the documentation prints. */
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
+import type { StoredLogo } from "../../records/directory/directory.ts";
 import { exactly, flag, integer, ruled } from "../arguments.ts";
 import {
   type ClientChanges,
@@ -9,17 +11,45 @@ import {
   ID_TOKEN_ALGORITHMS,
   type NewClient,
 } from "./client.ts";
-import { logoProblem, MOST_LOGO_BYTES } from "./client-logo.ts";
 import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "../text-rules.ts";
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
-/** Ten years, in seconds. */
-const LONGEST = 3650 * 24 * 60 * 60;
-/** A year, in seconds: a longer overlap would defeat the rotation. */
-const LONGEST_OVERLAP = 365 * 24 * 60 * 60;
+const MAX_LIFETIME_SECONDS = 3650 * 24 * 60 * 60;
+/** A longer overlap would defeat the rotation. */
+const MAX_OVERLAP_SECONDS = 365 * 24 * 60 * 60;
+const MAX_LOGO_BYTES = 100_000;
 
 const address = ruled(clientAddressProblem);
+
+/** By the first bytes: neither a name nor a claimed type says what a file is. No format here can hold scripts. */
+const FORMATS: readonly (readonly [type: string, matches: (start: string) => boolean])[] = [
+  ["image/png", (start) => start.startsWith("\x89PNG\r\n\x1a\n")],
+  ["image/jpeg", (start) => start.startsWith("\xff\xd8\xff")],
+  ["image/webp", (start) => start.startsWith("RIFF") && start.slice(8, 12) === "WEBP"],
+];
+
+function typeOf(bytes: Uint8Array): string | undefined {
+  const start = Buffer.from(bytes.subarray(0, 12)).toString("latin1");
+  return FORMATS.find(([, matches]) => matches(start))?.[0];
+}
+
+/** What is wrong with the bytes of a logo, completing "logo …"; `undefined` if nothing is. */
+function logoProblem(value: unknown): string | undefined {
+  if (!(value instanceof Uint8Array)) return "must be bytes: a Buffer or Uint8Array";
+  if (value.length > MAX_LOGO_BYTES) return `must have at most ${MAX_LOGO_BYTES} bytes`;
+  return typeOf(value) === undefined ? "must be a PNG, JPEG or WebP image" : undefined;
+}
+
+/** A logo as it is stored. @param bytes without a {@link logoProblem}. */
+export function storedLogo(client_id: string, bytes: Uint8Array): StoredLogo {
+  return {
+    client_id,
+    type: typeOf(bytes) ?? "application/octet-stream",
+    sha256: hash("sha256", bytes, "base64url"),
+    bytes: Buffer.from(bytes).toString("base64"),
+  };
+}
 
 function addresses(least: number): z.ZodType<string[]> {
   const error = `must be a list of ${least} to ${MAX_ADDRESSES} addresses`;
@@ -98,8 +128,8 @@ const settings = {
       description: "Each use returns a new refresh token",
       otherwise: "`refreshTokens.rotate`",
     }),
-    reuseWindow: described(integer(0, LONGEST).optional(), {
-      form: `a whole number from 0 to ${LONGEST}`,
+    reuseWindow: described(integer(0, MAX_LIFETIME_SECONDS).optional(), {
+      form: `a whole number from 0 to ${MAX_LIFETIME_SECONDS}`,
       description: "Seconds in which a rotated token still gets the response that rotated it",
       otherwise: "`refreshTokens.reuseWindow`",
     }),
@@ -108,8 +138,8 @@ const settings = {
       description: "Each use extends the lifetime of the token",
       otherwise: "`refreshTokens.sliding`",
     }),
-    maxAge: described(integer(1, LONGEST).optional(), {
-      form: `a whole number from 1 to ${LONGEST}`,
+    maxAge: described(integer(1, MAX_LIFETIME_SECONDS).optional(), {
+      form: `a whole number from 1 to ${MAX_LIFETIME_SECONDS}`,
       description: "Seconds after which a sliding token expires for good",
       otherwise: "`refreshTokens.maxAge`",
     }),
@@ -134,7 +164,7 @@ const settings = {
       })
       .nullish(),
     {
-      form: `a PNG, JPEG or WebP image of at most ${MOST_LOGO_BYTES} bytes: in a file, its path relative to the file; in code, the bytes`,
+      form: `a PNG, JPEG or WebP image of at most ${MAX_LOGO_BYTES} bytes: in a file, its path relative to the file; in code, the bytes`,
       description: "Its logo, shown where people sign in to it",
       otherwise: "none",
     },
@@ -200,4 +230,4 @@ export function clientChanges(minSecretLength: number): z.ZodType<ClientChanges>
 }
 
 /** Option of `rotateSecret`, in seconds. */
-export const keepOldFor: z.ZodType<number> = integer(0, LONGEST_OVERLAP);
+export const keepOldFor: z.ZodType<number> = integer(0, MAX_OVERLAP_SECONDS);

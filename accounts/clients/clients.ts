@@ -27,8 +27,7 @@ import {
   isUsable,
   toClient,
 } from "./client.ts";
-import { storedLogo } from "./client-logo.ts";
-import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
+import { clientChanges, keepOldFor as keepOldForSchema, newClient, storedLogo } from "./client-schema.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
 export interface ClientsOptions {

@@ -1,7 +1,7 @@
 /** Deleting the account, and signing out: the pages after which nobody is signed in. */
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import { readPlannedDirectory } from "../../accounts/account-plan.ts";
+import { readPlannedDirectory } from "../../accounts/account-write.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";

@@ -2,7 +2,7 @@
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { nameRecord } from "../../../records/directory/directory-kinds.ts";
-import { removeEntry } from "../../../records/directory/remove-entry.ts";
+import { removeEntry } from "../../../records/directory/directory-records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import {
   account,

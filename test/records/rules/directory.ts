@@ -1,7 +1,7 @@
 /** The contract of the rest of the directory and of the deliveries. */
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import type { EntryKind } from "../../../records/directory/directory.ts";
-import { removeEntry } from "../../../records/directory/remove-entry.ts";
+import { removeEntry } from "../../../records/directory/directory-records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import {
   account,

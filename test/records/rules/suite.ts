@@ -1,5 +1,5 @@
 /** The rules of what a service keeps, as tests that run over any record store. */
-import { removeEntry } from "../../../records/directory/remove-entry.ts";
+import { removeEntry } from "../../../records/directory/directory-records.ts";
 import { CONFIRMATION } from "../../../records/people/confirmations.ts";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import * as jestRunner from "@jest/globals";
