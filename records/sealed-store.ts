@@ -75,6 +75,19 @@ function resealed(kind: AnyKind, found: Found, sealer: Sealer): RecordData | "un
   return record === "current" ? undefined : record;
 }
 
+/** Seals records again. @returns how many were written. */
+function write(tx: Transaction, kind: AnyKind, page: readonly Found[], sealer: Sealer): number {
+  let count = 0;
+  for (const found of page) {
+    const record = resealed(kind, found, sealer);
+    if (record === undefined || record === "unreadable") continue;
+    tx.adopt(found);
+    tx.put(record);
+    count += 1;
+  }
+  return count;
+}
+
 export function createSealedStore(records: Records, signingKeys: SigningKeyStore): SealedStore {
   /** Calls `onPage` with every page of a kind. */
   async function scan(
@@ -91,19 +104,6 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
       if (page.next === undefined) return;
       after = page.next;
     }
-  }
-
-  /** Seals records again. @returns how many were written. */
-  function write(tx: Transaction, kind: AnyKind, page: readonly Found[], sealer: Sealer): number {
-    let count = 0;
-    for (const found of page) {
-      const record = resealed(kind, found, sealer);
-      if (record === undefined || record === "unreadable") continue;
-      tx.adopt(found);
-      tx.put(record);
-      count += 1;
-    }
-    return count;
   }
 
   /** Reads one record and seals it again. @returns how many were written. */

@@ -20,21 +20,21 @@ function sessionEnded(): ConditionFailed {
   return new ConditionFailed("the session ended before the consent was stored");
 }
 
+/** Removed clients that the account still has consents for. */
+async function removedClients(
+  tx: Transaction,
+  { consents }: AccountRecord,
+  clientId: string,
+): Promise<ReadonlySet<string>> {
+  const others = Object.keys(consents).filter((id) => id !== clientId);
+  const found = await tx.peekAll(others.map((id) => CLIENT.ref(id)));
+  return new Set(others.filter((_id, index) => found[index] === undefined));
+}
+
 export function createConsents(
   writer: AccountWriter,
   directory: DirectoryRecords,
 ): Pick<AccountInternals, "rememberConsent" | "forgetConsents"> {
-  /** Removed clients that the account still has consents for. */
-  async function removedClients(
-    tx: Transaction,
-    { consents }: AccountRecord,
-    clientId: string,
-  ): Promise<ReadonlySet<string>> {
-    const others = Object.keys(consents).filter((id) => id !== clientId);
-    const found = await tx.peekAll(others.map((id) => CLIENT.ref(id)));
-    return new Set(others.filter((_id, index) => found[index] === undefined));
-  }
-
   async function forgetConsent(sub: string, client: string, caller: Caller): Promise<void> {
     await writer.change(sub, caller, (before) => {
       if (before === undefined || !Object.hasOwn(before.consents, client)) return undefined;

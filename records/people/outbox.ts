@@ -54,9 +54,11 @@ export function createOutbox(records: Records): Outbox {
       records.transact(async (tx) => {
         const now = Math.floor(clock.now());
         const [due = []] = await tx.list<StoredMail>([{ ...BY_DUE, to: now, limit }]);
-        const claimed = due.map((mail) => ({ ...mail, due: now + leaseMs, attempts: mail.attempts + 1 }));
-        for (const mail of claimed) tx.put(mailRecord(mail));
-        return claimed;
+        return due.map((mail): StoredMail => {
+          const claimed = { ...mail, due: now + leaseMs, attempts: mail.attempts + 1 };
+          tx.put(mailRecord(claimed));
+          return claimed;
+        });
       }),
     postpone: (claim, due) =>
       settle(claim, (tx, stored) => tx.put(mailRecord({ ...stored, due: Math.floor(due) }))),
