@@ -54,11 +54,12 @@ export function createOutbox(records: Records): Outbox {
       records.transact(async (tx) => {
         const now = Math.floor(clock.now());
         const [due = []] = await tx.list<StoredMail>([{ ...BY_DUE, to: now, limit }]);
-        return due.map((mail): StoredMail => {
-          const claimed = { ...mail, due: now + leaseMs, attempts: mail.attempts + 1 };
-          tx.put(mailRecord(claimed));
-          return claimed;
-        });
+        const until = now + leaseMs;
+        const claimed = due.map((mail) =>
+          Object.assign({}, mail, { due: until, attempts: mail.attempts + 1 }),
+        );
+        for (const mail of claimed) tx.put(mailRecord(mail));
+        return claimed;
       }),
     postpone: (claim, due) =>
       settle(claim, (tx, stored) => tx.put(mailRecord({ ...stored, due: Math.floor(due) }))),
