@@ -1,5 +1,11 @@
-/** `docs/configuration.md` and `docs/seed.md`: the text is written by hand, the tables are generated from the schemas. */
-import { keyTable } from "../config/documented-schema.ts";
+/**
+ * `docs/configuration.md` and `docs/seed.md`: the text is written by hand, the tables are generated from the schemas. What the
+ * keys of the configuration mean is in the comments of their interfaces.
+ */
+import { join } from "node:path";
+import { isInterfaceDeclaration } from "typescript/unstable/ast";
+import { API, type Type } from "typescript/unstable/sync";
+import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
@@ -7,15 +13,101 @@ import { importedAccount } from "../accounts/account-schema.ts";
 import { entrySettings, serviceSettings } from "../accounts/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Page, pageWithTables } from "./page.ts";
+import { walk } from "./syntax.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** What the comment of a key says. */
+interface Comment {
+  readonly description: string;
+  readonly byDefault: string | undefined;
+}
+
+function readComment(text: string): Comment {
+  const words = text.replaceAll(/\s+/gu, " ").replace(/\.$/u, "");
+  const [, description = words, byDefault] = /^(.*?)\. Default:? (.*)$/u.exec(words) ?? [];
+  return { description, byDefault };
+}
+
+/** The comments of these keys of `SignInServiceConfig`, as an editor shows them. A key without one has an empty comment. */
+function commentsOf(paths: readonly (readonly string[])[]): ReadonlyMap<string, Comment> {
+  const api = new API();
+  try {
+    const [project] = api.updateSnapshot({ openProjects: [join(ROOT, "tsconfig.json")] }).getProjects();
+    const tree = project?.program.getSourceFile(join(ROOT, "config/input.ts"));
+    if (project === undefined || tree === undefined) throw new Error("config/input.ts was not parsed");
+    const { checker } = project;
+    const roots: Type[] = [];
+    walk(tree, (node) => {
+      if (isInterfaceDeclaration(node) && node.name.text === "SignInServiceConfig")
+        roots.push(...[checker.getTypeAtLocation(node.name)].filter((type) => type !== undefined));
+    });
+    const comments = new Map<string, Comment>();
+    for (const path of paths) {
+      let types: readonly Type[] = roots;
+      for (const [depth, key] of path.entries()) {
+        const symbol = types
+          .flatMap((type) => (type.isUnionType() ? [...type.getTypes()] : [type]))
+          .map((type) => checker.getPropertyOfType(type, key))
+          .find((found) => found !== undefined);
+        const text = symbol === undefined ? "" : checker.getDocumentationCommentOfSymbol(symbol);
+        comments.set(path.slice(0, depth + 1).join("."), readComment(text));
+        const type = symbol && checker.getTypeOfSymbol(symbol);
+        types = type === undefined ? [] : [type];
+      }
+    }
+    return comments;
+  } finally {
+    api.close();
+  }
+}
+
+function plain(text: string): string {
+  return text.replaceAll("`", "");
+}
+
+/** The table of the configuration. @throws Error if a comment is missing, or has another default than the schema. */
+function configurationTable(): string {
+  const leaves = leavesOf(configurationSchema);
+  const comments = commentsOf(leaves.map(({ path }) => path));
+  const problems: string[] = [];
+
+  function notesOf(leaf: Leaf): KeyNotes {
+    const { path } = leaf;
+    const [key, outer] = [path.join("."), comments.get(path.slice(0, -1).join("."))];
+    const { description, byDefault } = comments.get(key) ?? readComment("");
+    const variable = documentedVariable(leaf);
+    if (leaf.description !== undefined) return { variable };
+    if (description === "") problems.push(`${key}: has no comment`);
+    if (path[0] === "rateLimits") {
+      // All rate limits have the same keys: the comment of the limit says what they count.
+      const number = (outer?.byDefault ?? "").split(" in ")[key.endsWith(".points") ? 0 : 1];
+      compare(key, String(leaf.byDefault), number?.replace(" seconds", ""));
+      return { variable, description: `${outer?.description}: ${description}` };
+    }
+    compare(key, defaultOf(leaf), byDefault);
+    return { variable, description };
+  }
+
+  function compare(key: string, actual: string, written = "none"): void {
+    const isShort = written.endsWith(" and others");
+    if (actual !== "required" && !isShort && plain(actual) !== plain(written))
+      problems.push(`${key}: the default is ${actual}, and the comment says ${written}`);
+  }
+
+  const table = keyTable(configurationSchema, notesOf);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  return table;
+}
 
 /** All keys of the configuration. */
 export const configurationPage: Page = pageWithTables("docs/configuration.md", () => ({
-  "all keys": keyTable(configurationSchema, documentedVariable),
+  "all keys": configurationTable(),
 }));
 
 /** The keys of the configuration file: `port`, and the contents of a seed. */
 export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
-  "the file": keyTable(fileSchema, documentedVariable),
+  "the file": keyTable(fileSchema, (leaf) => ({ variable: documentedVariable(leaf) })),
   "the seed": keyTable(seedSchema),
   "portals and groups": keyTable(entrySettings),
   services: keyTable(serviceSettings),

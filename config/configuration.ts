@@ -1,4 +1,8 @@
-/** The configuration after reading: checked, complete with defaults, and frozen. */
+/**
+ * The configuration: what its keys mean, and the configuration after reading, which is checked, complete with defaults and
+ * frozen. `docs/configuration.md` prints the comments of the keys, and `npm run docs` compares each ` Default: ` with the
+ * schema. What a key accepts is in `schema.ts`, and its default in `defaults.ts`..
+ */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import type { Clock } from "../core/clock.ts";
@@ -22,103 +26,172 @@ export interface Deployment {
   readonly post: boolean;
 }
 
-/** At most `points` events in each window of `seconds`. */
+/** A rate limit. */
 export interface RateLimit {
+  /** how many in a window. */
   readonly points: number;
+  /** seconds of the window. */
   readonly seconds: number;
+}
+
+/** Keys for cookies, ID tokens and encryption. */
+export interface ConfiguredKeys {
+  /** Keys that sign cookies: the first signs, all verify. Default: created at the first start and stored. */
+  readonly cookies?: readonly string[];
+  /** The first signs ID tokens, all are published. Default: created at the first start and stored. */
+  readonly signing?: readonly JWK[];
+  /**
+   * Keys that encrypt stored secrets: the first encrypts, all decrypt. Default: SQLite: created at the first start in
+   * `PATH.keys`; other storages: required.
+   */
+  readonly secrets?: readonly string[];
+  /** Rotates keys that the service created, never those of the configuration. */
+  readonly rotation?: {
+    /** Seconds after which the service creates a new signing key for ID tokens. Default: never. */
+    readonly signing?: number;
+  };
+}
+
+/** Lifetimes in seconds. */
+export interface Lifetimes {
+  /** Seconds of an authorization code. Default 60. */
+  readonly authorizationCode: number;
+  /** Seconds of an access token: `expires_in` of the response. Default 36000. */
+  readonly accessToken: number;
+  /** Seconds of a refresh token. Default 2592000. */
+  readonly refreshToken: number;
+  /** Seconds of an ID token. Default 3600. */
+  readonly idToken: number;
+  /** Seconds since its last use after which a sign-in session ends. Default 1209600. */
+  readonly session: number;
+  /** Seconds after the sign-in when a session ends, even if it is in use. Default 7776000. */
+  readonly sessionMax: number;
+  /** Seconds that a person may take to sign in. Default 3600. */
+  readonly interaction: number;
 }
 
 /** Rules for refresh tokens. A client can override them. */
 export interface RefreshTokenRules {
+  /** Each use returns a new refresh token. Default `false`. */
   readonly rotate: boolean;
-  /** Seconds for which a rotated token still gets the response that rotated it. */
+  /** Seconds in which a rotated token still gets the response that rotated it. Default 10. */
   readonly reuseWindow: number;
+  /** Each use extends the lifetime of the token. Default `false`. */
   readonly sliding: boolean;
-  /** Seconds after which a sliding token expires for good. */
+  /** Seconds after which a sliding token expires for good. Default 7776000. */
   readonly maxAge: number;
 }
 
-export interface Lifetimes {
-  readonly authorizationCode: number;
-  readonly accessToken: number;
-  readonly refreshToken: number;
-  readonly idToken: number;
-  readonly session: number;
-  readonly sessionMax: number;
-  readonly interaction: number;
-}
-
+/** Password hashing and rules. */
 export interface PasswordRules {
-  /** Argon2id memory in KiB. */
+  /** Argon2id: memory in KiB. Default 19456. */
   readonly memory: number;
+  /**
+   * Argon2id: passes. With the memory at least as costly as OWASP asks: 47104 KiB and 1 pass, 19456 and 2, 12288 and 3,
+   * 9216 and 4, or 7168 and 5. Default 2.
+   */
   readonly passes: number;
+  /** Argon2id: lanes. Default 1. */
   readonly lanes: number;
+  /** Minimum number of characters of a new password; with `profile: strict` never fewer than 15. Default 8. */
   readonly minLength: number;
+  /** Maximum number of characters of a password. Default 128. */
   readonly maxLength: number;
-  /** How many hashes are computed at the same time. The others wait. */
+  /** Hashes that a process computes in parallel, each in its own thread. Default 2. */
   readonly parallel: number;
-  /** Set: new passwords are checked against known data breaches. */
+  /**
+   * Refuses new passwords that are known from data breaches; neither they nor their hashes are sent. Default: none: that is
+   * not checked.
+   */
   readonly breachCheck?: BreachCheckSettings;
 }
 
 /** Who is asked whether a password is known from a data breach. */
 export interface BreachCheckSettings {
-  /** Base URL of the interface of Pwned Passwords, without the prefix of the hash. */
+  /**
+   * Base URL of Pwned Passwords or a mirror: the first 5 of the 40 digits of a SHA-1 are added as the last segment. Default
+   * `"https://api.pwnedpasswords.com/range"`.
+   */
   readonly url: string;
-  /** Seconds until the password is accepted without an answer. */
+  /** Seconds until the password is accepted without an answer. Default 2. */
   readonly timeout: number;
 }
 
+/** How many failures and requests are let through. */
 export interface RateLimits {
+  /** The sign-in form. */
   readonly signIn: {
+    /** Failed sign-ins with one name from one address. Default 10 in 900 seconds. */
     readonly accountAndAddress: RateLimit;
+    /** Failed sign-ins with one name. Default 100 in 3600 seconds. */
     readonly account: RateLimit;
+    /** Failed sign-ins from one address (IPv6: /64). Default 300 in 900 seconds. */
     readonly address: RateLimit;
   };
+  /** The password grant. */
   readonly passwordGrant: {
+    /** Failed password grants with one name at one client. Default 10 in 900 seconds. */
     readonly accountAndClient: RateLimit;
+    /** Failed password grants with one name. Default 100 in 3600 seconds. */
     readonly account: RateLimit;
+    /** Failed password grants at one client. Default 1000 in 900 seconds. */
     readonly client: RateLimit;
   };
-  /** Mail that a stranger can cause. */
+  /** Mail that a stranger can cause: confirmations and password resets. */
   readonly mail: {
+    /** Mail to one address, requested from one address (IPv6: /64). Default 5 in 3600 seconds. */
     readonly recipientAndCaller: RateLimit;
+    /** The same in a day. Default 10 in 86400 seconds. */
     readonly recipientAndCallerDaily: RateLimit;
+    /** Mail to one address, whoever requests it. Default 20 in 3600 seconds. */
     readonly recipient: RateLimit;
+    /** The same in a day. Default 40 in 86400 seconds. */
     readonly recipientDaily: RateLimit;
+    /** Mail requested from one address (IPv6: /64). Default 20 in 3600 seconds. */
     readonly caller: RateLimit;
+    /**
+     * Mail requested in a browser that has signed in to the account before. The other limits on mail don't apply to it.
+     * Default 5 in 3600 seconds.
+     */
     readonly device: RateLimit;
   };
-  /** Changes that a signed-in person makes. */
+  /** Changes that a signed-in person makes to one account. Default 30 in 3600 seconds. */
   readonly changes: RateLimit;
+  /** Registrations from one address (IPv6: /64). Default 20 in 3600 seconds. */
   readonly registrations: RateLimit;
+  /** Wrong secrets for one client from one address. Default 20 in 900 seconds. */
   readonly clientSecret: RateLimit;
+  /** Sign-ins started from one address. Default 600 in 900 seconds. */
   readonly interactions: RateLimit;
 }
 
-/** The look of the pages. Missing keys keep the built-in values. */
+/** The look of the pages. */
 export interface Theme {
-  /** The name of the service. Plain text: escape it when printing. */
+  /** Name of the service on its pages. Default: built in. */
   readonly name?: string;
-  /** Colour of buttons and links. */
+  /** Colour of buttons and links. Default: built in. */
   readonly accent?: string;
+  /** Colour of the page. Default: built in. */
   readonly background?: string;
+  /** Colour of the text. Default: built in. */
   readonly text?: string;
-  /** Radius of corners, in pixels: 0 to 24. */
+  /** Radius of corners, in pixels. Default 10. */
   readonly radius?: number;
-  /** Names of fonts, separated by commas. None is loaded: they are fonts of the person's device. */
+  /** Fonts of the person's device to use; none is loaded. Default `system-ui, sans-serif`. */
   readonly fonts?: string;
-  /** Path of an image of at most 12,000 bytes, shown instead of the name. */
+  /** Logo, shown instead of the name. Default: the first letter of the name, and the name. */
   readonly logo?: string;
-  /** Path of an image of at most 4,000 bytes. */
+  /** Icon of the browser's tab. Default: the first letter of the name. */
   readonly favicon?: string;
 }
 
-/** Addresses in the footer of each page. `{locale}` in one stands for the language of the page. */
+/** Links in the footer of each page; `{locale}` stands for the page's language. */
 export interface PageLinks {
-  /** May also be a `mailto:` address. */
+  /** Help page, or `mailto:` and an address. */
   readonly help?: string;
+  /** Privacy policy. */
   readonly privacy?: string;
+  /** Terms of use. */
   readonly terms?: string;
 }
 
@@ -142,62 +215,96 @@ export interface RegistrationRequest {
 /** Registration by people themselves. */
 export interface RegistrationSettings {
   /** What the form asks for besides e-mail address and password. Default: nothing. */
-  readonly fields?: {
-    readonly username?: "required" | "optional";
-    readonly name?: "required" | "optional";
-    readonly surname?: "required" | "optional";
-    readonly date_of_birth?: "required" | "optional";
-    readonly gender?: "required" | "optional";
+  readonly fields?: Readonly<
+    Partial<Record<"username" | "name" | "surname" | "date_of_birth" | "gender", "required" | "optional">>
+  >;
+  /** Terms of use that people have to accept. */
+  readonly terms?: {
+    /** The terms of use that people accept. */
+    readonly url: string;
+    /** Their version; people who accepted another one are asked at their next sign-in. */
+    readonly version: string;
   };
-  /** Terms of use that people have to accept. People who accepted another version are asked at their next sign-in. */
-  readonly terms?: { readonly url: string; readonly version: string };
-  /** The only domains of e-mail addresses that can register. Default: all. */
+  /** The only domains of e-mail addresses that can register; subdomains are other domains. Default: all. */
   readonly domains?: readonly string[];
   /**
-   * `false` refuses the registration. It runs before anything is stored, for known addresses too. If it rejects, or does
-   * not answer within 3 seconds, the person is asked to try again.
+   * Gets what was entered, without the password; `false` refuses the registration. It runs before anything is stored, also
+   * for addresses that have an account. If it rejects, or does not answer within 3 seconds, the person is asked to try again.
    */
   readonly check?: (request: RegistrationRequest) => boolean | Promise<boolean>;
 }
 
+/** The pages. */
 export interface InteractionSettings {
+  /** Whether people can make accounts of their own; production needs `mail` for it. Default `false`. */
   readonly registration: boolean | RegistrationSettings;
-  /** Usernames that nobody can choose, in any case. */
+  /**
+   * Usernames that people can't choose at registration or in their profile, whatever the case; your list replaces the
+   * default. Default: `admin`, `root`, `support` and others.
+   */
   readonly reservedUsernames: readonly string[];
-  /** The first is the default. */
+  /** Languages of the pages; the first is the default. Default `["en","pl"]`. */
   readonly locales: readonly string[];
-  /** Folders of EJS views that override the built-in ones. The first match wins. */
+  /** Folders of EJS views that replace built-in ones; the first match wins. Default `[]`. */
   readonly views: readonly string[];
-  /** Locale → key → text that replaces the built-in text. */
+  /** Texts that replace the built-in ones: locale → key → text. Default `{}`. */
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** The look. */
   readonly theme: Theme;
-  /** The links in the footer. */
+  /** Links in the footer of each page; `{locale}` stands for the page's language. */
   readonly links: PageLinks;
-  /** Path of a UI of a team's own, which shows the steps of a sign-in instead of the built-in pages. */
+  /**
+   * Path of a UI of your own on the hosts of the deployments: browsers that come to sign in are sent there, with the
+   * address of the JSON interface as `interaction`. Default: the built-in pages.
+   */
   readonly ui?: string;
 }
 
+/** How notifications are delivered. */
 export interface NotificationSettings {
+  /** Seconds before each retry: N delays make N + 1 attempts. Default `[5,300,1800,7200,18000,36000,50400,72000,86400]`. */
   readonly retryDelays: readonly number[];
-  readonly timeouts: { readonly connect: number; readonly total: number };
-  readonly concurrency: { readonly total: number; readonly perReceiver: number };
+  /** Time-outs of an attempt. */
+  readonly timeouts: {
+    /** Seconds to connect to a receiver. Default 5. */
+    readonly connect: number;
+    /** Seconds for the whole attempt. Default 15. */
+    readonly total: number;
+  };
+  /** Limits on parallel attempts. */
+  readonly concurrency: {
+    /** Parallel attempts of a process; one in five is reserved for receivers without one. Default 50. */
+    readonly total: number;
+    /**
+     * Parallel attempts of a process to one receiver; with Redis, at most twice as many in all processes together. Default
+     * 10.
+     */
+    readonly perReceiver: number;
+  };
+  /** Receivers of notifications and logout tokens that may have private addresses or use plain http. Default `[]`. */
   readonly allowedReceivers: readonly string[];
+  /** When a failing receiver is paused, and how often it is probed. */
   readonly breaker: {
-    /** Consecutive failures after which a receiver is paused and probed. */
+    /** Consecutive failures after which a receiver is paused and probed. Default 5. */
     readonly failures: number;
-    /** Seconds until the first probe. Doubles after each failed probe. */
+    /** Seconds until the first probe; doubled after each failed one. Default 30. */
     readonly probe: number;
-    /** Maximum seconds between two probes. */
+    /** Maximum seconds between two probes. Default 300. */
     readonly longestProbe: number;
   };
+  /** How long finished deliveries are stored. */
   readonly retention: {
-    /** Seconds for which payloads are kept after success. */
+    /** Seconds for which the payload is stored after success. Default 604800. */
     readonly payloads: number;
-    /** Seconds for which finished records are kept, and parked deliveries with their payloads. */
+    /** Seconds for which finished records are stored, and parked deliveries with their payloads. Default 7776000. */
     readonly records: number;
   };
-  /** Seconds between two polls of the storage. */
+  /**
+   * Seconds between polls for deliveries that other processes stored; with SQLite and PostgreSQL they are noticed sooner.
+   * Default 1.
+   */
   readonly poll: number;
+  /** Deliver in this process. Default `true`. */
   readonly worker: boolean;
 }
 
@@ -221,23 +328,30 @@ export interface Mailer {
 
 /** The mail server. */
 export interface SmtpSettings {
-  /** `smtp://` or `smtps://`, with user and password if the server requires them. A secret. */
+  /** The mail server, with user and password if it requires them. */
   readonly url: string;
-  /** The sender, as an address or `Name <address>`. */
+  /** The sender. Default: `no-reply@` and the host of the deployment. */
   readonly from?: string;
-  /** Whether mail may go unencrypted to an `smtp://` server elsewhere that offers no STARTTLS. Default `false`. */
+  /**
+   * Whether mail, and the password of the mail server, may go unencrypted to an `smtp://` server that is not on loopback
+   * and offers no STARTTLS. Default `false`.
+   */
   readonly allowClearText?: boolean;
 }
 
 /** Which `X-Forwarded-For` and `X-Forwarded-Host` to trust: none, those of this many hops, or those from these networks (CIDR). */
 export type ProxyTrust = false | number | readonly string[];
 
-/** Health and metrics outside the public port. */
+/** Health and metrics of the bundled server and the worker. */
 export interface MetricsSettings {
-  /** The bundled server and the worker serve `/metrics` and the detailed `/health` on this port. */
+  /** A port of its own for `/metrics` and the detailed `/health`; 0 is any free port, `--metrics-port` wins. */
   readonly port?: number;
+  /** The address on which this port listens. Default `"127.0.0.1"`. */
   readonly host: string;
-  /** The expected Bearer token. A secret. */
+  /**
+   * A Bearer token for `/metrics`, which is then also available on the public port. The separate port requires it too.
+   * Default: none: no `/metrics` on the public port.
+   */
   readonly token?: string;
 }
 
@@ -259,7 +373,66 @@ export const STORE_METHODS = [
   "close",
 ] as const;
 
-export interface Configuration {
+/** What means the same as it is written and after reading. */
+export interface Settings {
+  /** What triggers deliveries: polling of the storage, or BullMQ. Default `"embedded"`. */
+  readonly queue: string;
+  /** Keys of cookies, ID tokens and encryption. */
+  readonly keys: ConfiguredKeys;
+  /** Lifetimes of codes, tokens and sessions. */
+  readonly lifetimes: Lifetimes;
+  /** Refresh tokens of clients without rules of their own. */
+  readonly refreshTokens: RefreshTokenRules;
+  /** Password hashing and rules. */
+  readonly passwords: PasswordRules;
+  /** How many failures and requests are let through. */
+  readonly rateLimits: RateLimits;
+  /** The record of who did what. */
+  readonly audit: {
+    /** Seconds for which audit records are stored. Default 34560000. */
+    readonly retention: number;
+  };
+  /** The pages. */
+  readonly interactions: InteractionSettings;
+  /** The service's cookies. */
+  readonly cookies: {
+    /**
+     * Domain of the session cookie: two deployments on hosts under it share their sign-in, and every subdomain is trusted.
+     * Default: none: the host alone.
+     */
+    readonly domain?: string;
+    /** Prefix of the names of all cookies. Default `""`. */
+    readonly prefix: string;
+  };
+  /** Who may use the delivery console. Default `[]`. */
+  readonly operators: readonly string[];
+  /** Features that are off by default. */
+  readonly features: {
+    /** Offers DPoP (RFC 9449). Default `false`. */
+    readonly dpop: boolean;
+  };
+  /** How notifications are delivered. */
+  readonly notifications: NotificationSettings;
+  /**
+   * `strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters.
+   * Default `"documented"`.
+   */
+  readonly profile: "documented" | "strict";
+  /** Health and metrics of the bundled server and the worker. */
+  readonly metrics?: MetricsSettings;
+  /** Where the log goes. Default: pino to the standard output. */
+  readonly logger?: Logger;
+  /** Sends e-mail instead of `mail`. Default: made from `mail`. */
+  readonly mailer?: Mailer;
+  /**
+   * Makes all HTTP requests except notifications, such as those of back-channel logout. Default: the service's own, to
+   * public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's.
+   */
+  readonly fetch?: typeof globalThis.fetch;
+}
+
+/** The configuration after reading. */
+export interface Configuration extends Settings {
   readonly deployments: { readonly oauth2?: Deployment; readonly openid?: Deployment };
   /** An address, or {@link OWN_STORAGE}. */
   readonly storage: string;
@@ -267,44 +440,11 @@ export interface Configuration {
   readonly store?: OwnStore;
   /** Equal to `storage` unless configured. */
   readonly artifacts: string;
-  readonly queue: string;
-  readonly keys: {
-    readonly cookies?: readonly string[];
-    readonly signing?: readonly JWK[];
-    readonly secrets?: readonly string[];
-    readonly rotation?: {
-      /** Seconds after which the service creates a new signing key. */
-      readonly signing?: number;
-    };
-  };
-  readonly lifetimes: Lifetimes;
-  readonly refreshTokens: RefreshTokenRules;
-  readonly passwords: PasswordRules;
-  readonly rateLimits: RateLimits;
-  readonly audit: {
-    /** Seconds for which audit records are kept. */
-    readonly retention: number;
-  };
-  readonly interactions: InteractionSettings;
   readonly mail?: SmtpSettings | Mailer;
-  readonly cookies: {
-    readonly domain?: string;
-    /** Prefix of all cookie names. May be empty. */
-    readonly prefix: string;
-  };
-  readonly operators: readonly string[];
-  readonly features: { readonly dpop: boolean };
   /** Starts with a slash and ends without one. Empty if no proxy strips a path. */
   readonly stripPrefix: string;
-  readonly notifications: NotificationSettings;
-  readonly profile: "documented" | "strict";
   readonly proxy: ProxyTrust;
-  readonly metrics?: MetricsSettings;
-  readonly logger?: Logger;
   readonly clock: Clock;
-  /** Overrides `mail`. */
-  readonly mailer?: Mailer;
-  readonly fetch?: typeof globalThis.fetch;
   /** True when any deployment is not on loopback. */
   readonly production: boolean;
 }

@@ -7,7 +7,7 @@ export interface KeyTexts {
   readonly form: string;
   /** The same for a value that comes from a file or a variable, where nobody can pass an object of a program. */
   readonly writtenForm?: string;
-  /** What the key means. */
+  /** What the key means. Those of the configuration are documented in `configuration.ts`. */
   readonly description: string;
   /** What holds when the key is left out and the schema has no default for it. */
   readonly otherwise?: string;
@@ -21,44 +21,42 @@ export interface KeyTexts {
 /** Ten years: a longer time is a mistake in the unit. */
 export const MAX_SECONDS: number = 3650 * 24 * 60 * 60;
 
-/** A key with its texts. */
-export function described<S extends z.ZodType>(schema: S, texts: KeyTexts): S {
+/** A value with further texts. */
+export function described<S extends z.ZodType>(schema: S, texts: Partial<KeyTexts>): S {
   return schema.meta({ ...texts });
 }
 
-/** A key that may be left out and then has no value, or one that is worked out from others. */
-export function optional<S extends z.ZodType>(schema: S, texts: KeyTexts): z.ZodExactOptional<S> {
-  return described(schema.exactOptional(), texts);
-}
-
-/** An object with keys of its own. */
-export function section<S extends z.ZodType>(schema: S, description: string): S {
-  return described(schema, { form: "an object", description });
-}
-
 /** A whole number in a range. */
-export function whole(
-  [min, max]: readonly [min: number, max: number],
-  byDefault: number,
-  description: string,
-): z.ZodDefault<z.ZodInt> {
-  const form = `a whole number from ${min} to ${max}`;
-  return described(z.int().min(min).max(max).default(byDefault), { form, description });
+export function whole(min: number, max: number): z.ZodType<number> {
+  return z
+    .int()
+    .min(min)
+    .max(max)
+    .meta({ form: `a whole number from ${min} to ${max}` });
 }
 
 /** Whole seconds. */
-export function duration(byDefault: number, description: string): z.ZodDefault<z.ZodInt> {
-  return whole([1, MAX_SECONDS], byDefault, description);
+export function seconds(): z.ZodType<number> {
+  return whole(1, MAX_SECONDS);
+}
+
+/** Seconds, also parts of them. */
+export function fractionalSeconds(min: number, max: number): z.ZodType<number> {
+  return z
+    .number()
+    .min(min)
+    .max(max)
+    .meta({ form: `a number of seconds from ${min} to ${max}` });
 }
 
 /** True or false. */
-export function flag(byDefault: boolean, description: string): z.ZodDefault<z.ZodBoolean> {
-  return described(z.boolean().default(byDefault), { form: "`true` or `false`", description });
+export function flag(): z.ZodType<boolean> {
+  return z.boolean().meta({ form: "`true` or `false`" });
 }
 
-/** A string of 1 to `max` characters that passes a check. As an entry of a list it must be `form`. */
-export function text(max: number, check: (value: string) => boolean, form: string): z.ZodString {
-  return z.string().min(1, { abort: true }).max(max, { abort: true }).refine(check).meta({ form });
+/** A string of 1 to `maxLength` characters that passes a check. */
+export function text(maxLength: number, check: (value: string) => boolean, form: string): z.ZodType<string> {
+  return z.string().min(1, { abort: true }).max(maxLength, { abort: true }).refine(check).meta({ form });
 }
 
 function areDifferent(values: readonly unknown[]): boolean {
@@ -66,12 +64,41 @@ function areDifferent(values: readonly unknown[]): boolean {
 }
 
 /** A list of at most a thousand entries, all different. */
-export function list<S extends z.ZodType>(entry: S, min: 0 | 1): z.ZodReadonly<z.ZodArray<S>> {
-  return z.array(entry).min(min).max(1000).refine(areDifferent).readonly();
+export function list<T>(entry: z.ZodType<T>, minLength: 0 | 1): z.ZodType<readonly T[]> {
+  const form = `a list of different entries, each ${textsOf(entry).form}`;
+  return z.array(entry).min(minLength).max(1000).refine(areDifferent).readonly().meta({ form });
+}
+
+/** In place of a default: the key must be there. */
+export const REQUIRED: unique symbol = Symbol("required");
+
+/** A check for each key, those that may be left out included. */
+type Shape<T> = { readonly [K in keyof T]-?: z.ZodType<T[K]> };
+
+/** A default for each key that always has a value. */
+type Defaults<T> = {
+  readonly [K in keyof T as undefined extends T[K] ? never : K]: T[K] | typeof REQUIRED;
+};
+
+function withDefault(schema: z.ZodType, byDefault: unknown): z.ZodType {
+  if (byDefault === REQUIRED) return schema;
+  if (byDefault === undefined) return schema.exactOptional();
+  return bare(schema) instanceof z.ZodObject ? schema.prefault({}) : schema.default(byDefault);
+}
+
+/** An object whose keys the interface `T` documents. A key without a default may be left out and then has no value. */
+export function section<T extends object>(shape: Shape<T>, defaults: Defaults<T>): z.ZodType<T> {
+  const byDefault: ReadonlyMap<string, unknown> = new Map(Object.entries(defaults));
+  const keys = Object.entries<z.ZodType>(shape).map(([key, schema]) => [
+    key,
+    withDefault(schema, byDefault.get(key)).meta({ ...schema.meta() }),
+  ]);
+  const object: z.ZodType = z.strictObject(Object.fromEntries(keys)).meta({ form: "an object" });
+  return object as z.ZodType<T>;
 }
 
 /** An object of the host, taken over as it is when it has these methods. */
-export function withMethods<T extends object>(...names: readonly (keyof T & string)[]): z.ZodCustom<T, T> {
+export function withMethods<T extends object>(...names: readonly (keyof T & string)[]): z.ZodType<T> {
   return z.custom<T>((value) => {
     try {
       return (
@@ -83,52 +110,6 @@ export function withMethods<T extends object>(...names: readonly (keyof T & stri
       return false;
     }
   });
-}
-
-/** A type without what differs only in `readonly` and in an explicit `undefined`. */
-type Plain<T> = T extends (...parameters: never[]) => unknown
-  ? T
-  : T extends readonly (infer E)[]
-    ? readonly Plain<E>[]
-    : T extends object
-      ? { readonly [K in keyof T]: Plain<Exclude<T[K], undefined>> }
-      : T;
-
-/** The same with every key required: so that a key that is missing on one side shows. */
-type Complete<T> = T extends (...parameters: never[]) => unknown
-  ? T
-  : T extends readonly (infer E)[]
-    ? readonly Complete<E>[]
-    : T extends object
-      ? { readonly [K in keyof T]-?: Complete<Exclude<T[K], undefined>> }
-      : T;
-
-type Equal<A, B> = [A, B] extends [B, A] ? true : false;
-
-type Agree<A, B> =
-  Equal<Plain<A>, Plain<B>> extends true
-    ? Equal<Complete<A>, Complete<B>> extends true
-      ? []
-      : ["a key is on one side only"]
-    : ["a type differs"];
-
-/** What the schema takes for an interface of `input.ts`: a key may also be `undefined`. */
-export type Written<T> = T extends (...parameters: never[]) => unknown
-  ? T
-  : T extends readonly unknown[]
-    ? T
-    : T extends object
-      ? { readonly [K in keyof T]: Written<T[K]> | undefined }
-      : T;
-
-/**
- * Lets the compiler compare a schema with the interface that documents it: `writtenAs<Interface>()(schema)`
- * asks for a second argument when a key or a type is on one side only.
- */
-export function writtenAs<T>(): <S extends z.ZodType>(schema: S, ...differ: Agree<z.input<S>, T>) => S {
-  return function unchanged<S extends z.ZodType>(schema: S, ..._differ: Agree<z.input<S>, T>): S {
-    return schema;
-  };
 }
 
 /** What a key is inside its defaults and options. */
@@ -234,23 +215,24 @@ function cell(markdown: string): string {
   return markdown.replaceAll("|", String.raw`\|`).replaceAll(/\s+/gu, " ");
 }
 
-function defaultOf({ byDefault, otherwise }: Leaf): string {
+/** The default as the documentation writes it. */
+export function defaultOf({ byDefault, otherwise }: Leaf): string {
   return byDefault === undefined ? (otherwise ?? "none") : `\`${JSON.stringify(byDefault)}\``;
 }
 
-/**
- * One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning.
- *
- * @param variableOf the environment variable of a key, which is shown below it; `undefined` if it has none.
- */
-export function keyTable(
-  schema: z.ZodType,
-  variableOf: (leaf: Leaf) => string | undefined = () => undefined,
-): string {
+/** What a table says of a key besides its texts. */
+export interface KeyNotes {
+  /** The environment variable, shown below the key. */
+  readonly variable?: string | undefined;
+  readonly description?: string | undefined;
+}
+
+/** One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning. */
+export function keyTable(schema: z.ZodType, notesOf: (leaf: Leaf) => KeyNotes = () => ({})): string {
   const rows = leavesOf(schema).map((leaf) => {
-    const variable = variableOf(leaf);
+    const { variable, description = leaf.description ?? "" } = notesOf(leaf);
     const key = `\`${leaf.path.join(".")}\`${variable === undefined ? "" : `<br>\`${variable}\``}`;
-    return [key, leaf.form ?? "", defaultOf(leaf), leaf.description ?? ""].map(cell);
+    return [key, leaf.form ?? "", defaultOf(leaf), description].map(cell);
   });
   const lines = [["Key", "Type", "Default", "Meaning"], ["---", "---", "---", "---"], ...rows];
   return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");

@@ -1,63 +1,74 @@
 /**
- * The one schema of the configuration: each key alone, with its form and its meaning. Problems and the
- * documentation are made from it. Rules between keys are in `rules.ts`.
+ * The one schema of the configuration: what each key accepts on its own, and what applies without it. What the keys mean is in
+ * `configuration.ts`, and the rules between them are in `rules.ts`.
  */
+import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
-import { type Configuration, type Mailer, type OwnStore, STORE_METHODS } from "./configuration.ts";
+import {
+  type BreachCheckSettings,
+  type Configuration,
+  type ConfiguredKeys,
+  type InteractionSettings,
+  type Lifetimes,
+  type Mailer,
+  type MailMessage,
+  type MetricsSettings,
+  type NotificationSettings,
+  type OwnStore,
+  type PageLinks,
+  type PasswordRules,
+  type RateLimit,
+  type RateLimits,
+  type RefreshTokenRules,
+  type RegistrationSettings,
+  type Settings,
+  type SmtpSettings,
+  STORE_METHODS,
+  type Theme,
+} from "./configuration.ts";
 import { defaults } from "./defaults.ts";
-import type { SignInServiceConfig } from "./input.ts";
 import {
   described,
   flag,
+  fractionalSeconds,
   list,
-  optional,
+  MAX_SECONDS,
+  REQUIRED,
+  seconds,
   section,
   text,
+  whole,
   withMethods,
-  writtenAs,
 } from "./documented-schema.ts";
-import { passwordsSchema, rateLimitsSchema } from "./guessing-schema.ts";
-import {
-  auditSchema,
-  cookiesSchema,
-  interactionsSchema,
-  keysSchema,
-  lifetimesSchema,
-  mailSchema,
-  metricsSchema,
-  notificationsSchema,
-  refreshTokensSchema,
-} from "./sections.ts";
-import { isPathPrefix, isTrustworthyNetwork, isUuid } from "./value-forms.ts";
+import type { MailInput, SignInServiceConfig } from "./input.ts";
+import { isSecret, isSigningKey } from "./keys.ts";
 import { backendOf, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
-
-/** The keys that have their final shape when they are checked. */
-type Final =
-  | "queue"
-  | "keys"
-  | "lifetimes"
-  | "refreshTokens"
-  | "passwords"
-  | "rateLimits"
-  | "audit"
-  | "interactions"
-  | "cookies"
-  | "operators"
-  | "features"
-  | "notifications"
-  | "profile"
-  | "metrics";
+import {
+  isBearerToken,
+  isColour,
+  isCookiePrefix,
+  isFontList,
+  isHelpLink,
+  isHostName,
+  isLanguageTag,
+  isListenAddress,
+  isNetwork,
+  isPageLink,
+  isPathPrefix,
+  isPrintable,
+  isSender,
+  isServiceAddress,
+  isSmtpAddress,
+  isTrustworthyNetwork,
+  isUuid,
+  LISTEN_FORM,
+} from "./value-forms.ts";
 
 /** What the schema gives: each key valid on its own, fixed defaults filled in. */
 export interface CheckedConfig
-  extends
-    Pick<Configuration, Final>,
-    Pick<
-      SignInServiceConfig,
-      "artifacts" | "mail" | "stripPrefix" | "proxy" | "logger" | "clock" | "mailer" | "fetch"
-    > {
+  extends Settings, Pick<SignInServiceConfig, "artifacts" | "mail" | "stripPrefix" | "proxy" | "clock"> {
   readonly storage: string | OwnStore;
   readonly deployments: {
     readonly oauth2?: { readonly url: string };
@@ -65,11 +76,339 @@ export interface CheckedConfig
   };
 }
 
+/** Without what holds only inside of an object that may be left out. */
+const { deployments: ofDeployments, metrics: ofMetrics, ...fixed } = defaults;
+
+function callable<T>(form: string): z.ZodType<T> {
+  return described(
+    z.custom<T>((value) => typeof value === "function"),
+    { form, holds: "code" },
+  );
+}
+
+const PAGE_FORM = "an https address, or http on loopback";
+const PATH_FORM = "a path such as `/login`, with a leading and without a trailing slash";
+
+const MIN_COOKIE_KEY_LENGTH = 32;
+const cookieKey = text(
+  1024,
+  (value) => value.length >= MIN_COOKIE_KEY_LENGTH,
+  `a string of at least ${MIN_COOKIE_KEY_LENGTH} characters`,
+);
+const SIGNING_KEY_FORM = "a private JWK: RSA of at least 2048 bits, P-256, P-384, P-521 or Ed25519";
+const signingKey = z.custom<JWK>(isSigningKey).meta({ form: SIGNING_KEY_FORM });
+/** A day. A new key signs after an hour, and every key stays published for months. */
+const MIN_ROTATION_SECONDS = 24 * 60 * 60;
+const atFirstStart = { otherwise: "created at the first start and stored", holds: "secret" } as const;
+
+const keys = section<ConfiguredKeys>(
+  {
+    cookies: described(list(cookieKey, 1), atFirstStart),
+    signing: described(list(signingKey, 1), {
+      form: `a list of entries, each ${SIGNING_KEY_FORM}`,
+      ...atFirstStart,
+    }),
+    secrets: described(list(text(44, isSecret, "32 bytes in Base64"), 1), {
+      otherwise: "SQLite: created at the first start in `PATH.keys`; other storages: required",
+      holds: "secret",
+    }),
+    rotation: section<NonNullable<ConfiguredKeys["rotation"]>>(
+      { signing: described(whole(MIN_ROTATION_SECONDS, MAX_SECONDS), { otherwise: "never" }) },
+      {},
+    ),
+  },
+  {},
+);
+
+const lifetimes = section<Lifetimes>(
+  {
+    authorizationCode: whole(1, 600),
+    accessToken: seconds(),
+    refreshToken: seconds(),
+    idToken: seconds(),
+    session: seconds(),
+    sessionMax: seconds(),
+    interaction: seconds(),
+  },
+  defaults.lifetimes,
+);
+
+const refreshTokens = section<RefreshTokenRules>(
+  { rotate: flag(), reuseWindow: whole(0, 600), sliding: flag(), maxAge: seconds() },
+  defaults.refreshTokens,
+);
+
+const breachCheck = section<BreachCheckSettings>(
+  {
+    url: text(2048, isServiceAddress, `${PAGE_FORM}, without a query`),
+    timeout: fractionalSeconds(0.1, 4),
+  },
+  { url: "https://api.pwnedpasswords.com/range", timeout: 2 },
+);
+
+const passwords = section<PasswordRules>(
+  {
+    memory: whole(7168, 4_194_304),
+    passes: whole(1, 100),
+    lanes: whole(1, 64),
+    minLength: whole(8, 64),
+    maxLength: whole(64, 1024),
+    parallel: whole(1, 64),
+    breachCheck: described(breachCheck, {
+      form: "an object with `url` and `timeout`; `{}` asks Pwned Passwords",
+      otherwise: "none: that is not checked",
+    }),
+  },
+  defaults.passwords,
+);
+
+function limit(byDefault: RateLimit): z.ZodType<RateLimit> {
+  return section<RateLimit>({ points: whole(1, 1_000_000_000), seconds: seconds() }, byDefault);
+}
+
+const limits = defaults.rateLimits;
+const rateLimits = section<RateLimits>(
+  {
+    signIn: section<RateLimits["signIn"]>(
+      {
+        accountAndAddress: limit(limits.signIn.accountAndAddress),
+        account: limit(limits.signIn.account),
+        address: limit(limits.signIn.address),
+      },
+      limits.signIn,
+    ),
+    passwordGrant: section<RateLimits["passwordGrant"]>(
+      {
+        accountAndClient: limit(limits.passwordGrant.accountAndClient),
+        account: limit(limits.passwordGrant.account),
+        client: limit(limits.passwordGrant.client),
+      },
+      limits.passwordGrant,
+    ),
+    mail: section<RateLimits["mail"]>(
+      {
+        recipientAndCaller: limit(limits.mail.recipientAndCaller),
+        recipientAndCallerDaily: limit(limits.mail.recipientAndCallerDaily),
+        recipient: limit(limits.mail.recipient),
+        recipientDaily: limit(limits.mail.recipientDaily),
+        caller: limit(limits.mail.caller),
+        device: limit(limits.mail.device),
+      },
+      limits.mail,
+    ),
+    changes: limit(limits.changes),
+    registrations: limit(limits.registrations),
+    clientSecret: limit(limits.clientSecret),
+    interactions: limit(limits.interactions),
+  },
+  limits,
+);
+
+const askedFor = described(z.enum(["required", "optional"]), {
+  form: "`required` or `optional`",
+  description: "Whether the form asks for it",
+  otherwise: "not asked for",
+});
+
+const registration = section<RegistrationSettings>(
+  {
+    fields: described(
+      section<NonNullable<RegistrationSettings["fields"]>>(
+        { username: askedFor, name: askedFor, surname: askedFor, date_of_birth: askedFor, gender: askedFor },
+        {},
+      ),
+      { otherwise: "nothing" },
+    ),
+    terms: described(
+      section<NonNullable<RegistrationSettings["terms"]>>(
+        {
+          url: described(
+            text(2048, isPageLink, `${PAGE_FORM}; \`{locale}\` stands for the page's language`),
+            { otherwise: "required" },
+          ),
+          version: described(text(64, isPrintable, "a text of 1 to 64 characters, such as `2026-01`"), {
+            otherwise: "required",
+          }),
+        },
+        { url: REQUIRED, version: REQUIRED },
+      ),
+      { form: "an object with `url` and `version`" },
+    ),
+    domains: described(list(text(253, isHostName, "a domain in lower case, such as `example.com`"), 1), {
+      otherwise: "all",
+    }),
+    check: callable("a function that returns `true` or `false`, or a promise of it"),
+  },
+  {},
+);
+
+const languageTag = text(35, isLanguageTag, "a language tag such as `en`");
+const copyKey = z.string().regex(/^[A-Za-z0-9_.-]{1,100}$/u);
+const copyText = z.string().max(10_000).meta({ form: "a text" });
+const colour = described(text(64, isColour, "a color such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits"), {
+  otherwise: "built in",
+});
+const pageLink = text(2048, isPageLink, PAGE_FORM);
+
+function imageFile(types: string, maxBytes: string): z.ZodType<string> {
+  return text(4096, isPrintable, `the path of a ${types} or SVG file of at most ${maxBytes} bytes`);
+}
+
+const interactions = section<InteractionSettings>(
+  {
+    registration: described(z.union([z.boolean(), registration]), {
+      form: "`true`, `false`, or an object with `fields`, `terms`, `domains` and `check`",
+    }),
+    reservedUsernames: described(list(text(64, isPrintable, "a username"), 0), {
+      form: "a list of different usernames",
+    }),
+    locales: list(languageTag, 1),
+    views: described(list(text(4096, isPrintable, "the path of a folder"), 0), {
+      form: "a list of different folders",
+    }),
+    copy: described(z.record(languageTag, z.record(copyKey, copyText)), {
+      form: "an object of language tags, each with an object of texts by their keys",
+    }),
+    theme: section<Theme>(
+      {
+        name: described(
+          text(80, (name) => name.trim() !== "" && isPrintable(name), "a text of 1 to 80 characters"),
+          { otherwise: "built in" },
+        ),
+        accent: colour,
+        background: colour,
+        text: colour,
+        radius: described(whole(0, 24), { otherwise: "10" }),
+        fonts: described(text(200, isFontList, "names of fonts, such as `Inter, system-ui, sans-serif`"), {
+          otherwise: "`system-ui, sans-serif`",
+        }),
+        logo: described(imageFile("PNG, JPEG, WebP", "12,000"), {
+          otherwise: "the first letter of the name, and the name",
+        }),
+        favicon: described(imageFile("PNG, ICO, WebP", "4,000"), {
+          otherwise: "the first letter of the name",
+        }),
+      },
+      {},
+    ),
+    links: section<PageLinks>(
+      { help: text(2048, isHelpLink, PAGE_FORM), privacy: pageLink, terms: pageLink },
+      {},
+    ),
+    ui: described(text(256, isPathPrefix, PATH_FORM), { otherwise: "the built-in pages" }),
+  },
+  defaults.interactions,
+);
+
+const cookies = section<Configuration["cookies"]>(
+  {
+    domain: described(
+      text(
+        253,
+        (name) => isHostName(name) && name.includes("."),
+        "a domain of at least two labels, lower case, without a leading dot",
+      ),
+      { otherwise: "none: the host alone" },
+    ),
+    prefix: described(z.string().max(32, { abort: true }).refine(isCookiePrefix), {
+      form: "0 to 32 letters, digits, `_` and `-`, not starting with `__Host-` or `__Secure-`",
+    }),
+  },
+  defaults.cookies,
+);
+
+const receiver = text(
+  253,
+  (value) => isNetwork(value) || isHostName(value),
+  "an IP address, a network such as `10.0.0.0/8`, or a host name in lower case",
+);
+const timeout = fractionalSeconds(0.001, 300);
+const MAX_DELAY_SECONDS = 30 * 24 * 60 * 60;
+
+const notifications = section<NotificationSettings>(
+  {
+    retryDelays: described(z.array(fractionalSeconds(0, MAX_DELAY_SECONDS)).max(100).readonly(), {
+      form: "a list of at most 100 numbers of seconds",
+    }),
+    timeouts: section<NotificationSettings["timeouts"]>(
+      { connect: timeout, total: timeout },
+      defaults.notifications.timeouts,
+    ),
+    concurrency: section<NotificationSettings["concurrency"]>(
+      { total: whole(1, 10_000), perReceiver: whole(1, 10_000) },
+      defaults.notifications.concurrency,
+    ),
+    allowedReceivers: list(receiver, 0),
+    breaker: section<NotificationSettings["breaker"]>(
+      { failures: whole(1, 1000), probe: timeout, longestProbe: timeout },
+      defaults.notifications.breaker,
+    ),
+    retention: section<NotificationSettings["retention"]>(
+      { payloads: seconds(), records: seconds() },
+      defaults.notifications.retention,
+    ),
+    poll: timeout,
+    worker: flag(),
+  },
+  defaults.notifications,
+);
+
+const smtpUrl = text(2048, isSmtpAddress, "an `smtp://` or `smtps://` URL");
+
+const mail = z.union([
+  smtpUrl,
+  section<SmtpSettings>(
+    {
+      url: described(smtpUrl, { otherwise: "required", holds: "address" }),
+      from: described(text(320, isSender, "an e-mail address or `Name <address>`"), {
+        otherwise: "`no-reply@` and the host of the deployment",
+      }),
+      allowClearText: described(flag(), { otherwise: "`false`" }),
+    },
+    { url: REQUIRED },
+  ),
+  withMethods<Mailer>("send"),
+  z.custom<(message: MailMessage) => Promise<void>>((value) => typeof value === "function"),
+]);
+
+/** Shorter ones can be guessed: nothing counts the tries. */
+const MIN_TOKEN_LENGTH = 16;
+
+const metrics = section<MetricsSettings>(
+  {
+    port: whole(0, 65_535),
+    host: text(253, isListenAddress, LISTEN_FORM),
+    token: described(
+      text(
+        512,
+        (token) => token.length >= MIN_TOKEN_LENGTH && isBearerToken(token),
+        `a text of ${MIN_TOKEN_LENGTH} to 512 letters, digits and \`-._~+/\`, with \`=\` only at its end`,
+      ),
+      { otherwise: "none: no `/metrics` on the public port", holds: "secret" },
+    ),
+  },
+  ofMetrics,
+);
+
 const baseUrl = described(z.string(), {
   form: "a base URL: https, or http on loopback, without a trailing slash",
-  description: "Base URL of the deployment",
   otherwise: "required",
 });
+const deployment = { form: "an object with the key `url`" };
+const deployments = section<CheckedConfig["deployments"]>(
+  {
+    oauth2: described(section<{ readonly url: string }>({ url: baseUrl }, { url: REQUIRED }), deployment),
+    openid: described(
+      section<{ readonly url: string; readonly post: boolean }>(
+        { url: baseUrl, post: flag() },
+        { url: REQUIRED, post: ofDeployments.openid.post },
+      ),
+      deployment,
+    ),
+  },
+  {},
+);
+
 /** The rules say what is wrong with an address of a known backend. */
 const storageAddress = text(4096, (value) => !["redis", undefined].includes(backendOf(value)), "");
 const LISTED_METHODS = "`get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`";
@@ -77,141 +416,76 @@ const ownStore = withMethods<OwnStore>(...STORE_METHODS);
 /** One check for both: as a union it would say of a wrong address that it is a string. */
 const isStorage = (value: unknown): boolean =>
   (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
-const networkForm = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
 
-const shape = {
-  deployments: described(
-    z.strictObject({
-      oauth2: optional(z.strictObject({ url: baseUrl }), {
-        form: "an object with the key `url`",
-        description: "The OAuth 2.0 deployment, `{base_url}`",
-      }),
-      openid: optional(
-        z.strictObject({
-          url: baseUrl,
-          post: flag(
-            defaults.deployments.openid.post,
-            "The authorization endpoint also accepts POST; https only",
-          ),
-        }),
-        {
-          form: "an object with the key `url`",
-          description: "The OpenID Connect deployment, `{openid_url}`",
-        },
-      ),
-    }),
-    {
-      form: "an object with `oauth2`, `openid` or both",
-      description: "The base URLs; at least one is required",
-    },
-  ),
-  storage: described(z.custom<string | OwnStore>(isStorage).default(defaults.storage), {
-    form: `${STORAGE_FORM}, or a store of your own (an object with ${LISTED_METHODS})`,
-    writtenForm: STORAGE_FORM,
-    description: "Where everything is stored. Data in memory ends with the process, so production refuses it",
-    holds: "address",
-  }),
-  artifacts: optional(
-    text(4096, (value) => backendOf(value) !== undefined, ""),
-    {
-      form: `${REDIS_FORM}, or the same as \`storage\``,
-      description:
-        "Where codes, tokens, sessions, interactions and rate limits are stored; `?prefix=` sets the prefix of its keys",
-      otherwise: "same as `storage`",
-      holds: "address",
-    },
-  ),
-  queue: described(
-    text(4096, (value) => value === "embedded" || backendOf(value) === "redis", "").default(defaults.queue),
-    {
-      form: `\`embedded\`, or ${REDIS_FORM}`,
-      description: "What triggers deliveries: polling of the storage, or BullMQ",
-      holds: "address",
-    },
-  ),
-  keys: section(keysSchema.prefault({}), "Keys of cookies, ID tokens and encryption"),
-  lifetimes: section(lifetimesSchema.prefault({}), "How long things live"),
-  refreshTokens: section(refreshTokensSchema.prefault({}), "Refresh tokens of clients that don't say"),
-  passwords: section(passwordsSchema.prefault({}), "Password hashing and rules"),
-  rateLimits: section(rateLimitsSchema.prefault({}), "How many failures are let through"),
-  audit: section(auditSchema.prefault({}), "The record of who did what"),
-  interactions: section(interactionsSchema.prefault({}), "The pages"),
-  mail: optional(mailSchema, {
-    form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
-    writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
-    description:
-      "How e-mail is sent; without it, none is sent, and outside production the bundled server shows it at `/dev/mail`",
-    otherwise: "none",
-    holds: "address",
-  }),
-  cookies: section(cookiesSchema.prefault({}), "The service's cookies"),
-  operators: described(
-    list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0).default(defaults.operators),
-    {
-      form: "a list of different entries, each the `sub` of an account (a UUID)",
-      description: "Who may use the delivery console",
-    },
-  ),
-  features: section(
-    z.strictObject({ dpop: flag(defaults.features.dpop, "Offers DPoP (RFC 9449)") }).prefault({}),
-    "Features that are off by default",
-  ),
-  stripPrefix: optional(text(256, isPathPrefix, ""), {
-    form: "a path such as `/login`, with a leading and without a trailing slash",
-    description: "The path prefix that a proxy removes; part of the base URLs",
-    otherwise: "none",
-  }),
-  notifications: section(notificationsSchema.prefault({}), "How notifications are delivered"),
-  profile: described(z.enum(["documented", "strict"]).default(defaults.profile), {
-    form: "`documented` or `strict`",
-    description:
-      "`strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters",
-  }),
-  proxy: optional(
-    z.union([z.boolean(), z.int().min(1).max(100), list(text(50, isTrustworthyNetwork, networkForm), 1)]),
-    {
-      form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${networkForm}`,
-      description:
-        "The trusted proxies, whose `X-Forwarded-For` and `X-Forwarded-Host` count: none (`false`), one hop (`true`), a number of hops, or networks",
-      otherwise: "`false`; required with an https deployment",
-    },
-  ),
-  metrics: optional(metricsSchema, {
-    form: "an object with `port`, `host` and `token`",
-    description: "Health and metrics of the bundled server and the worker",
-    otherwise: "none",
-  }),
-  logger: optional(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child"), {
-    form: "a pino logger",
-    description: "Where the log goes",
-    otherwise: "pino to the standard output",
-    holds: "code",
-  }),
-  clock: optional(withMethods<Clock>("now"), {
-    form: "an object with `now()`, which returns milliseconds since the epoch",
-    description: "The source of time",
-    otherwise: "the system's clock",
-    holds: "code",
-  }),
-  mailer: optional(withMethods<Mailer>("send"), {
-    form: "an object with `send(message)`",
-    description: "Sends e-mail instead of `mail`",
-    otherwise: "made from `mail`",
-    holds: "code",
-  }),
-  fetch: optional(
-    z.custom<typeof globalThis.fetch>((value) => typeof value === "function"),
-    {
-      form: "a function like the global `fetch`",
-      description: "Makes all HTTP requests except notifications, such as those of back-channel logout",
-      otherwise:
-        "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
-      holds: "code",
-    },
-  ),
-};
+const network = text(
+  50,
+  isTrustworthyNetwork,
+  "an IP address or a network such as `10.0.0.0/8`, but not all addresses",
+);
 
 /** Checks each key on its own. @see readConfiguration for the rules between keys and for readable problems. */
-export const configurationSchema: z.ZodType<CheckedConfig> = writtenAs<SignInServiceConfig>()(
-  described(z.strictObject(shape), { form: "an object", description: "The configuration" }),
+export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConfig>(
+  {
+    deployments: described(deployments, { form: "an object with `oauth2`, `openid` or both" }),
+    storage: described(z.custom<string | OwnStore>(isStorage), {
+      form: `${STORAGE_FORM}, or a store of your own (an object with ${LISTED_METHODS})`,
+      writtenForm: STORAGE_FORM,
+      holds: "address",
+    }),
+    artifacts: described(
+      text(4096, (value) => backendOf(value) !== undefined, `${REDIS_FORM}, or the same as \`storage\``),
+      { otherwise: "same as `storage`", holds: "address" },
+    ),
+    queue: described(
+      text(
+        4096,
+        (value) => value === "embedded" || backendOf(value) === "redis",
+        `\`embedded\`, or ${REDIS_FORM}`,
+      ),
+      { holds: "address" },
+    ),
+    keys,
+    lifetimes,
+    refreshTokens,
+    passwords,
+    rateLimits,
+    audit: section<Configuration["audit"]>({ retention: seconds() }, defaults.audit),
+    interactions,
+    mail: described<z.ZodType<MailInput>>(mail, {
+      form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
+      writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
+      holds: "address",
+    }),
+    cookies,
+    operators: list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0),
+    features: section<Configuration["features"]>({ dpop: flag() }, defaults.features),
+    stripPrefix: text(256, isPathPrefix, PATH_FORM),
+    notifications,
+    profile: described(z.enum(["documented", "strict"]), { form: "`documented` or `strict`" }),
+    proxy: described(z.union([z.boolean(), z.int().min(1).max(100), list(network, 1)]), {
+      form: `\`true\`, \`false\`, a number of hops from 1 to 100, or ${list(network, 1).meta()?.["form"]}`,
+      otherwise: "`false`; required with an https deployment",
+    }),
+    metrics: described(metrics, { form: "an object with `port`, `host` and `token`" }),
+    logger: described(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child"), {
+      form: "a pino logger",
+      otherwise: "pino to the standard output",
+      holds: "code",
+    }),
+    clock: described(withMethods<Clock>("now"), {
+      form: "an object with `now()`, which returns milliseconds since the epoch",
+      otherwise: "the system's clock",
+      holds: "code",
+    }),
+    mailer: described(withMethods<Mailer>("send"), {
+      form: "an object with `send(message)`",
+      otherwise: "made from `mail`",
+      holds: "code",
+    }),
+    fetch: described(callable<typeof globalThis.fetch>("a function like the global `fetch`"), {
+      otherwise:
+        "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
+    }),
+  },
+  { ...fixed, keys: {}, deployments: REQUIRED },
 );

@@ -13,7 +13,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import Koa from "koa";
 import { pino } from "pino";
-import type { DeploymentsInput, RateLimitsInput, SignInServiceConfig } from "../../config/input.ts";
+import type { RateLimits } from "../../config/configuration.ts";
+import type { DeploymentsInput, Input, SignInServiceConfig } from "../../config/input.ts";
 import type { Account, ImportedAccount } from "../../accounts/account.ts";
 import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
@@ -89,7 +90,7 @@ export const OPERATOR: ImportedAccount & {
 const MANY = { points: 1_000_000, seconds: 900 };
 
 /** Limits that are never reached. */
-export const UNLIMITED: Required<RateLimitsInput> = {
+export const UNLIMITED: Required<Input<RateLimits>> = {
   clientSecret: MANY,
   interactions: MANY,
   registrations: MANY,
@@ -107,7 +108,7 @@ export const UNLIMITED: Required<RateLimitsInput> = {
 };
 
 /** One wrong password locks an account, except in known browsers. */
-export const ONE_GUESS: RateLimitsInput = {
+export const ONE_GUESS: Input<RateLimits> = {
   ...UNLIMITED,
   signIn: { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY },
 };

@@ -3,7 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { LifetimesInput } from "../../config/input.ts";
+import type { Lifetimes } from "../../config/configuration.ts";
+import type { Input } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { newStorage, type StorageConfig } from "../servers/storage.ts";
@@ -26,7 +27,7 @@ afterEach(async () => {
 });
 
 async function start(
-  lifetimes: LifetimesInput = {},
+  lifetimes: Input<Lifetimes> = {},
   { kept = {}, port }: { readonly kept?: Partial<StorageConfig>; readonly port?: number } = {},
 ): Promise<void> {
   running = await startService({
