@@ -47,7 +47,7 @@ function commentsOf(paths: readonly (readonly string[])[]): ReadonlyMap<string, 
       let types: readonly Type[] = roots;
       for (const [depth, key] of path.entries()) {
         const symbol = types
-          .flatMap((type) => (type.isUnionType() ? [...type.getTypes()] : [type]))
+          .flatMap((type) => (type.isUnionType() ? type.getTypes() : type))
           .map((type) => checker.getPropertyOfType(type, key))
           .find((found) => found !== undefined);
         const text = symbol === undefined ? "" : checker.getDocumentationCommentOfSymbol(symbol);

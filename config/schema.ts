@@ -417,11 +417,8 @@ const ownStore = withMethods<OwnStore>(...STORE_METHODS);
 const isStorage = (value: unknown): boolean =>
   (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
 
-const network = text(
-  50,
-  isTrustworthyNetwork,
-  "an IP address or a network such as `10.0.0.0/8`, but not all addresses",
-);
+const NETWORK_FORM = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
+const networks = list(text(50, isTrustworthyNetwork, NETWORK_FORM), 1);
 
 /** Checks each key on its own. @see readConfiguration for the rules between keys and for readable problems. */
 export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConfig>(
@@ -462,8 +459,8 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
     stripPrefix: text(256, isPathPrefix, PATH_FORM),
     notifications,
     profile: described(z.enum(["documented", "strict"]), { form: "`documented` or `strict`" }),
-    proxy: described(z.union([z.boolean(), z.int().min(1).max(100), list(network, 1)]), {
-      form: `\`true\`, \`false\`, a number of hops from 1 to 100, or ${list(network, 1).meta()?.["form"]}`,
+    proxy: described(z.union([z.boolean(), z.int().min(1).max(100), networks]), {
+      form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${NETWORK_FORM}`,
       otherwise: "`false`; required with an https deployment",
     }),
     metrics: described(metrics, { form: "an object with `port`, `host` and `token`" }),

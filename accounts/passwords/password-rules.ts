@@ -40,15 +40,12 @@ export function formProblem(password: string, { min, max }: PasswordLength): Pas
 }
 
 /**
- * Loads the list when it is first needed: it takes some megabytes. It has about 49,000 passwords, in lower case; those of
- * fewer than eight characters are too short anyway.
+ * Loads the list when it is first needed. It has about 49,000 passwords, in lower case; those of fewer than eight
+ * characters are too short anyway. Only this file of the package is loaded: its index unpacks dictionaries as well.
  */
 const load = createRequire(import.meta.url);
 function commonPasswords(): readonly string[] {
-  const { dictionary } = load("@zxcvbn-ts/language-common") as {
-    readonly dictionary: { readonly "passwords-common": readonly string[] };
-  };
-  return dictionary["passwords-common"];
+  return load("@zxcvbn-ts/language-common/dist/passwords.json.cjs") as readonly string[];
 }
 
 /**
