@@ -1,5 +1,6 @@
 /** Registration, resets and changes of address over a real storage, with the mail that they store. */
 import { randomBytes } from "node:crypto";
+import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { RateLimits, RegistrationSettings } from "../../../config/configuration.ts";
 import { defaults } from "../../../config/defaults.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
@@ -16,6 +17,7 @@ import { createPeople } from "../../../accounts/people/people.ts";
 import type { Registrations } from "../../../accounts/people/registrations.ts";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import { createAttemptLimits } from "../../../accounts/limits/attempt-limits.ts";
+import { type CheckedPassword, createPasswordCheck } from "../../../accounts/limits/password-check.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
@@ -49,7 +51,7 @@ export function everyMailLimit(limit: RateLimits["registrations"]): RateLimits["
 }
 
 /** As cheap as OWASP allows. */
-const PASSWORDS = createPasswords(
+export const PASSWORDS: Passwords = createPasswords(
   { ...defaults.passwords, memory: 7168, passes: 5 },
   { service: ["Example"] },
 );
@@ -71,6 +73,8 @@ export interface PeopleStage {
   readonly registrations: Registrations;
   readonly passwordResets: PasswordResets;
   readonly addressChanges: AddressChanges;
+  /** Signs in at the form. */
+  signIn(name: string, password: string, at: AskedAt): Promise<CheckedPassword>;
   readonly refusals: AuditEvent[];
   /** What was noted for the audit. */
   readonly noted: readonly AuditEvent[];
@@ -81,14 +85,21 @@ export interface PeopleStage {
   mail(): Promise<Mail>;
 }
 
+/**
+ * @param replaced of the functions that compare and hash passwords.
+ * @param through puts something between the parts and the store.
+ */
 export async function openPeople(
   settings: RegistrationSettings = {},
   rateLimits: RateLimits = defaults.rateLimits,
   replaced: Partial<Passwords> = {},
+  through?: (store: RecordStore) => RecordStore,
 ): Promise<PeopleStage> {
   const clock = new TestClock();
   const { keys: _keys, ...addresses } = await newStorage();
-  const storage = await openStorage({ artifacts: addresses.storage, ...addresses, clock });
+  const passwords = { ...PASSWORDS, ...replaced };
+  const configuration = { artifacts: addresses.storage, ...addresses, clock };
+  const storage = await openStorage(configuration, undefined, through);
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
   const { directory, outbox } = storage;
   const ended: SessionsEnded[] = [];
@@ -98,16 +109,15 @@ export async function openPeople(
     sealer,
     events: createEvents(console.error),
     grantable: { scopes: [], claims: [] },
-    passwords: PASSWORDS,
+    passwords,
     mailDeployment: "openid",
     onEnded: (each) => void ended.push(each),
   });
-  const confirmations = createConfirmations({
-    records: storage.records,
-    clock,
-    sealer,
-    key: randomBytes(32),
-  });
+  const key = randomBytes(32);
+  const confirmations = createConfirmations({ records: storage.records, clock, sealer, key });
+  const limits = createAttemptLimits(rateLimits, storage.rateLimits, key);
+  const mailed = { mailDeployment: "openid", onMail: () => undefined } as const;
+  const check = createPasswordCheck(accounts, { store: storage.signIns, key, sealer, clock, ...mailed });
   const refusals: AuditEvent[] = [];
   const noted: AuditEvent[] = [];
   const people = createPeople(
@@ -119,8 +129,8 @@ export async function openPeople(
       directory,
       accounts,
       confirmations,
-      passwords: { ...PASSWORDS, ...replaced },
-      limits: createAttemptLimits(rateLimits, storage.rateLimits, randomBytes(32)),
+      passwords,
+      limits,
       audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
       clock,
     },
@@ -142,6 +152,14 @@ export async function openPeople(
     registrations: people.registrations as Registrations,
     passwordResets: people.passwordResets as PasswordResets,
     addressChanges: people.addressChanges as AddressChanges,
+    signIn: (name, password, { address, device: read }) =>
+      check.check({
+        way: "form",
+        name,
+        password,
+        limit: (guessed, device) => limits.signIn({ name, address, device, guessed }),
+        ...(read && { device: read }),
+      }),
     refusals,
     noted,
     ended,

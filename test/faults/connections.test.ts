@@ -1,0 +1,218 @@
+/** The connections of a server process while the servers behind it fail in every way, and the end of the process. */
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { Client } from "pg";
+import { freePorts } from "../examples/processes.ts";
+import { configuration, type Served, Servers } from "../examples/servers.ts";
+import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
+import { openOwnPostgres } from "../servers/postgresql.ts";
+import { openOwnRedis } from "../servers/redis.ts";
+import { connectionsOf } from "../servers/sockets.ts";
+
+/** Milliseconds for one test. */
+const TEST_TIMEOUT = 240_000;
+/** Milliseconds in which a process ends after SIGTERM: what runs needs up to five seconds, and so does the last write. */
+const ENDS_WITHIN = 15_000;
+/** Milliseconds for which the server is away: several attempts to connect fail. */
+const AWAY = 3_000;
+/** Milliseconds after which a lost connection has been replaced, and longer than another one would need. */
+const SETTLED = 2_500;
+/** Requests at the same time, more than a pool has connections. */
+const CALLERS = 20;
+
+/** A server of the test's own, behind the service. */
+interface Backend {
+  /** The keys of the configuration that name it. */
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly port: number;
+  /** The most connections that one process may have. */
+  readonly most: number;
+  kill(): Promise<unknown>;
+  start(): Promise<unknown>;
+  /** SIGSTOP, and SIGCONT. */
+  pause(): void;
+  resume(): void;
+  close(): Promise<unknown>;
+  /** Faults that only this kind of server has. */
+  readonly faults?: readonly (() => Promise<void>)[];
+  /** What else holds when the service is well. */
+  check?(): Promise<void>;
+}
+
+const keys = { secrets: [Buffer.alloc(32, "fixed for this test only").toString("base64")] };
+
+/** Asks as an administrator, beside the service. */
+async function ask<Row extends object>(url: string, text: string): Promise<readonly Row[]> {
+  const client = new Client({ connectionString: url, application_name: "test" });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const OF_SERVICE = "FROM pg_stat_activity WHERE application_name = 'sign-in-service'";
+
+async function postgresql(): Promise<Backend> {
+  const server = await openOwnPostgres();
+  const storage = await server.newDatabase();
+  const listeners = (): Promise<readonly { readonly pid: number }[]> =>
+    ask(storage, `SELECT pid ${OF_SERVICE} AND query LIKE 'LISTEN%'`);
+  return {
+    ...server,
+    config: { storage, keys },
+    port: Number(new URL(storage).port),
+    // Of the pool, and the one that listens.
+    most: 11,
+    faults: [
+      async () => {
+        for (let turn = 0; turn < 5; turn += 1) {
+          await ask(storage, `SELECT pg_terminate_backend(pid) ${OF_SERVICE}`);
+          await pause(200);
+        }
+      },
+      // PostgreSQL itself restarts when one of its processes is killed.
+      async () => {
+        for (const { pid } of await listeners()) process.kill(pid, "SIGKILL");
+        await pause(500);
+      },
+    ],
+    async check() {
+      await expect(listeners()).resolves.toHaveLength(1);
+    },
+  };
+}
+
+async function mongodb(): Promise<Backend> {
+  const server = await startOwnMongo({ durable: true });
+  const url = new URL(server.nextUrl());
+  url.searchParams.set("maxPoolSize", "10");
+  // Of the pool, and two with which the driver watches the server.
+  return { ...server, config: { storage: url.href, keys }, port: Number(url.port), most: 12 };
+}
+
+/** @param most for each key of the configuration that a Redis can be. */
+const redis = (key: "artifacts" | "queue", most: number) => async (): Promise<Backend> => {
+  const server = await openOwnRedis(["--appendonly", "yes"]);
+  return {
+    ...server,
+    config: { storage: "sqlite:./sign-in.db", [key]: server.url },
+    port: Number(new URL(server.url).port),
+    most,
+    kill: () => server.stop(),
+  };
+};
+
+/** Requests that need the storage, one after the other from each caller, until the signal. @returns what was answered. */
+async function load(url: string, signal: AbortSignal): Promise<ReadonlySet<number>> {
+  const answers = new Set<number>();
+  const headers = { authorization: "Bearer unknown" };
+  const call = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const answer = await fetch(`${url}/resources/userinfo?client_id=news`, { headers, signal }).catch(
+        () => undefined,
+      );
+      if (answer !== undefined) answers.add(answer.status);
+      await answer?.arrayBuffer().catch(() => undefined);
+      await pause(20);
+    }
+  };
+  await Promise.all(Array.from({ length: CALLERS }, call));
+  return answers;
+}
+
+async function untilWell(url: string): Promise<void> {
+  while (!(await fetch(`${url}/health`)).ok) await pause(100);
+}
+
+function suite(name: string, open: () => Promise<Backend>, describeIt: typeof describe = describe): void {
+  describeIt(`a process and its ${name}`, () => {
+    const servers = new Servers();
+    let backend: Backend;
+
+    beforeAll(async () => {
+      backend = await open();
+    }, 60_000);
+    afterEach(() => servers.stop());
+    afterAll(async () => {
+      await servers.leave();
+      await backend.close();
+    });
+
+    async function serve(): Promise<Served> {
+      const port = await freePorts();
+      const url = `http://127.0.0.1:${port}`;
+      const file = servers.write({ ...configuration(url), port, ...backend.config });
+      const server = servers.run(["--config", file]);
+      await server.until(/listening on/);
+      return { server, url, port };
+    }
+
+    it(
+      "there are never more connections than before, whatever happens to the server",
+      async () => {
+        const { server, url } = await serve();
+        const over = new AbortController();
+        const loaded = load(url, over.signal);
+        const faults: readonly (() => Promise<void>)[] = [
+          async () => {
+            await backend.kill();
+            await pause(AWAY);
+            await backend.start();
+          },
+          async () => {
+            backend.pause();
+            await pause(AWAY);
+            backend.resume();
+          },
+          ...(backend.faults ?? []),
+        ];
+        for (const fault of [...faults, ...faults]) {
+          await fault();
+          await untilWell(url);
+          await pause(SETTLED);
+          expect(connectionsOf(server.pid, backend.port)).toBeLessThanOrEqual(backend.most);
+          expect(connectionsOf(server.pid, backend.port)).toBeGreaterThan(0);
+          await backend.check?.();
+        }
+        over.abort();
+        expect([400, 503]).toEqual(expect.arrayContaining([...(await loaded)]));
+        await expect(server.stop()).resolves.toBe(0);
+      },
+      TEST_TIMEOUT,
+    );
+
+    it.each([
+      { state: "is up", begin: async () => undefined, end: async () => undefined },
+      { state: "is down", begin: () => backend.kill(), end: () => backend.start() },
+      { state: "stands still", begin: async () => backend.pause(), end: async () => backend.resume() },
+    ])(
+      "the process ends within seconds after SIGTERM while the server $state",
+      async ({ begin, end }) => {
+        const { server, url } = await serve();
+        const over = new AbortController();
+        const loaded = load(url, over.signal);
+        await pause(500);
+        await begin();
+        try {
+          await pause(AWAY);
+          const began = performance.now();
+          await expect(server.stop()).resolves.toBe(0);
+          expect(performance.now() - began).toBeLessThan(ENDS_WITHIN);
+        } finally {
+          await end();
+          over.abort();
+          await loaded;
+        }
+      },
+      TEST_TIMEOUT,
+    );
+  });
+}
+
+suite("PostgreSQL", postgresql);
+suite("MongoDB", mongodb, describeOwnMongo as typeof describe);
+suite("Redis of codes, tokens and sessions", redis("artifacts", 1));
+suite("Redis of the queue", redis("queue", 3));
