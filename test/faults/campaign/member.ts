@@ -51,6 +51,11 @@ export class Member {
     return performance.now() - this.#readyAt > Math.max(WORKS, this.#readyAt - this.#spawnedAt);
   }
 
+  /** Of the process that runs now. */
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
   send(message: object): void {
     // The process may have gone in this moment.
     this.#child.send(message, () => undefined);

@@ -25,7 +25,7 @@ export const USAGE: string = `npm run test:faults -- [--storage NAME] [--queue K
 Changes accounts of ${USERS} users while the processes that change and deliver are killed, the servers of the storage
 are killed and stand still, the Redis of the queue is restarted and emptied, and receivers hang, fail and close
 connections. Then all of them recover, and it is counted what arrived. Ends with 0 when nothing was lost, repeated
-otherwise, out of order or sent to the wrong receiver.
+otherwise, out of order or sent to the wrong receiver, and no connection was left behind.
 
 --storage  ${STORAGES.join(", ")}; default ${STORAGES[0]}
 --minutes  for everything together; from 1.5, default ${DEFAULT_MINUTES}

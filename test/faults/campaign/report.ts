@@ -33,6 +33,7 @@ export const ROWS: readonly (readonly [key: keyof Counts, label: string, rule: R
   ["redisRestarts", "queue restarted", "any"],
   ["redisFlushes", "queue emptied", "any"],
   ["crashes", "processes that ended by themselves", "none"],
+  ["tooManyConnections", "connections beyond the pool", "none"],
   ["badEndings", "processes that could not be stopped", "none"],
 ];
 

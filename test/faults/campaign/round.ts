@@ -7,6 +7,7 @@ import type { SignInServiceConfig } from "../../../config/input.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { createSignInService } from "../../../lib/index.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
+import { connectionsOf } from "../../servers/sockets.ts";
 import type { Answer } from "./app.ts";
 import { Callers } from "./callers.ts";
 import { carryOut } from "./change.ts";
@@ -18,7 +19,7 @@ import { beginMischief, type ServerFaults } from "./mischief.ts";
 import { expectedFrom } from "./oracle.ts";
 import { createRandom } from "./random.ts";
 import { openReceivers, type Receivers } from "./receivers.ts";
-import { openPlace, type Place, type StorageKind } from "./storages.ts";
+import { type Connected, openPlace, type Place, type StorageKind } from "./storages.ts";
 import { type DeliveryCounts, judge } from "./verdict.ts";
 
 export const QUEUES = ["embedded", "redis"] as const;
@@ -47,6 +48,8 @@ export interface Counts extends ChangeCounts, DeliveryCounts, Readonly<ServerFau
   readonly crashes: number;
   /** Processes that did not end with 0 after SIGTERM. */
   readonly badEndings: number;
+  /** Connections of the process that nobody kills, beyond those that it may have after all the faults of the servers. */
+  readonly tooManyConnections: number;
   /** Requests that were not as documented: method, credentials, type, signature. */
   readonly badRequests: number;
 }
@@ -69,6 +72,9 @@ function sum(members: readonly Member[], key: "kills" | "crashes"): number {
   return members.reduce((all, member) => all + member[key], 0);
 }
 
+/** Connections of a worker to the Redis of the queue. */
+const QUEUE = 3;
+
 const script = (name: string): string => join(import.meta.dirname, name);
 
 /** Shortened, so that what a killed process held is free again in 16 s; and never used up. */
@@ -90,6 +96,8 @@ const PATIENCE = 60_000;
 /** Milliseconds within which processes end after SIGTERM. */
 const ENDING = 35_000;
 const LOOK = 100;
+/** Milliseconds before connections are counted. */
+const SETTLED = 2_500;
 /** What the faults have to come to at least, and how many times longer than planned that may take. */
 const SHAKEN = { kills: 5, repeats: 20 };
 const LONGEST = 2;
@@ -104,6 +112,8 @@ export class Round {
   readonly #log: number;
   #reader: Reader | undefined;
   #workers: readonly Member[] = [];
+  /** A worker that nobody kills: it lives through every fault of the servers. */
+  #steady: Member | undefined;
   #apps: readonly Member[] = [];
   #faults: Readonly<ServerFaults> = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
 
@@ -195,6 +205,7 @@ export class Round {
   async settle(): Promise<Outcome> {
     const reader = this.#reader!;
     await this.#untilDelivered(reader);
+    const excess = await this.#tooManyConnections();
     const badEndings = await this.#end();
     const committed = await reader.committed();
     const contradictions = await reader.contradictions();
@@ -209,8 +220,9 @@ export class Round {
         workerKills: sum(this.#workers, "kills"),
         appKills: sum(this.#apps, "kills"),
         ...this.#faults,
-        crashes: sum([...this.#workers, ...this.#apps], "crashes"),
+        crashes: sum(this.#members(), "crashes"),
         badEndings: badEndings.length,
+        tooManyConnections: excess,
         badRequests: faults.length,
       },
       problems: [...changes.problems, ...contradictions, ...deliveries.problems, ...faults, ...badEndings],
@@ -233,7 +245,7 @@ export class Round {
 
   /** Ends all processes and servers that still run. Safe to call twice. */
   async close(): Promise<void> {
-    await Promise.all([...this.#workers, ...this.#apps].map((member) => member.destroy()));
+    await Promise.all(this.#members().map((member) => member.destroy()));
     await this.#reader?.close();
     this.#reader = undefined;
     await this.#receivers.close();
@@ -266,6 +278,7 @@ export class Round {
     });
     const common = { log: this.#log, compiled: join(this.#options.folder, "compiled") };
     this.#workers = [1, 2].map(() => new Member({ ...common, script: script("worker.ts"), args: [config] }));
+    this.#steady = new Member({ ...common, script: script("worker.ts"), args: [config] });
     this.#apps = [config, delivering].map((own) => {
       const app: Member = new Member({
         ...common,
@@ -278,9 +291,23 @@ export class Round {
     });
   }
 
+  #members(): readonly Member[] {
+    return [...this.#workers, ...(this.#steady === undefined ? [] : [this.#steady]), ...this.#apps];
+  }
+
+  /** Counts after a while in which a lost connection is replaced, and another one would be opened. */
+  async #tooManyConnections(): Promise<number> {
+    await pause(SETTLED, undefined, { signal: this.#options.signal });
+    const queue = this.#redis && { port: Number(new URL(this.#redis.url).port), most: QUEUE };
+    const places: readonly Connected[] = [...this.#place.servers, ...(queue === undefined ? [] : [queue])];
+    const pid = this.#steady?.pid ?? 0;
+    const excess = places.map(({ port, most }) => Math.max(0, connectionsOf(pid, port) - most));
+    return excess.reduce((all, each) => all + each, 0);
+  }
+
   /** @returns what did not end as it should. */
   async #end(): Promise<string[]> {
-    const members = [...this.#workers, ...this.#apps];
+    const members = this.#members();
     const late = new AbortController();
     const endings = members.map((member) =>
       Promise.race([member.stop(), pause(ENDING, "not at all", { signal: late.signal })]),

@@ -9,8 +9,14 @@ import { openOwnRedis } from "../../servers/redis.ts";
 export const STORAGES = ["sqlite", "postgresql", "mongodb", "sqlite+redis", "mongodb+redis"] as const;
 export type StorageKind = (typeof STORAGES)[number];
 
+/** A server, and how many connections one process may have to it. */
+export interface Connected {
+  readonly port: number;
+  readonly most: number;
+}
+
 /** A server that keeps what it has acknowledged. */
-export interface StorageServer {
+export interface StorageServer extends Connected {
   /** SIGKILL. */
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -25,23 +31,36 @@ export interface Place {
   close(): Promise<void>;
 }
 
+const portOf = (url: string): number => Number(new URL(url).port);
+
+/** Of the pool, and the one that listens. */
+const POSTGRESQL = 11;
+/** Of the driver's pool, and two with which it watches the server. */
+const MONGODB = 102;
+const ARTIFACTS = 1;
+
 type Part = Pick<Place, "servers" | "close"> & { readonly url: string };
 
 async function openMain(name: string | undefined, folder: string): Promise<Part> {
   if (name === "postgresql") {
     const postgres = await openOwnPostgres();
-    return { url: await postgres.newDatabase(), servers: [postgres], close: () => postgres.close() };
+    const url = await postgres.newDatabase();
+    const server = { ...postgres, port: portOf(url), most: POSTGRESQL };
+    return { url, servers: [server], close: () => postgres.close() };
   }
   if (name === "mongodb") {
     const mongo = await startOwnMongo({ durable: true });
-    return { url: mongo.nextUrl(), servers: [mongo], close: () => mongo.close() };
+    const url = mongo.nextUrl();
+    const server = { ...mongo, port: portOf(url), most: MONGODB };
+    return { url, servers: [server], close: () => mongo.close() };
   }
   return { url: `sqlite:${join(folder, "sign-in.db")}`, servers: [], close: async () => undefined };
 }
 
 async function openArtifacts(): Promise<Part> {
   const redis = await openOwnRedis(["--appendonly", "yes", "--appendfsync", "always"]);
-  return { url: redis.url, servers: [{ ...redis, kill: () => redis.stop() }], close: () => redis.close() };
+  const server = { ...redis, kill: () => redis.stop(), port: portOf(redis.url), most: ARTIFACTS };
+  return { url: redis.url, servers: [server], close: () => redis.close() };
 }
 
 /** @param folder where files are. */

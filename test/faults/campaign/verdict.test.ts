@@ -255,6 +255,7 @@ const NONE = {
   changedRepeats: 0,
   badRequests: 0,
   crashes: 0,
+  tooManyConnections: 0,
   badEndings: 0,
 };
 
