@@ -55,15 +55,13 @@ async function findBy(
 }
 
 async function find(call: Call): Promise<void> {
-  const { given, print } = call;
-  const named = NAMES.filter((kind) => given.has(kind));
-  const [anyName] = given.operands;
-  if (named.length + given.operands.length !== 1)
+  const { args, print } = call;
+  const named = NAMES.filter((kind) => args.has(kind));
+  const [anyName] = args.operands;
+  if (named.length + args.operands.length !== 1)
     throw misused("Name the account once: by NAME, --username, --email, --user-id or --sub");
   const all = await Promise.all(
-    (anyName === undefined ? named : NAMES).map((kind) =>
-      findBy(call, kind, anyName ?? given.required(kind)),
-    ),
+    (anyName === undefined ? named : NAMES).map((kind) => findBy(call, kind, anyName ?? args.required(kind))),
   );
   const different = new Map(all.flatMap((each) => (each === undefined ? [] : [[each.sub, each] as const])));
   // A username can be a number, or look like a sub.
@@ -75,8 +73,8 @@ async function find(call: Call): Promise<void> {
   print.record(found(account));
 }
 
-async function list({ service, given, print, surroundings: { signal } }: Call): Promise<void> {
-  let left = given.count("limit") ?? Infinity;
+async function list({ service, args, print, context: { signal } }: Call): Promise<void> {
+  let left = args.count("limit") ?? Infinity;
   for (let after: string | undefined; left > 0;) {
     signal.throwIfAborted();
     const limit = Math.min(PAGE, left);
@@ -88,38 +86,38 @@ async function list({ service, given, print, surroundings: { signal } }: Call): 
   }
 }
 
-async function create({ service, given, print, by, surroundings }: Call): Promise<void> {
+async function create({ service, args, print, by, context }: Call): Promise<void> {
   const account: NewAccount = {
-    email: given.required("email"),
-    ...textMembers(given, FIELDS),
-    ...(given.flag("email-verified") && { email_verified: true }),
-    ...(given.flag("password") && { password: await readNewPassword(surroundings) }),
+    email: args.required("email"),
+    ...textMembers(args, FIELDS),
+    ...(args.flag("email-verified") && { email_verified: true }),
+    ...(args.flag("password") && { password: await readNewPassword(context) }),
   };
   print.record(await service.accounts.create(account, by));
 }
 
-async function update({ service, given, print, by }: Call): Promise<void> {
-  const email = given.text("email");
+async function update({ service, args, print, by }: Call): Promise<void> {
+  const email = args.text("email");
   const changes: AccountChanges = {
-    ...textMembers(given, FIELDS),
+    ...textMembers(args, FIELDS),
     ...(email !== undefined && { email }),
-    ...(given.flag("email-verified") && { email_verified: true }),
+    ...(args.flag("email-verified") && { email_verified: true }),
   };
   if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
-  print.record(await service.accounts.update(given.operand(0), changes, by));
+  print.record(await service.accounts.update(args.operand(0), changes, by));
 }
 
 async function setPassword(call: Call): Promise<void> {
-  const { service, given, print, by, surroundings } = call;
-  const sub = given.operand(0);
+  const { service, args, print, by, context } = call;
+  const sub = args.operand(0);
   found(await service.accounts.find(sub));
-  await service.accounts.setPassword(sub, await readNewPassword(surroundings), by);
+  await service.accounts.setPassword(sub, await readNewPassword(context), by);
   print.done(`The password is set, and all sessions and tokens have ended: ${sub}`, { sub });
 }
 
 async function remove(call: Call): Promise<void> {
-  const { service, given, by } = call;
-  const sub = given.operand(0);
+  const { service, args, by } = call;
+  const sub = args.operand(0);
   const { user_id } = found(await service.accounts.find(sub));
   await call.confirm(`Delete the account ${user_id} (${sub}) for good, and tell its services?`);
   report(call, sub, await service.accounts.delete(sub, by), "Deleted");
@@ -132,15 +130,15 @@ function userIdInService(text: string | undefined): number | undefined {
   return Number(text);
 }
 
-async function assign({ service, given, print, by }: Call): Promise<void> {
-  const [sub, key] = [given.operand(0), given.operand(1)];
-  const number = userIdInService(given.text("user-id-in-service"));
+async function assign({ service, args, print, by }: Call): Promise<void> {
+  const [sub, key] = [args.operand(0), args.operand(1)];
+  const number = userIdInService(args.text("user-id-in-service"));
   print.record(await service.accounts.assign(sub, key, number, by));
 }
 
 async function unassign(call: Call): Promise<void> {
-  const { service, given, print, by } = call;
-  const [sub, key] = [given.operand(0), given.operand(1)];
+  const { service, args, print, by } = call;
+  const [sub, key] = [args.operand(0), args.operand(1)];
   found(await service.accounts.find(sub));
   await call.confirm(`Remove the assignment to ${key}, and tell the service?`);
   if (!(await service.accounts.unassign(sub, key, by))) throw unknown("assignment");
@@ -212,7 +210,7 @@ export const accountCommands: readonly Command[] = [
     examples: ["accounts disable SUB"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.given.operand(0);
+        const sub = call.args.operand(0);
         report(call, sub, await call.service.accounts.disable(sub, call.by), "Disabled");
       }),
   },
@@ -224,7 +222,7 @@ export const accountCommands: readonly Command[] = [
     examples: ["accounts enable SUB"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.given.operand(0);
+        const sub = call.args.operand(0);
         report(call, sub, await call.service.accounts.enable(sub, call.by), "Enabled");
       }),
   },
@@ -269,7 +267,7 @@ export const sessionCommands: readonly Command[] = [
     examples: ["sessions end SUB"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.given.operand(0);
+        const sub = call.args.operand(0);
         report(call, sub, await call.service.accounts.endSessions(sub, call.by), "Sessions ended");
       }),
   },
@@ -281,8 +279,8 @@ export const sessionCommands: readonly Command[] = [
     examples: ["sessions revoke-tokens SUB --client news"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.given.operand(0);
-        const client = call.given.text("client");
+        const sub = call.args.operand(0);
+        const client = call.args.text("client");
         report(call, sub, await call.service.accounts.revokeTokens(sub, client, call.by), "Tokens revoked");
       }),
   },

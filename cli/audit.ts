@@ -4,18 +4,18 @@ import type { AuditRecord } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AuditQuery } from "../accounts/audit-log.ts";
 import type { Command, CommandOption } from "./program/command.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";
 
 const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason"] as const;
 const PAGE = 500;
 const DEFAULT_LIMIT = 100;
-/** Milliseconds between two looks of `audit tail`. */
-const LOOK = 1_000;
-/** Records that `audit tail` begins with. */
-const LAST = 10;
-/** Seconds: a process may write a record so much later than what it tells of. */
-const LATE = 10;
+/** Between two polls of `audit tail`. */
+const POLL_INTERVAL_MS = 1_000;
+/** How many records `audit tail` begins with. */
+const FIRST_RECORDS = 10;
+/** A process may write a record this much later than what it is about. */
+const MAX_DELAY_SECONDS = 10;
 
 const filterOptions: readonly CommandOption[] = [
   { form: "--account SUB", about: "only records about or by this account" },
@@ -23,8 +23,8 @@ const filterOptions: readonly CommandOption[] = [
   { form: "--action ACTION", about: "only this action, such as account.deleted" },
 ];
 
-function filterOf(given: Given): AuditQuery {
-  const [account, client, action] = [given.text("account"), given.text("client"), given.text("action")];
+function filterOf(args: Arguments): AuditQuery {
+  const [account, client, action] = [args.text("account"), args.text("client"), args.text("action")];
   return {
     ...(account !== undefined && { account }),
     ...(client !== undefined && { client }),
@@ -32,13 +32,13 @@ function filterOf(given: Given): AuditQuery {
   };
 }
 
-async function list({ service, given, print, surroundings: { signal, clock } }: Call): Promise<void> {
-  const age = given.duration("since");
+async function list({ service, args, print, context: { signal, clock } }: Call): Promise<void> {
+  const age = args.duration("since");
   const query = {
-    ...filterOf(given),
+    ...filterOf(args),
     ...(age !== undefined && { since: Math.max(0, seconds(clock) - age) }),
   };
-  let left = given.count("limit") ?? DEFAULT_LIMIT;
+  let left = args.count("limit") ?? DEFAULT_LIMIT;
   for (let after: string | undefined; left > 0;) {
     signal.throwIfAborted();
     const limit = Math.min(PAGE, left);
@@ -63,16 +63,16 @@ async function recordsSince({ audit }: Call["service"], query: AuditQuery): Prom
 
 const idsOf = (records: readonly AuditRecord[]): readonly string[] => records.map(({ id }) => id);
 
-async function tail({ service, given, print, surroundings: { signal, clock } }: Call): Promise<void> {
-  const filter = filterOf(given);
+async function tail({ service, args, print, context: { signal, clock } }: Call): Promise<void> {
+  const filter = filterOf(args);
   const recent = (): Promise<AuditRecord[]> =>
-    recordsSince(service, { ...filter, since: seconds(clock) - LATE });
+    recordsSince(service, { ...filter, since: seconds(clock) - MAX_DELAY_SECONDS });
   const before = await recent();
-  const { records: last } = await service.audit.list({ ...filter, limit: LAST });
+  const { records: last } = await service.audit.list({ ...filter, limit: FIRST_RECORDS });
   print.rows(last.toReversed(), COLUMNS);
   let seen: ReadonlySet<string> = new Set(idsOf([...before, ...last]));
   for (;;) {
-    await pause(LOOK, undefined, { signal });
+    await pause(POLL_INTERVAL_MS, undefined, { signal });
     const records = await recent();
     const fresh = records.filter(({ id }) => !seen.has(id));
     print.rows(fresh, COLUMNS);
@@ -95,7 +95,7 @@ export const auditCommands: readonly Command[] = [
   },
   {
     words: ["audit", "tail"],
-    summary: `prints the last ${LAST} records, and new ones as they come, until it is interrupted`,
+    summary: `prints the last ${FIRST_RECORDS} records, and new ones as they come, until it is interrupted`,
     options: [...SERVICE_OPTIONS, ...filterOptions],
     examples: ["audit tail --json"],
     load: async () => onService(tail),

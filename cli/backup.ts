@@ -12,9 +12,9 @@ import { createPositions } from "../records/deliveries/add-deliveries.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { Records } from "../records/records.ts";
 import { UNFINISHED_COPY } from "../records/format.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { createWhole, requireAbsent } from "./program/new-file.ts";
 import { operator } from "./program/on-service.ts";
 import { openAddressed } from "./program/open-stores.ts";
@@ -39,10 +39,10 @@ export interface SqliteConfiguration extends Configuration {
  * @throws CommandFailure for another one.
  */
 export async function readSqliteConfig(
-  given: Given,
-  surroundings: Pick<Surroundings, "variables">,
+  args: Arguments,
+  context: Pick<CommandContext, "variables">,
 ): Promise<SqliteConfiguration> {
-  const { config, explain } = await readSettings(given, surroundings);
+  const { config, explain } = await readSettings(args, context);
   const configuration = await explain(async () => readConfiguration(config));
   const { storage } = configuration;
   if (isInMemory(storage))
@@ -86,11 +86,11 @@ async function backUp(
   file: string,
   keyFile: string | undefined,
   configuration: SqliteConfiguration,
-  { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
+  { args, context }: { readonly args: Arguments; readonly context: CommandContext },
 ): Promise<void> {
   const { clock, database } = configuration;
-  const { signal, out, err } = surroundings;
-  const print = new Printer(out, given.flag("json"));
+  const { signal, out, err } = context;
+  const print = new Printer(out, args.flag("json"));
   const secrets =
     keyFile === undefined ? [makeSecret()] : await readOrMakeKeyFile(keyFile, { mayCreate: true });
   const [secret = ""] = secrets;
@@ -107,7 +107,7 @@ async function backUp(
       const facts = { file, created_at, records };
       const key = keyFile === undefined ? secret : undefined;
       print.done(`Backed up: ${records} records`, key === undefined ? facts : { ...facts, key });
-      if (key !== undefined && !given.flag("json")) out.write(`Key, which is stored nowhere else: ${key}\n`);
+      if (key !== undefined && !args.flag("json")) out.write(`Key, which is stored nowhere else: ${key}\n`);
     });
   } finally {
     progress.clear();
@@ -116,13 +116,13 @@ async function backUp(
   err.write(notes(configuration));
 }
 
-export const runBackup: Run = async (given, surroundings) => {
-  const file = given.operand(0);
-  const keyFile = given.text("key-file");
+export const runBackup: Run = async (args, context) => {
+  const file = args.operand(0);
+  const keyFile = args.text("key-file");
   if (keyFile !== undefined && resolve(keyFile) === resolve(file))
     throw misused("FILE and --key-file must be different files");
-  const configuration = await readSqliteConfig(given, surroundings);
+  const configuration = await readSqliteConfig(args, context);
   await requireAbsent(file);
-  await backUp(file, keyFile, configuration, { given, surroundings });
+  await backUp(file, keyFile, configuration, { args, context });
   return 0;
 };

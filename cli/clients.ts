@@ -2,7 +2,7 @@
 import type { ClientChanges, NewClient } from "../accounts/clients/client.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { readBytes } from "./program/json-file.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 
@@ -31,15 +31,18 @@ const settingOptions: readonly CommandOption[] = [
 ];
 
 /** The settings that were given. @param before the settings for refresh tokens so far, of which one may change. */
-async function settings(given: Given, before: ClientChanges["refresh_tokens"] = {}): Promise<ClientChanges> {
-  const [service, name, logo] = [given.text("service"), given.text("name"), given.text("logo")];
-  const redirect_uris = given.list("redirect-uri");
-  const post_logout_redirect_uris = given.list("post-logout-redirect-uri");
-  const grant_types = given.list("grant-type");
-  const error_status = given.oneOf("error-status", ["documented", "standard"]);
-  const rotate = given.oneOf("rotate-refresh-tokens", ["yes", "no"]);
+async function settings(
+  args: Arguments,
+  before: ClientChanges["refresh_tokens"] = {},
+): Promise<ClientChanges> {
+  const [service, name, logo] = [args.text("service"), args.text("name"), args.text("logo")];
+  const redirect_uris = args.list("redirect-uri");
+  const post_logout_redirect_uris = args.list("post-logout-redirect-uri");
+  const grant_types = args.list("grant-type");
+  const error_status = args.oneOf("error-status", ["documented", "standard"]);
+  const rotate = args.oneOf("rotate-refresh-tokens", ["yes", "no"]);
   return {
-    ...textMembers(given, ADDRESSES),
+    ...textMembers(args, ADDRESSES),
     ...(service !== undefined && { service }),
     ...(name !== undefined && { name }),
     ...(redirect_uris && { redirect_uris }),
@@ -53,47 +56,47 @@ async function settings(given: Given, before: ClientChanges["refresh_tokens"] = 
 }
 
 /** @returns its `client_id`. @throws CommandFailure if there is no such client. */
-async function existing({ service, given }: Call): Promise<string> {
-  const client = await service.clients.find(given.operand(0));
+async function existing({ service, args }: Call): Promise<string> {
+  const client = await service.clients.find(args.operand(0));
   if (client === undefined) throw unknown("client");
   return client.client_id;
 }
 
-async function register({ service, given, print, by }: Call): Promise<void> {
-  const key = given.required("service");
-  const redirect_uris = given.list("redirect-uri");
+async function register({ service, args, print, by }: Call): Promise<void> {
+  const key = args.required("service");
+  const redirect_uris = args.list("redirect-uri");
   if (redirect_uris === undefined) throw misused("--redirect-uri is missing");
-  const name = given.text("name") ?? (await service.directory.services.find(key))?.name ?? key;
-  const client_id = given.text("client-id");
-  const algorithm = given.oneOf("id-token-alg", ["RS256", "ES256", "EdDSA"]);
+  const name = args.text("name") ?? (await service.directory.services.find(key))?.name ?? key;
+  const client_id = args.text("client-id");
+  const algorithm = args.oneOf("id-token-alg", ["RS256", "ES256", "EdDSA"]);
   const client: NewClient = {
-    ...(await settings(given)),
+    ...(await settings(args)),
     name,
     service: key,
     redirect_uris,
     ...(client_id !== undefined && { client_id }),
-    ...(given.flag("third-party") && { first_party: false }),
+    ...(args.flag("third-party") && { first_party: false }),
     ...(algorithm && { id_token_signed_response_alg: algorithm }),
   };
   print.record(await service.clients.register(client, by));
 }
 
-async function find({ service, given, print }: Call): Promise<void> {
-  const client = await service.clients.find(given.operand(0));
+async function find({ service, args, print }: Call): Promise<void> {
+  const client = await service.clients.find(args.operand(0));
   if (client === undefined) throw unknown("client");
   print.record(client);
 }
 
-async function update({ service, given, print, by }: Call): Promise<void> {
-  const client = await service.clients.find(given.operand(0));
-  const changes = await settings(given, client?.refresh_tokens);
+async function update({ service, args, print, by }: Call): Promise<void> {
+  const client = await service.clients.find(args.operand(0));
+  const changes = await settings(args, client?.refresh_tokens);
   if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
-  print.record(await service.clients.update(given.operand(0), changes, by));
+  print.record(await service.clients.update(args.operand(0), changes, by));
 }
 
 async function rotateSecret(call: Call): Promise<void> {
-  const { service, given, print, by } = call;
-  const keepOldFor = given.duration("keep-old-for") ?? 0;
+  const { service, args, print, by } = call;
+  const keepOldFor = args.duration("keep-old-for") ?? 0;
   const client_id = await existing(call);
   if (keepOldFor === 0)
     await call.confirm(`Replace the secret of ${client_id}? The old one stops working now.`);
@@ -118,8 +121,8 @@ function turning(verb: "disable" | "enable", summary: string): Command {
     options: SERVICE_OPTIONS,
     examples: [`clients ${verb} news`],
     load: async () =>
-      onService(async ({ service, given, print, by }) => {
-        const client_id = given.operand(0);
+      onService(async ({ service, args, print, by }) => {
+        const client_id = args.operand(0);
         if (!(await service.clients[verb](client_id, by))) throw unknown("client");
         print.done(`${verb === "disable" ? "Disabled" : "Enabled"}: ${client_id}`, { client_id });
       }),

@@ -19,12 +19,12 @@ interface Setting {
 }
 
 /** The settings, after the check that the server makes. @throws ConfigurationError with all problems. */
-const validSettings = async (...[given, surroundings]: Parameters<Run>): Promise<Settings> => {
+const validSettings = async (...[args, context]: Parameters<Run>): Promise<Settings> => {
   const [{ readSettings }, { checkSettings }] = await Promise.all([
     import("./program/settings.ts"),
     import("./server/config-file.ts"),
   ]);
-  const settings = await readSettings(given, surroundings);
+  const settings = await readSettings(args, context);
   await checkSettings(settings);
   return settings;
 };
@@ -59,17 +59,17 @@ function redacted({ holds }: Leaf, value: unknown): unknown {
   return value;
 }
 
-const check: Run = async (given, surroundings) => {
-  await validSettings(given, surroundings);
-  const printer = new Printer(surroundings.out, given.flag("json"));
+const check: Run = async (args, context) => {
+  await validSettings(args, context);
+  const printer = new Printer(context.out, args.flag("json"));
   printer.done("The configuration is valid.", { valid: true });
   return 0;
 };
 
-const print: Run = async (given, surroundings) => {
+const print: Run = async (args, context) => {
   const [{ config, port, host, seed, sourceOf }, { leavesOf }, { configurationSchema }, { fileSchema }] =
     await Promise.all([
-      validSettings(given, surroundings),
+      validSettings(args, context),
       import("../config/documented-schema.ts"),
       import("../config/schema.ts"),
       import("../config/file-schema.ts"),
@@ -89,7 +89,7 @@ const print: Run = async (given, surroundings) => {
       { key, value: byDefault ?? null, source: "default", otherwise: isFixed ? null : (otherwise ?? "none") },
     ];
   });
-  const printer = new Printer(surroundings.out, given.flag("json"));
+  const printer = new Printer(context.out, args.flag("json"));
   printer.rows(settings, ["key", "source", "value", "otherwise"]);
   return 0;
 };

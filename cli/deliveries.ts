@@ -4,7 +4,7 @@ import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 import { MILLISECONDS } from "./program/printer.ts";
 
@@ -45,9 +45,9 @@ function inSeconds<T extends object>(record: T): T {
   return Object.fromEntries(members) as T;
 }
 
-function filterOf(given: Given): Pick<DeliveryPageInput, "sub" | "receiver" | "type"> {
-  const [sub, receiver] = [given.text("account"), given.text("receiver")];
-  const type = given.oneOf("type", TYPES);
+function filterOf(args: Arguments): Pick<DeliveryPageInput, "sub" | "receiver" | "type"> {
+  const [sub, receiver] = [args.text("account"), args.text("receiver")];
+  const type = args.oneOf("type", TYPES);
   return {
     ...(sub !== undefined && { sub }),
     ...(receiver !== undefined && { receiver }),
@@ -56,7 +56,7 @@ function filterOf(given: Given): Pick<DeliveryPageInput, "sub" | "receiver" | "t
 }
 
 /** Says it when nothing is sent because a backup was restored. */
-async function tellHeld({ service, surroundings: { err } }: Call): Promise<void> {
+async function tellHeld({ service, context: { err } }: Call): Promise<void> {
   const receivers = await service.notifications.receivers();
   const held = receivers.filter(({ reason }) => reason === RESTORED).map(({ receiver }) => receiver);
   if (held.length === 0) return;
@@ -68,8 +68,8 @@ async function resumeRestored({ service, print, by }: Call): Promise<void> {
   print.done(receivers.length === 0 ? "Nothing was held" : `Resumed: ${receivers.join(", ")}`, { receivers });
 }
 
-async function sendNow({ service, given, print, by }: Call): Promise<void> {
-  const id = given.operand(0);
+async function sendNow({ service, args, print, by }: Call): Promise<void> {
+  const id = args.operand(0);
   const result = await service.notifications.sendNow(id, by);
   if (result === "unknown") throw unknown("delivery");
   const why = NOT_SENT[result];
@@ -78,12 +78,12 @@ async function sendNow({ service, given, print, by }: Call): Promise<void> {
 }
 
 async function list(call: Call): Promise<void> {
-  const { service, given, print, surroundings } = call;
-  const { signal } = surroundings;
+  const { service, args, print, context } = call;
+  const { signal } = context;
   await tellHeld(call);
-  const state = given.oneOf("state", STATES);
-  const filter = { ...filterOf(given), ...(state && { state }), first: "newest" } as const;
-  let left = given.count("limit") ?? DEFAULT_LIMIT;
+  const state = args.oneOf("state", STATES);
+  const filter = { ...filterOf(args), ...(state && { state }), first: "newest" } as const;
+  let left = args.count("limit") ?? DEFAULT_LIMIT;
   for (let after: string | undefined; left > 0;) {
     signal.throwIfAborted();
     const page = await service.notifications.page({
@@ -98,28 +98,28 @@ async function list(call: Call): Promise<void> {
   }
 }
 
-async function find({ service, given, print }: Call): Promise<void> {
-  const delivery = await service.notifications.find(given.operand(0));
+async function find({ service, args, print }: Call): Promise<void> {
+  const delivery = await service.notifications.find(args.operand(0));
   if (delivery === undefined) throw unknown("delivery");
   print.record({ ...inSeconds(delivery), history: delivery.history.map(inSeconds) });
 }
 
-async function redrive({ service, given, print, by }: Call): Promise<void> {
-  const id = given.operand(0);
-  const result = await service.notifications.redrive(id, { ...by, force: given.flag("force") });
+async function redrive({ service, args, print, by }: Call): Promise<void> {
+  const id = args.operand(0);
+  const result = await service.notifications.redrive(id, { ...by, force: args.flag("force") });
   if (result === "unknown") throw unknown("delivery");
   if (result !== "redriven") throw new CommandFailure(`Not redriven: ${result}. Nothing was changed.`);
   print.done(`Sent again soon: ${id}`, { id, result });
 }
 
-async function redriveAll({ service, given, print, by }: Call): Promise<void> {
-  const options = { ...by, force: given.flag("force") };
-  print.record(await service.notifications.redriveAll(filterOf(given), options));
+async function redriveAll({ service, args, print, by }: Call): Promise<void> {
+  const options = { ...by, force: args.flag("force") };
+  print.record(await service.notifications.redriveAll(filterOf(args), options));
 }
 
 async function discard(call: Call): Promise<void> {
-  const { service, given, print, by } = call;
-  const id = given.operand(0);
+  const { service, args, print, by } = call;
+  const id = args.operand(0);
   const delivery = await service.notifications.find(id);
   if (delivery === undefined) throw unknown("delivery");
   await call.confirm(`Give up ${delivery.type} to ${delivery.receiver} for good?`);
@@ -128,19 +128,19 @@ async function discard(call: Call): Promise<void> {
   print.done(`Discarded: ${id}`, { id });
 }
 
-async function explain({ service, given, print }: Call): Promise<void> {
-  const type = given.oneOf("type", TYPES);
+async function explain({ service, args, print }: Call): Promise<void> {
+  const type = args.oneOf("type", TYPES);
   if (type === undefined) throw misused("--type is missing");
-  const services = given.list("service");
-  const action: ExplainedAction = { sub: given.operand(0), type, ...(services && { services }) };
+  const services = args.list("service");
+  const action: ExplainedAction = { sub: args.operand(0), type, ...(services && { services }) };
   const explanations = await service.notifications.explain(action);
   if (explanations === undefined) throw unknown("account");
   print.rows(explanations, ["receiver", "reason", "services", "paused"]);
 }
 
-async function pause({ service, given, print, by }: Call): Promise<void> {
-  const receiver = given.operand(0);
-  const reason = given.text("reason");
+async function pause({ service, args, print, by }: Call): Promise<void> {
+  const receiver = args.operand(0);
+  const reason = args.text("reason");
   const paused = await service.notifications.pause(receiver, {
     ...by,
     ...(reason !== undefined && { reason }),
@@ -148,8 +148,8 @@ async function pause({ service, given, print, by }: Call): Promise<void> {
   print.done(paused ? `Paused: ${receiver}` : `Paused already: ${receiver}`, { receiver, changed: paused });
 }
 
-async function resume({ service, given, print, by }: Call): Promise<void> {
-  const receiver = given.operand(0);
+async function resume({ service, args, print, by }: Call): Promise<void> {
+  const receiver = args.operand(0);
   const resumed = await service.notifications.resume(receiver, by);
   print.done(resumed ? `Resumed: ${receiver}` : `Nothing was held back: ${receiver}`, {
     receiver,
@@ -157,8 +157,8 @@ async function resume({ service, given, print, by }: Call): Promise<void> {
   });
 }
 
-async function test({ service, given, print, by }: Call): Promise<void> {
-  const result = await service.notifications.test(given.operand(0), by);
+async function test({ service, args, print, by }: Call): Promise<void> {
+  const result = await service.notifications.test(args.operand(0), by);
   if (result === undefined) throw unknown("receiver");
   print.record(result);
   if (result.ok) return;

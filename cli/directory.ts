@@ -1,7 +1,7 @@
 /** `services`, `groups` and `portals`: the entries of the directory, each with its receiver of notifications. */
 import type { Entries, Entry, EntrySettings, ServiceSettings } from "../accounts/directory.ts";
 import type { SignInService } from "../lib/service.ts";
-import type { Command, CommandOption, Surroundings } from "./program/command.ts";
+import type { Command, CommandOption, CommandContext } from "./program/command.ts";
 import { objectIn, readJsonObject } from "./program/json-file.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 
@@ -28,7 +28,7 @@ function entriesOf(
 }
 
 /** The receiver of a file, or of standard input for `-`. The library checks it. */
-async function readReceiver(path: string, { readInput }: Surroundings): Promise<unknown> {
+async function readReceiver(path: string, { readInput }: CommandContext): Promise<unknown> {
   return path === "-" ? objectIn(await readInput(), "standard input") : readJsonObject(path);
 }
 
@@ -43,14 +43,14 @@ function losses(before: Entry | undefined, settings: ServiceSettings): string[] 
 }
 
 async function put(call: Call, noun: Noun): Promise<void> {
-  const { service, given, print, by, surroundings } = call;
-  const key = given.operand(0);
+  const { service, args, print, by, context } = call;
+  const key = args.operand(0);
   const entries = entriesOf(service, noun);
   const before = await entries.find(key);
-  const [path, group] = [given.text("receiver"), given.text("group")];
-  const receiver = path === undefined ? undefined : await readReceiver(path, surroundings);
+  const [path, group] = [args.text("receiver"), args.text("group")];
+  const receiver = path === undefined ? undefined : await readReceiver(path, context);
   const settings: ServiceSettings = {
-    name: given.text("name") ?? before?.name ?? given.required("name"),
+    name: args.text("name") ?? before?.name ?? args.required("name"),
     ...(receiver !== undefined && { receiver: receiver as NonNullable<ServiceSettings["receiver"]> }),
     ...(group !== undefined && { group }),
   };
@@ -60,8 +60,8 @@ async function put(call: Call, noun: Noun): Promise<void> {
 }
 
 async function remove(call: Call, noun: Noun): Promise<void> {
-  const { service, given, print, by } = call;
-  const key = given.operand(0);
+  const { service, args, print, by } = call;
+  const key = args.operand(0);
   const entries = entriesOf(service, noun);
   if ((await entries.find(key)) === undefined) throw unknown(SINGULAR[noun]);
   await call.confirm(`Remove the ${SINGULAR[noun]} ${key}?`);
@@ -98,8 +98,8 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
       options: SERVICE_OPTIONS,
       examples: [`${noun} find ${key}`],
       load: async () =>
-        onService(async ({ service, given, print }) => {
-          const entry = await entriesOf(service, noun).find(given.operand(0));
+        onService(async ({ service, args, print }) => {
+          const entry = await entriesOf(service, noun).find(args.operand(0));
           if (entry === undefined) throw unknown(one);
           print.record(entry);
         }),

@@ -3,32 +3,32 @@ import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
 import { openStorage } from "../records/storage.ts";
-import { type Check, sentence, type Trouble } from "./doctor/check.ts";
+import { type Check, sentence, type Finding } from "./doctor/check.ts";
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
 import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";
 import { storageChecks } from "./doctor/storage-checks.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { FAILED, misused, UNREACHABLE } from "./program/command-failure.ts";
 import { printable } from "./program/printable.ts";
 import { Printer } from "./program/printer.ts";
 import { readSettings } from "./program/settings.ts";
 import { checkSettings } from "./server/config-file.ts";
 
-/** What is printed for one check, and with `--json` for each trouble. */
+/** What is printed for one check, and with `--json` for each finding. */
 class Report {
-  readonly #out: Surroundings["out"];
+  readonly #out: CommandContext["out"];
   readonly #isJson: boolean;
-  readonly #found: Trouble[] = [];
+  readonly #found: Finding[] = [];
   /** The check that gave an advice first. */
   readonly #advice = new Map<string, string>();
 
-  constructor(out: Surroundings["out"], isJson: boolean) {
+  constructor(out: CommandContext["out"], isJson: boolean) {
     this.#out = out;
     this.#isJson = isJson;
   }
 
   /** What an earlier check has said already is not said again. */
-  add({ id, title }: Pick<Check<never>, "id" | "title">, all: readonly Trouble[]): void {
+  add({ id, title }: Pick<Check<never>, "id" | "title">, all: readonly Finding[]): void {
     const found = all.filter(({ what }) => this.#found.every((earlier) => earlier.what !== what));
     this.#found.push(...found);
     if (all.length > found.length && found.length === 0) return;
@@ -42,7 +42,7 @@ class Report {
     const byAdvice = Map.groupBy(found, ({ why, fix }) => JSON.stringify([why, fix]));
     for (const [advice, concerned] of byAdvice) {
       for (const { level, what } of concerned) this.#line(level, `${id}: ${what}`);
-      const [{ why, fix }] = concerned as [Trouble];
+      const [{ why, fix }] = concerned as [Finding];
       const earlier = this.#advice.get(advice);
       this.#advice.set(advice, earlier ?? id);
       if (earlier === undefined) this.#line("", `Why: ${why}`);
@@ -51,8 +51,8 @@ class Report {
   }
 
   /** The last line, and the exit code. */
-  end(err: Surroundings["err"]): number {
-    const count = (wanted: Trouble["level"]): number =>
+  end(err: CommandContext["err"]): number {
+    const count = (wanted: Finding["level"]): number =>
       this.#found.filter(({ level }) => level === wanted).length;
     const [problems, warnings] = [count("problem"), count("warning")];
     err.write(
@@ -77,15 +77,15 @@ async function make<S>(
     try {
       report.add(check, await check.run(subject));
     } catch (error) {
-      const trouble = troubleOf(error);
-      if (trouble === undefined) throw error;
-      report.add(check, [trouble]);
+      const finding = findingOf(error);
+      if (finding === undefined) throw error;
+      report.add(check, [finding]);
     }
   }
 }
 
 /** A fault of a store, or a refusal that start-up has words for. */
-function troubleOf(error: unknown): Trouble | undefined {
+function findingOf(error: unknown): Finding | undefined {
   if (error instanceof StorageMissing) {
     return {
       level: "warning",
@@ -137,9 +137,9 @@ async function checkStorage(
     { ...configuration, mustExist: true },
     (text) => void warnings.push(text),
   ).catch((error: unknown) => {
-    const trouble = troubleOf(error);
-    if (trouble === undefined) throw error;
-    report.add(opening, [trouble]);
+    const finding = findingOf(error);
+    if (finding === undefined) throw error;
+    report.add(opening, [finding]);
   });
   if (storage === undefined) return;
   try {
@@ -160,24 +160,24 @@ async function checkServer(
     try {
       running.report.add(check, await check.run(subject));
     } catch (error) {
-      const trouble = noAnswer(error, subject);
-      if (trouble === undefined) throw error;
-      running.report.add({ id: "server", title: "" }, [trouble]);
+      const finding = noAnswer(error, subject);
+      if (finding === undefined) throw error;
+      running.report.add({ id: "server", title: "" }, [finding]);
       return;
     }
   }
 }
 
-export const runDoctor: Run = async (given, surroundings) => {
-  const { variables, signal, out, err } = surroundings;
-  const url = given.text("url");
+export const runDoctor: Run = async (args, context) => {
+  const { variables, signal, out, err } = context;
+  const url = args.text("url");
   const at = url === undefined ? undefined : URL.parse(url);
   if (at === null || (at !== undefined && !/^https?:$/u.test(at.protocol)))
     throw misused("--url must be an http or https address");
-  const settings = await readSettings(given, surroundings, { acceptsOpenFile: true });
+  const settings = await readSettings(args, context, { acceptsOpenFile: true });
   const file = await checkSettings(settings);
   const configuration = readConfiguration(settings.config);
-  const report = new Report(out, given.flag("json"));
+  const report = new Report(out, args.flag("json"));
   const running = { report, signal };
   const local: LocalSubject = { settings, file, configuration, variables };
   report.add({ id: "configuration", title: "unknown keys and wrong values" }, []);

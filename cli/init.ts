@@ -10,9 +10,9 @@ import { isLoopback } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
 import { ConfigurationError, neededUser } from "../core/errors.ts";
 import { resolveVariable, warnAboutPassword } from "./program/addresses.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { readJsonObject } from "./program/json-file.ts";
 import { Printer } from "./program/printer.ts";
 import { USUAL_FILE } from "./program/settings.ts";
@@ -126,7 +126,7 @@ async function answered(config: Config, { option, path }: Question, text: string
 }
 
 /** An address with a user and without a password: asks for the password, which then is not shown. */
-async function withPassword(text: string, { askSecret }: Surroundings): Promise<string> {
+async function withPassword(text: string, { askSecret }: CommandContext): Promise<string> {
   const [, start = "", rest = ""] = /^([a-z+]+:\/\/[^\s/:@]+)(@.*)$/su.exec(text) ?? [];
   if (start === "" || askSecret === undefined) return text;
   const password = await askSecret("  Its password, if it has one: ");
@@ -137,39 +137,39 @@ async function withPassword(text: string, { askSecret }: Surroundings): Promise<
 async function asked(
   config: Config,
   question: Question,
-  ask: NonNullable<Surroundings["ask"]>,
-  surroundings: Surroundings,
+  ask: NonNullable<CommandContext["ask"]>,
+  context: CommandContext,
 ): Promise<Config> {
   const { byDefault } = question;
   for (;;) {
-    surroundings.signal.throwIfAborted();
+    context.signal.throwIfAborted();
     const line = await ask(`${question.asked} [${byDefault ?? "none"}]: `);
     const typed = line.trim() === "" ? byDefault : line.trim();
     if (typed === undefined) return config;
     try {
-      return await answered(config, question, await withPassword(typed, surroundings));
+      return await answered(config, question, await withPassword(typed, context));
     } catch (error) {
       if (!(error instanceof CommandFailure)) throw error;
-      surroundings.err.write(`  ${error.message.replace(/^--\S+ /u, "It ")}\n`);
+      context.err.write(`  ${error.message.replace(/^--\S+ /u, "It ")}\n`);
     }
   }
 }
 
-async function decide(given: Given, surroundings: Surroundings): Promise<Config> {
-  const { ask } = surroundings;
-  const isSilent = given.flag("yes");
+async function decide(args: Arguments, context: CommandContext): Promise<Config> {
+  const { ask } = context;
+  const isSilent = args.flag("yes");
   if (!isSilent && ask === undefined)
     throw misused(
       "There is no terminal to ask on: give --yes, and options for what differs from the defaults",
     );
   let config: Config = {};
   for (const question of QUESTIONS) {
-    const option = given.text(question.option);
+    const option = args.text(question.option);
     if (option !== undefined) {
-      config = await answered(config, question, resolveVariable(option, surroundings.readVariable));
-      warnAboutPassword(`--${question.option}`, option, surroundings.err);
+      config = await answered(config, question, resolveVariable(option, context.readVariable));
+      warnAboutPassword(`--${question.option}`, option, context.err);
     } else if (question.matters(config)) {
-      if (!isSilent && ask !== undefined) config = await asked(config, question, ask, surroundings);
+      if (!isSilent && ask !== undefined) config = await asked(config, question, ask, context);
       else if (question.byDefault !== undefined)
         config = await answered(config, question, question.byDefault);
     }
@@ -199,15 +199,15 @@ function failed(path: string, error: unknown): unknown {
   return new CommandFailure(`${path} can't be written: ${code}${neededUser(code, path)}.`, { cause: error });
 }
 
-export const runInit: Run = async (given, surroundings) => {
-  const path = given.text("config") ?? (surroundings.variables.get(CONFIG_VARIABLE) || USUAL_FILE);
-  const isReplaced = given.flag("overwrite");
+export const runInit: Run = async (args, context) => {
+  const path = args.text("config") ?? (context.variables.get(CONFIG_VARIABLE) || USUAL_FILE);
+  const isReplaced = args.flag("overwrite");
   if (!isReplaced) await refuseExisting(path);
   const kept = isReplaced ? await keptKeys(path) : {};
-  const config = completed({ ...(await decide(given, surroundings)), ...kept });
+  const config = completed({ ...(await decide(args, context)), ...kept });
   const problems = problemsOf(config);
   if (problems.length > 0) throw new ConfigurationError(problems);
-  surroundings.signal.throwIfAborted();
+  context.signal.throwIfAborted();
   try {
     const place = isReplaced ? "rename" : "link";
     await writePrivateFile(path, `${JSON.stringify(config, null, 2)}\n`, { place });
@@ -216,16 +216,15 @@ export const runInit: Run = async (given, surroundings) => {
   }
   // Commands find the usual file in its folder.
   const named = path === USUAL_FILE ? "" : ` --config ${/^[\w./-]+$/u.test(path) ? path : `'${path}'`}`;
-  const program =
-    surroundings.readVariable("npm_command") === "exec" ? "npx sign-in-service" : "sign-in-service";
+  const program = context.readVariable("npm_command") === "exec" ? "npx sign-in-service" : "sign-in-service";
   const next = [
     "serve",
     "services put news --name News",
     "clients register --client-id news --service news --redirect-uri https://news.example/callback",
   ].map((words) => `${program} ${words}${named}`);
   const sentence = `${path} is written; only you can read it. Start the server, and register the first client beside it:\n\n`;
-  if (given.flag("json")) new Printer(surroundings.out, true).done("", { file: path, next });
-  else surroundings.out.write(`${sentence}${next.map((line) => `  ${line}\n`).join("")}`);
+  if (args.flag("json")) new Printer(context.out, true).done("", { file: path, next });
+  else context.out.write(`${sentence}${next.map((line) => `  ${line}\n`).join("")}`);
   return 0;
 };
 

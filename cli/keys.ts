@@ -13,15 +13,15 @@ const COLUMNS = [
   "published_until",
 ] as const;
 
-async function rotate({ service, given, print, by }: Call): Promise<void> {
-  if (given.operand(0) !== "signing") throw misused("Only the keys named signing can be rotated");
+async function rotate({ service, args, print, by }: Call): Promise<void> {
+  if (args.operand(0) !== "signing") throw misused("Only the keys named signing can be rotated");
   print.rows(await service.keys.rotate(by), COLUMNS);
 }
 
 async function retire(call: Call): Promise<void> {
-  const { service, given, print, by } = call;
-  const kid = given.operand(0);
-  if (!given.flag("now"))
+  const { service, args, print, by } = call;
+  const kid = args.operand(0);
+  if (!args.flag("now"))
     throw misused(
       "A key retires by itself after keys rotate. To refuse what it has signed at once, add --now",
     );

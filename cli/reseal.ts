@@ -6,9 +6,9 @@ import { isInMemory } from "../config/storage-address.ts";
 import type { SealedRun } from "../records/sealed-store.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import { storageOver } from "../records/storage.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED } from "./program/command-failure.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { operator } from "./program/on-service.ts";
 import { openAddressed } from "./program/open-stores.ts";
 import { Printer } from "./program/printer.ts";
@@ -20,11 +20,11 @@ const UNREADABLE =
 
 async function reseal(
   configuration: Configuration,
-  { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
+  { args, context }: { readonly args: Arguments; readonly context: CommandContext },
 ): Promise<void> {
   const { clock, storage: address } = configuration;
-  const { signal, out, err } = surroundings;
-  const print = new Printer(out, given.flag("json"));
+  const { signal, out, err } = context;
+  const print = new Printer(out, args.flag("json"));
   const options = { name: "The storage", mustExist: true, onWarning: () => undefined };
   // Nothing in Redis is sealed with these secrets.
   const stores = await openAddressed({ storage: address, artifacts: undefined, secrets: "" }, options, clock);
@@ -39,7 +39,7 @@ async function reseal(
       signal,
       onProgress: (kind, done) => progress.update(`looking at ${kind}`, done),
     };
-    if (given.flag("check")) {
+    if (args.flag("check")) {
       const found = await storage.sealed.outdated(sealer, run);
       progress.clear();
       print.done(`Not sealed with the first secret: ${found.old + found.unreadable} records`, found);
@@ -58,13 +58,13 @@ async function reseal(
   }
 }
 
-export const runReseal: Run = async (given, surroundings) => {
-  const { config, explain } = await readSettings(given, surroundings);
+export const runReseal: Run = async (args, context) => {
+  const { config, explain } = await readSettings(args, context);
   const configuration = await explain(async () => readConfiguration(config));
   if (isInMemory(configuration.storage))
     throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
       exitCode: MISUSED,
     });
-  await reseal(configuration, { given, surroundings });
+  await reseal(configuration, { args, context });
   return 0;
 };

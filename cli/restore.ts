@@ -13,9 +13,9 @@ import { readSecrets } from "../accounts/keys/service-keys.ts";
 import { STORAGE_FORMAT } from "../records/format.ts";
 import { createSealer } from "../core/sealing.ts";
 import { readSqliteConfig, type SqliteConfiguration } from "./backup.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { operator } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
@@ -25,10 +25,10 @@ const BESIDES = [STORAGE_FORMAT.name];
 
 /** The keys that may belong to the backup: of a file, typed, or the first line of standard input. */
 async function readBackupKeys(
-  given: Given,
-  { askSecret, readInput }: Surroundings,
+  args: Arguments,
+  { askSecret, readInput }: CommandContext,
 ): Promise<readonly string[]> {
-  const path = given.text("key-file");
+  const path = args.text("key-file");
   if (path !== undefined) {
     const keys = await readKeyFile(path);
     if (keys === undefined) throw new CommandFailure(`${path} does not exist.`, { exitCode: MISUSED });
@@ -75,12 +75,12 @@ const kilobytes = (bytes: number): number => Math.ceil(bytes / 1000);
 async function runWith(
   file: FileHandle,
   configuration: SqliteConfiguration,
-  { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
+  { args, context }: { readonly args: Arguments; readonly context: CommandContext },
 ): Promise<void> {
   const { clock, database, audit } = configuration;
-  const { signal, out, err } = surroundings;
+  const { signal, out, err } = context;
   const sealer = createSealer(await readSecrets(configuration, true));
-  const secrets = await readBackupKeys(given, surroundings);
+  const secrets = await readBackupKeys(args, context);
   const { size } = await file.stat();
   const progress = new Progress(err);
   try {
@@ -96,7 +96,7 @@ async function runWith(
     progress.clear();
     const { records, accounts, created_at } = summary;
     const made = new Date(created_at * 1000).toISOString();
-    new Printer(out, given.flag("json")).done(
+    new Printer(out, args.flag("json")).done(
       `Restored: ${records} records with ${accounts} ${accounts === 1 ? "account" : "accounts"}, as of ${made}`,
       summary,
     );
@@ -106,11 +106,11 @@ async function runWith(
   err.write(NOTES);
 }
 
-export const runRestore: Run = async (given, surroundings) => {
-  const configuration = await readSqliteConfig(given, surroundings);
-  const file = await openBackup(given.operand(0));
+export const runRestore: Run = async (args, context) => {
+  const configuration = await readSqliteConfig(args, context);
+  const file = await openBackup(args.operand(0));
   try {
-    await runWith(file, configuration, { given, surroundings });
+    await runWith(file, configuration, { args, context });
   } finally {
     await file.close();
   }

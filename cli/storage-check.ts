@@ -8,7 +8,7 @@ import { namesOf } from "../accounts/text-rules.ts";
 import { databaseFile } from "../config/storage-address.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { describeAddress, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { FAILED, INTERRUPTED, UNREACHABLE } from "./program/command-failure.ts";
 import { openAddressed, type OpenStores } from "./program/open-stores.ts";
 import { printable } from "./program/printable.ts";
@@ -19,7 +19,7 @@ const LIMIT = 10_000;
 /** How many flaws of a check are listed. */
 const SHOWN = 5;
 /** Characters of a listed flaw, at most. */
-const LONGEST = 300;
+const MAX_SHOWN_CHARACTERS = 300;
 
 /** The result of one check. */
 interface Finding {
@@ -76,7 +76,7 @@ async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Pr
 /** `accounts: 3 sign-in names that lead to no account (account a, …): repaired`. */
 function describe({ check, repaired, left, examples, obstacle }: Finding): string {
   const count = repaired + left;
-  const some = examples.map((text) => printable(text.slice(0, LONGEST))).join(", ");
+  const some = examples.map((text) => printable(text.slice(0, MAX_SHOWN_CHARACTERS))).join(", ");
   const list = some === "" ? "" : ` (${some}${count > examples.length ? ", …" : ""})`;
   const what = `${check.part}: ${count >= LIMIT ? "at least " : ""}${count} ${check.problem}${list}`;
   if (obstacle !== undefined)
@@ -148,9 +148,9 @@ async function checksOf(
 async function checkAll(
   address: StorageAddress,
   wantsRepair: boolean,
-  surroundings: Surroundings,
+  context: CommandContext,
 ): Promise<number> {
-  const { clock, signal, out, err } = surroundings;
+  const { clock, signal, out, err } = context;
   err.write(`${describeAddress(address)}\n`);
   const warnings: string[] = [];
   const onWarning = (text: string): void => void warnings.push(text);
@@ -187,12 +187,12 @@ async function checkAll(
   return wrong.length === 0 ? 0 : FAILED;
 }
 
-export const runCheck: Run = async (given, surroundings) => {
+export const runCheck: Run = async (args, context) => {
   const options = {
     name: "ADDRESS",
-    address: given.operands[0],
-    artifacts: given.text("artifacts"),
+    address: args.operands[0],
+    artifacts: args.text("artifacts"),
   };
-  const address = await readOwnAddress(options, given, surroundings);
-  return checkAll(address, given.flag("repair"), surroundings);
+  const address = await readOwnAddress(options, args, context);
+  return checkAll(address, args.flag("repair"), context);
 };

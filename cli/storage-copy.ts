@@ -9,11 +9,11 @@ import {
   type StorageAddress,
   readAddress,
 } from "./program/addresses.ts";
-import type { Run, Surroundings } from "./program/command.ts";
+import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "./program/command-failure.ts";
 import type { KindComparison } from "./copy/compare.ts";
 import { copyStorage, finishCopy } from "./copy/copy.ts";
-import type { Given } from "./program/given.ts";
+import type { Arguments } from "./program/arguments.ts";
 import { type OpenOptions, openAddressed } from "./program/open-stores.ts";
 import { Progress } from "./program/progress.ts";
 
@@ -22,8 +22,8 @@ interface CopyAddresses {
   readonly to: StorageAddress;
 }
 
-async function readAddresses(given: Given, surroundings: Surroundings): Promise<CopyAddresses> {
-  const left = [...given.operands];
+async function readAddresses(args: Arguments, context: CommandContext): Promise<CopyAddresses> {
+  const left = [...args.operands];
   const addressArguments = (
     name: "FROM" | "TO",
     config: string | undefined,
@@ -34,12 +34,12 @@ async function readAddresses(given: Given, surroundings: Surroundings): Promise<
     artifacts,
     address: config === undefined ? left.shift() : undefined,
   });
-  const ofFrom = addressArguments("FROM", given.text("config-from"), given.text("from-artifacts"));
-  const ofTo = addressArguments("TO", given.text("config-to"), given.text("to-artifacts"));
+  const ofFrom = addressArguments("FROM", args.text("config-from"), args.text("from-artifacts"));
+  const ofTo = addressArguments("TO", args.text("config-to"), args.text("to-artifacts"));
   if (left.length > 0) throw misused("Too many addresses");
   const addresses = {
-    from: await readAddress(ofFrom, surroundings),
-    to: await readAddress(ofTo, surroundings),
+    from: await readAddress(ofFrom, context),
+    to: await readAddress(ofTo, context),
   };
   if (overlap(addresses.from, addresses.to)) {
     throw misused("FROM and TO must be different storages, and so must their artifacts");
@@ -75,7 +75,7 @@ function keysSentence({ from, to }: CopyAddresses): string {
 function report(
   comparisons: readonly KindComparison[],
   addresses: CopyAddresses,
-  { out, err }: Surroundings,
+  { out, err }: CommandContext,
 ): boolean {
   out.write(table(comparisons));
   const different = comparisons.filter((each) => !isSame(each)).map(({ kind }) => kind);
@@ -98,8 +98,8 @@ function resumable(error: unknown): unknown {
   return new CommandFailure(`${error.message}. ${CONTINUES}`, { exitCode: UNREACHABLE, cause: error });
 }
 
-async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promise<number> {
-  const { clock, signal, err } = surroundings;
+async function copy(addresses: CopyAddresses, context: CommandContext): Promise<number> {
+  const { clock, signal, err } = context;
   err.write(`from ${describeAddress(addresses.from)}\nto   ${describeAddress(addresses.to)}\n`);
   const openOptions = (name: string, mustExist: boolean): OpenOptions => ({
     name,
@@ -119,7 +119,7 @@ async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promi
         onProgress: ({ step, kind, done: count, total }) => progress.update(`${step} ${kind}`, count, total),
       });
       progress.clear();
-      if (!report(done, addresses, surroundings)) return FAILED;
+      if (!report(done, addresses, context)) return FAILED;
       await finishCopy(to, clock);
       return 0;
     } catch (error) {
@@ -135,5 +135,4 @@ async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promi
   }
 }
 
-export const runCopy: Run = async (given, surroundings) =>
-  copy(await readAddresses(given, surroundings), surroundings);
+export const runCopy: Run = async (args, context) => copy(await readAddresses(args, context), context);

@@ -12,7 +12,7 @@ const STRING = /"(?:[^"\\\p{Cc}]|[\u007f-\u009f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4
 const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.])/y;
 
 /** Deeper than anything that is written by hand. */
-const MOST_DEPTH = 200;
+const MAX_DEPTH = 200;
 
 class Stop extends Error {}
 
@@ -48,7 +48,7 @@ class Walker {
   }
 
   value(): void {
-    if (this.depth > MOST_DEPTH) this.stop("nested too deeply");
+    if (this.depth > MAX_DEPTH) this.stop("nested too deeply");
     this.depth += 1;
     if (this.sign("{")) this.members();
     else if (this.sign("[")) this.elements();

@@ -108,13 +108,13 @@ export function problemsOf(
   }
 
   function wrongValue(issue: Issue, path: readonly PropertyKey[]): Problem {
-    const given = valueAt(value, path);
+    const written = valueAt(value, path);
     const { form: full = "something else", writtenForm = full, holds } = textsAt(schema, path);
-    const form = `must be ${isWritten(given) ? writtenForm : full}`;
-    if (holds === "code" && isWritten(given)) return { path, text: `${form}; only a program can set it` };
-    if (given === undefined) return { path, text: `is required and ${form}` };
+    const form = `must be ${isWritten(written) ? writtenForm : full}`;
+    if (holds === "code" && isWritten(written)) return { path, text: `${form}; only a program can set it` };
+    if (written === undefined) return { path, text: `is required and ${form}` };
     const wrongKind = issue.code === "invalid_type" || issue.code === "invalid_union";
-    return { path, text: wrongKind ? `${form}, not ${kindOf(given)}` : form };
+    return { path, text: wrongKind ? `${form}, not ${kindOf(written)}` : form };
   }
 
   function convert(issue: Issue, above: readonly PropertyKey[]): readonly Problem[] {

@@ -239,7 +239,7 @@ const slidingEndsLater: Rule = {
 };
 
 /** OWASP Password Storage Cheat Sheet: passes of Argon2id → minimum memory in KiB. More passes do not lower the minimum further. */
-const LEAST_MEMORY: readonly (readonly [passes: number, memory: number])[] = [
+const MIN_MEMORY_KIB: readonly (readonly [passes: number, memory: number])[] = [
   [5, 7168],
   [4, 9216],
   [3, 12_288],
@@ -250,9 +250,9 @@ const LEAST_MEMORY: readonly (readonly [passes: number, memory: number])[] = [
 const hashingCostsEnough: Rule = {
   reads: ["passwords.memory", "passwords.passes"],
   find: ({ config: { passwords } }) => {
-    const [, least = 0] = LEAST_MEMORY.find(([passes]) => passwords.passes >= passes) ?? [];
-    const text = `must be at least ${least} KiB with config.passwords.passes as it is (OWASP's minimum)`;
-    return passwords.memory < least ? [{ path: ["passwords", "memory"], text }] : [];
+    const [, min = 0] = MIN_MEMORY_KIB.find(([passes]) => passwords.passes >= passes) ?? [];
+    const text = `must be at least ${min} KiB with config.passwords.passes as it is (OWASP's minimum)`;
+    return passwords.memory < min ? [{ path: ["passwords", "memory"], text }] : [];
   },
 };
 

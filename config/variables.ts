@@ -19,10 +19,10 @@ const FILE = "_FILE";
 /** Names the configuration file itself. */
 export const CONFIG_VARIABLE = "SIGN_IN_CONFIG";
 
-/** Bytes of a value. Longer ones are refused without being read. */
-const MOST = 1_048_576;
+/** Longer ones are refused without being read. */
+const MAX_BYTES = 1_048_576;
 const TOO_LONG = "is larger than 1 MiB";
-const MOST_UNKNOWN = 20;
+const MAX_UNKNOWN = 20;
 
 /** A value from the environment. */
 export interface VariableValue {
@@ -90,7 +90,7 @@ async function contentOf(path: string): Promise<string> {
       const stats = await file.stat();
       if (stats.isDirectory()) throw new Refusal("the file is a folder");
       if (!stats.isFile()) throw new Refusal("the file is not a regular file");
-      if (stats.size > MOST) throw new Refusal(`the file ${TOO_LONG}`);
+      if (stats.size > MAX_BYTES) throw new Refusal(`the file ${TOO_LONG}`);
       const text = (await file.readFile("utf8")).replace(/\r?\n$/u, "");
       if (text === "") throw new Refusal("the file is empty");
       return text;
@@ -128,7 +128,7 @@ function meaning(schema: unknown, text: string): unknown {
 
 async function valueOf(node: Node, text: string, isFile: boolean): Promise<unknown> {
   const content = isFile ? await contentOf(text) : text;
-  if (content.length > MOST) throw new Refusal(TOO_LONG);
+  if (content.length > MAX_BYTES) throw new Refusal(TOO_LONG);
   return meaning(node.schema, content);
 }
 
@@ -169,21 +169,21 @@ function conflicts(values: readonly VariableValue[]): readonly string[] {
  * Reads the variables of the configuration. An empty variable counts as not set.
  *
  * @param nodes all keys.
- * @param given all variables whose names begin with `SIGN_IN_`.
+ * @param environment all variables whose names begin with `SIGN_IN_`.
  * @throws ConfigurationError with one line per problem: `environment.<NAME>: <problem>`.
  */
 export async function readVariables(
   nodes: readonly Node[],
-  given: ReadonlyMap<string, string>,
+  environment: ReadonlyMap<string, string>,
 ): Promise<readonly VariableValue[]> {
   const known = variablesOf(nodes);
   const isKnown = (name: string): boolean => known.has(name) || known.has(name.replace(/_FILE$/u, ""));
-  const names = [...given].filter(
+  const names = [...environment].filter(
     ([name, text]) =>
       name !== CONFIG_VARIABLE && !isServiceLink(name, text) && !(text === "" && isKnown(name)),
   );
   const unknown = names.filter(([name]) => !isKnown(name));
-  const skipped = new Set(unknown.slice(MOST_UNKNOWN).map(([name]) => name));
+  const skipped = new Set(unknown.slice(MAX_UNKNOWN).map(([name]) => name));
   const readings = await Promise.all(
     names.filter(([name]) => !skipped.has(name)).map(([name, text]) => readOne(name, text, known)),
   );

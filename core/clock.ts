@@ -6,8 +6,8 @@ export interface Clock {
   now(): number;
 }
 
-/** Milliseconds by which the precise clock may differ from the system's before it is set again. */
-const TOLERANCE = 2;
+/** The precise clock is set again when it differs more than this from the system's. */
+const TOLERANCE_MS = 2;
 
 /**
  * The system's clock with microseconds, so that two requests in one millisecond keep their order. It follows the
@@ -19,7 +19,7 @@ export function createSystemClock(): Clock {
     now() {
       const coarse = Date.now();
       const fine = origin + performance.now();
-      if (Math.abs(fine - coarse) <= TOLERANCE) return fine;
+      if (Math.abs(fine - coarse) <= TOLERANCE_MS) return fine;
       origin += coarse - fine;
       return coarse;
     },

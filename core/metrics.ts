@@ -97,9 +97,9 @@ interface Loaded {
 /** One value of a gauge, with its labels. */
 type Reading = readonly [value: number, labels?: Readonly<Record<string, string>> | undefined];
 
-/** Milliseconds for which what was read from the storage is shown, and after which a storage counts as down. */
-const FRESH = 1_000;
-const PATIENCE = 2_000;
+/** How long a value read from the storage is shown, and when a storage that does not answer counts as down. */
+const CACHE_MS = 1_000;
+const READ_TIMEOUT_MS = 2_000;
 
 /** Reads at most once a second, however many gauges and scrapes ask. `undefined` if the storage does not answer. */
 function recently<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | undefined> {
@@ -107,10 +107,10 @@ function recently<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | un
   let latest: Promise<T | undefined> = Promise.resolve(undefined);
   return () => {
     const now = clock.now();
-    if (now - readAt < FRESH) return latest;
+    if (now - readAt < CACHE_MS) return latest;
     readAt = now;
     const tooLate = Promise.withResolvers<undefined>();
-    const timer = setTimeout(() => tooLate.resolve(undefined), PATIENCE);
+    const timer = setTimeout(() => tooLate.resolve(undefined), READ_TIMEOUT_MS);
     latest = Promise.race([read().catch(() => undefined), tooLate.promise]).finally(() =>
       clearTimeout(timer),
     );
@@ -120,10 +120,10 @@ function recently<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | un
 
 /** A time as Prometheus has it. */
 function time(
-  milliseconds: number | null | undefined,
+  timeMs: number | null | undefined,
   labels?: Readonly<Record<string, string>>,
 ): readonly Reading[] {
-  return typeof milliseconds === "number" ? [[milliseconds / 1000, labels]] : [];
+  return typeof timeMs === "number" ? [[timeMs / 1000, labels]] : [];
 }
 
 /** What each gauge shows. Without a value it shows nothing: an old value would look current. */

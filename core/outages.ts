@@ -12,8 +12,8 @@ export interface Outage {
   readonly worked: () => void;
 }
 
-/** Milliseconds between two log lines about one outage. */
-const MINUTE = 60_000;
+/** Between two log lines about one outage. */
+const LOG_INTERVAL_MS = 60_000;
 
 /** @returns a function that takes the name of the work in the log. */
 export function createOutages(
@@ -30,7 +30,7 @@ export function createOutages(
     failing.add(work);
     failures += 1;
     // The absolute difference, because the clock may be set back.
-    if (!begins && Math.abs(now - loggedAt) < MINUTE) return;
+    if (!begins && Math.abs(now - loggedAt) < LOG_INTERVAL_MS) return;
     loggedAt = now;
     const text = begins
       ? "work in the background fails; it is tried again until it works"

@@ -47,8 +47,8 @@ export interface GuardedAgents {
   close(): void;
 }
 
-/** Milliseconds that an idle connection is kept. Many servers close it after five seconds. */
-const IDLE = 4_000;
+/** How long an idle connection is kept. Many servers close it after five seconds. */
+const IDLE_MS = 4_000;
 
 function notFound(host: string): Error {
   return Object.assign(new Error(`${host} has no address`), { code: "ENOTFOUND" });
@@ -115,7 +115,7 @@ export function createGuardedAgents({
 }: GuardedAgentOptions): GuardedAgents {
   const settings = (protocol: Destination["protocol"]): Http.AgentOptions => ({
     maxSockets: most,
-    ...(keep > 0 ? { keepAlive: true, maxFreeSockets: keep, timeout: IDLE } : { keepAlive: false }),
+    ...(keep > 0 ? { keepAlive: true, maxFreeSockets: keep, timeout: IDLE_MS } : { keepAlive: false }),
     lookup: guardedLookup(rules, protocol, resolve),
   });
   const open = guard(new http.Agent(settings("http:")), rules, "http:");
@@ -143,11 +143,11 @@ export interface SystemResolveOptions {
   readonly system: Resolve;
   /** Queries the name servers directly. */
   readonly direct: Resolve;
-  /** Milliseconds after which the name servers are queried too. */
-  readonly directAfter: number;
+  /** After this time, the name servers are queried too. Default 500. */
+  readonly directAfterMs: number;
 }
 
-/** Milliseconds for one query, and how often it is sent. */
+/** The time-out of one query in milliseconds, and how often it is sent. */
 const QUERY = { timeout: 1500, tries: 2 };
 
 /**
@@ -158,7 +158,7 @@ const QUERY = { timeout: 1500, tries: 2 };
 export function createSystemResolve({
   system = systemLookup,
   direct = queryNameServers,
-  directAfter = 500,
+  directAfterMs = 500,
 }: Partial<SystemResolveOptions> = {}): Resolve {
   const running = new Map<string, ReturnType<Resolve>>();
 
@@ -173,7 +173,7 @@ export function createSystemResolve({
   return (host) =>
     new Promise((resolve, reject) => {
       const answer = lookUpOnce(host);
-      const timer = setTimeout(() => void direct(host).then(resolve, () => undefined), directAfter);
+      const timer = setTimeout(() => void direct(host).then(resolve, () => undefined), directAfterMs);
       const settled = (): void => clearTimeout(timer);
       answer.then(settled, settled);
       answer.then(resolve, reject);

@@ -59,7 +59,7 @@ export interface SeededService {
 }
 
 /** How many clients that are not in the seed the log names. */
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** The shortest secret that any service accepts. The service may require a longer one. */
 const SHORTEST_SECRET = 16;
@@ -135,8 +135,8 @@ async function logOthers(
 ): Promise<void> {
   const others = (await clients.list()).map(({ client_id }) => client_id).filter((id) => !inSeed.has(id));
   if (others.length === 0) return;
-  const more = others.length - MOST_NAMED;
-  const list = others.slice(0, MOST_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const more = others.length - MAX_NAMED;
+  const list = others.slice(0, MAX_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
   const logger = configuration?.logger ?? createLogger();
   logger.info(
     `registered, but not in the seed: ${list} (they stay registered; remove them with clients.remove)`,

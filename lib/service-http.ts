@@ -53,6 +53,7 @@ import { createSignedIn } from "../provider/account.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
 import type { EntryKind } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
+import { Running } from "../core/running.ts";
 import { createSigner, deriveKey, hmac, type Signer } from "../core/sealing.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import type { ServiceKeys } from "../accounts/keys/service-keys.ts";
@@ -335,25 +336,24 @@ function accountPages(
   });
 }
 
-/** Milliseconds that a console page waits for a long operation: less than a request may take. */
-const CONSOLE_WAIT = 3_000;
+/** How long a console page waits for a long operation: less than a request may take. */
+const CONSOLE_WAIT_MS = 3_000;
 
 /**
  * The calls of the console's pages. A long operation continues in the background, and the page says so.
- * @param wait milliseconds to wait for a long operation.
  */
 export function createDeliveryConsole(
   notifications: Notifications,
   directory: Pick<DirectoryRecords, "findEntry">,
   onDefect: (error: unknown) => void,
-  wait: number = CONSOLE_WAIT,
+  waitMs: number = CONSOLE_WAIT_MS,
 ): DeliveryConsole {
   async function briefly<T>(work: Promise<T>): Promise<T | UnderWay> {
     const late = Promise.withResolvers<UnderWay>();
     const timer = setTimeout(() => {
       work.catch(onDefect);
       late.resolve("under way");
-    }, wait);
+    }, waitMs);
     try {
       return await Promise.race([work, late.promise]);
     } finally {
@@ -390,32 +390,17 @@ export interface RequestGate {
   close(): Promise<void>;
 }
 
-/** Milliseconds. */
-const DRAIN_LIMIT = 30_000;
+const DRAIN_LIMIT_MS = 30_000;
 
 /**
  * Counts the running requests, because `SignInService.close` promises to finish them and the server is the host's.
  * Requests that come later get a 503 from the closed storage.
  */
 export function createRequestGate(routes: Middleware): RequestGate {
-  let running = 0;
-  let onIdle: (() => void) | undefined;
-
-  /** @returns a function to call at the end of the request; further calls have no effect. */
-  function enter(): () => void {
-    let isOver = false;
-    running += 1;
-    return () => {
-      if (isOver) return;
-      isOver = true;
-      running -= 1;
-      if (running === 0) onIdle?.();
-    };
-  }
-
+  const running = new Running();
   return {
     async middleware(ctx: Context, next: Next) {
-      const leave = enter();
+      const leave = running.begin();
       // A request that falls through is the host application's: `close` does not wait for it.
       const pass: Next = () => {
         leave();
@@ -427,15 +412,6 @@ export function createRequestGate(routes: Middleware): RequestGate {
         leave();
       }
     },
-    async close() {
-      if (running === 0) return;
-      await new Promise<void>((resolve) => {
-        const limit = setTimeout(resolve, DRAIN_LIMIT);
-        onIdle = () => {
-          clearTimeout(limit);
-          resolve();
-        };
-      });
-    },
+    close: () => running.idle(DRAIN_LIMIT_MS),
   };
 }

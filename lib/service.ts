@@ -96,8 +96,8 @@ export async function createSignInServiceOver(
  */
 export type Role = "server" | "command";
 
-/** Milliseconds for the running deliveries when the service closes. */
-const GRACE = 30_000;
+/** For the running deliveries when the service closes. */
+const DELIVERIES_DRAIN_MS = 30_000;
 
 async function build(
   configuration: Configuration,
@@ -191,7 +191,7 @@ async function build(
     }
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
-      await Promise.all([http.drain(), notifier.stop(GRACE)]);
+      await Promise.all([http.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);
       await http.close();
       await Promise.all([sweeper?.stop(), clocks?.stop(), keys.signing.stop()]);
       await accounts.settled();
@@ -246,7 +246,7 @@ async function warnAboutNetwork(
 
 /** Names of the service that are no password: its own, and those of its hosts. */
 function passwordSurroundings(
-  { passwords, profile, interactions, deployments, fetch: given }: Configuration,
+  { passwords, profile, interactions, deployments, fetch: ownFetch }: Configuration,
   outages: (work: string) => Outage,
 ): PasswordSurroundings {
   const hosts = [deployments.oauth2, deployments.openid].flatMap((each) =>
@@ -261,7 +261,7 @@ function passwordSurroundings(
       createBreachCheck({
         url: breachCheck.url,
         timeout: breachCheck.timeout * 1000,
-        fetch: given ?? ((target, init) => fetch(target, init)),
+        fetch: ownFetch ?? ((target, init) => fetch(target, init)),
         outage: outages("asking whether a new password is known from a breach"),
       }),
   };
@@ -293,9 +293,9 @@ export interface Sweeper {
   stop(): Promise<void>;
 }
 
-/** Milliseconds between two passes, and records that are deleted at a time. */
-const SWEEP_INTERVAL = 30_000;
-const SWEEP_BATCH = 500;
+/** Between two passes, and how many records are deleted at a time. */
+const SWEEP_INTERVAL_MS = 30_000;
+const SWEEP_BATCH_RECORDS = 500;
 
 /**
  * Deletes expired records in the background, in small batches.
@@ -307,7 +307,7 @@ export function startSweeper(storage: Pick<Storage, "sweep">, outage: Outage): S
 
   async function pass(): Promise<void> {
     try {
-      while (!stopping.signal.aborted && (await storage.sweep(SWEEP_BATCH)) === SWEEP_BATCH);
+      while (!stopping.signal.aborted && (await storage.sweep(SWEEP_BATCH_RECORDS)) === SWEEP_BATCH_RECORDS);
       outage.worked();
     } catch (error) {
       outage.failed(error);
@@ -316,7 +316,7 @@ export function startSweeper(storage: Pick<Storage, "sweep">, outage: Outage): S
 
   const timer = setInterval(() => {
     running = running.then(pass);
-  }, SWEEP_INTERVAL);
+  }, SWEEP_INTERVAL_MS);
   timer.unref();
   return {
     async stop() {

@@ -229,15 +229,15 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       delivering ??= createTestDelivering(service, storage, sealer);
       await delivering.deliverDue();
     },
-    async addPerson(given = {}) {
+    async addPerson(parts = {}) {
       people += 1;
       const usual = {
         email: `person${people}@example.com`,
         username: `person${people}`,
         email_verified: true,
       };
-      const password = given.password ?? `the password of person ${people}`;
-      const account = await service.accounts.import({ ...usual, ...given, password });
+      const password = parts.password ?? `the password of person ${people}`;
+      const account = await service.accounts.import({ ...usual, ...parts, password });
       // The service decides when a cookie expires, by the clock of the test.
       const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
       const person = { account, username: account.username ?? account.email, password, browser };
@@ -271,8 +271,8 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
   return test;
 }
 
-/** Milliseconds for taking mail from the outbox. */
-const LEASE = 60_000;
+/** For taking mail from the outbox. */
+const LEASE_MS = 60_000;
 
 /** Takes the mail that waits, as a service that delivers would send it. */
 async function takeMails(
@@ -281,7 +281,7 @@ async function takeMails(
 ): Promise<MailMessage[]> {
   const sealer = await openSealer(configuration, directory);
   const render = createMessages(configuration);
-  const mails = await outbox.claim(PAGE, LEASE);
+  const mails = await outbox.claim(PAGE, LEASE_MS);
   const taken = mails.map(async (mail) => {
     const message = render(mail.id, openMail(sealer, mail));
     return (await outbox.remove(mail)) && message.to !== "" ? [message] : [];

@@ -12,9 +12,9 @@ import {
   type TroubleMaker,
 } from "../../examples/receiver/trouble.ts";
 import { readTrouble } from "../../examples/receiver/trouble-options.ts";
-import type { Surroundings } from "../program/command.ts";
+import type { CommandContext } from "../program/command.ts";
 import { misused } from "../program/command-failure.ts";
-import type { Given } from "../program/given.ts";
+import type { Arguments } from "../program/arguments.ts";
 import { DEFAULT_PORT, type Seed } from "../server/config-file.ts";
 import { mailboxFor } from "../../testing/mailbox.ts";
 import { banner, demoConfig } from "./demo.ts";
@@ -26,8 +26,8 @@ import { listenerOf, type Opened } from "../server/opened.ts";
 /** By default, the demo is reachable only from this machine. */
 const HERE = "127.0.0.1";
 
-/** Milliseconds that running requests of the receiver have at the end. Notifications without a response are sent again. */
-const SHORT_PATIENCE = 1_000;
+/** For running requests of the receiver at the end. Notifications without a response are sent again. */
+const RECEIVER_DRAIN_MS = 1_000;
 
 /** The parts of the demo besides the server. */
 interface Parts {
@@ -37,7 +37,7 @@ interface Parts {
   readonly receiver: Trouble | undefined;
 }
 
-export interface DemoStart extends Parts, Pick<Surroundings, "out"> {
+export interface DemoStart extends Parts, Pick<CommandContext, "out"> {
   readonly environment: Environment;
   readonly port: number | undefined;
   /** The address that the server and the client listen on; default: 127.0.0.1. */
@@ -45,18 +45,18 @@ export interface DemoStart extends Parts, Pick<Surroundings, "out"> {
 }
 
 /** Reads the options of the demo. @throws CommandFailure with exit code 2. */
-export function readDemo(given: Given): Parts {
-  const own = ["fail", "status", "slow", "close"].find((name) => given.has(`receiver-${name}`));
-  const client = !given.flag("no-client");
-  if (given.flag("no-receiver")) {
+export function readDemo(args: Arguments): Parts {
+  const own = ["fail", "status", "slow", "close"].find((name) => args.has(`receiver-${name}`));
+  const client = !args.flag("no-client");
+  if (args.flag("no-receiver")) {
     if (own !== undefined) throw misused(`--receiver-${own} can't be used with --no-receiver`);
     return { client, receiver: undefined };
   }
   const trouble = readTrouble("--receiver-", {
-    fail: given.text("receiver-fail"),
-    status: given.text("receiver-status"),
-    slow: given.text("receiver-slow"),
-    close: given.flag("receiver-close"),
+    fail: args.text("receiver-fail"),
+    status: args.text("receiver-status"),
+    slow: args.text("receiver-slow"),
+    close: args.flag("receiver-close"),
   });
   return { client, receiver: own === undefined ? NO_TROUBLE : trouble };
 }
@@ -82,7 +82,7 @@ async function takePorts(
   return {
     server: await opened.listen(first, host),
     client: client ? await opened.listen(after(1), host) : undefined,
-    receiver: receiver && (await opened.listen(after(2), HERE, { patience: SHORT_PATIENCE })),
+    receiver: receiver && (await opened.listen(after(2), HERE, { drainMs: RECEIVER_DRAIN_MS })),
   };
 }
 

@@ -1,7 +1,7 @@
 /** What a check of `doctor` is, and what it finds. */
 
 /** Something that is wrong. None of the texts contains a secret. */
-export interface Trouble {
+export interface Finding {
   /** `problem`: something does not work, or is not safe. `warning`: it may be meant so. */
   readonly level: "warning" | "problem";
   /** What is wrong: one sentence. */
@@ -21,7 +21,7 @@ export interface Check<S> {
   /** What is checked: a phrase. */
   readonly title: string;
   /** @returns nothing if all is well. */
-  readonly run: (subject: S) => Promise<readonly Trouble[]>;
+  readonly run: (subject: S) => Promise<readonly Finding[]>;
 }
 
 /** The message of an error as a sentence. The name of a key stays as it is. */

@@ -12,7 +12,7 @@ import { ConfigurationError, SignInError } from "../../core/errors.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";
 import { refuseDemoSecrets } from "../server/demo-secrets.ts";
-import { type Check, sentence, type Trouble } from "./check.ts";
+import { type Check, sentence, type Finding } from "./check.ts";
 
 export interface LocalSubject {
   readonly settings: Settings;
@@ -57,7 +57,7 @@ async function isRefused({ sourceOf }: Settings, file: string): Promise<boolean>
 }
 
 /** One advice for all files. */
-function readable(files: readonly (readonly [what: string, path: string])[]): readonly Trouble[] {
+function readable(files: readonly (readonly [what: string, path: string])[]): readonly Finding[] {
   const fix = `Run: chmod 600 ${files.map(([, path]) => path).join(" ")}`;
   return files.map(([what]) => ({
     level: "warning",
@@ -84,7 +84,7 @@ const files: Check<LocalSubject> = {
   async run({ settings, configuration: { storage, keys }, variables }) {
     const open: (readonly [what: string, path: string])[] = [];
     const { file } = settings;
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     if (file !== undefined && (await isRefused(settings, file)))
       found.push({
         level: "problem",
@@ -122,8 +122,8 @@ const files: Check<LocalSubject> = {
 };
 
 /** Fewer different bytes or characters than chance gives: 32 random bytes have about 30. */
-const LEAST_BYTES = 16;
-const LEAST_CHARACTERS = 8;
+const MIN_BYTES = 16;
+const MIN_CHARACTERS = 8;
 
 function isWeak(secret: Iterable<unknown>, least: number): boolean {
   return new Set(secret).size < least;
@@ -141,12 +141,12 @@ const secrets: Check<LocalSubject> = {
         : await readOrMakeKeyFile(keyFile, { mayCreate: false }).catch((): string[] => []));
     const weak = [
       ...stored
-        .filter((key) => isWeak(Buffer.from(key, "base64"), LEAST_BYTES))
+        .filter((key) => isWeak(Buffer.from(key, "base64"), MIN_BYTES))
         .map(() => (keys.secrets === undefined ? "the key file of the storage" : "keys.secrets")),
-      ...(keys.cookies ?? []).filter((key) => isWeak(key, LEAST_CHARACTERS)).map(() => "keys.cookies"),
-      ...(metrics?.token !== undefined && isWeak(metrics.token, LEAST_CHARACTERS) ? ["metrics.token"] : []),
+      ...(keys.cookies ?? []).filter((key) => isWeak(key, MIN_CHARACTERS)).map(() => "keys.cookies"),
+      ...(metrics?.token !== undefined && isWeak(metrics.token, MIN_CHARACTERS) ? ["metrics.token"] : []),
     ];
-    const found = [...new Set(weak)].map((where): Trouble => ({
+    const found = [...new Set(weak)].map((where): Finding => ({
       level: "problem",
       what: `A secret in ${where} is not random.`,
       why: "It can be guessed, and with it sessions, tokens and stored secrets.",

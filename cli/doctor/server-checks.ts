@@ -5,8 +5,8 @@ import { request as requestSecure } from "node:https";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import { isPlainObject } from "../../config/plain-data.ts";
 import { isLoopback } from "../../config/value-forms.ts";
-import type { Check, Trouble } from "./check.ts";
-import { clockTrouble } from "./storage-checks.ts";
+import type { Check, Finding } from "./check.ts";
+import { clockFindings } from "./storage-checks.ts";
 
 export interface ServerSubject {
   readonly configuration: Configuration;
@@ -38,8 +38,8 @@ class NoAnswer extends Error {
   }
 }
 
-const PATIENCE = 10_000;
-const MOST_READ = 65_536;
+const RESPONSE_TIMEOUT_MS = 10_000;
+const MAX_READ_BYTES = 65_536;
 
 function deploymentsOf({ configuration: { deployments } }: ServerSubject): readonly Deployment[] {
   return [deployments.oauth2, deployments.openid].filter((each) => each !== undefined);
@@ -67,7 +67,7 @@ function send(url: URL, headers: Readonly<Record<string, string | number>>, form
     method: form === undefined ? "GET" : "POST",
     headers,
     agent: false,
-    signal: AbortSignal.timeout(PATIENCE),
+    signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
   });
   const fail = (error: Error & { code?: unknown }): void => {
     const code = typeof error.code === "string" ? error.code : error.name;
@@ -79,7 +79,7 @@ function send(url: URL, headers: Readonly<Record<string, string | number>>, form
     response.setEncoding("utf8");
     response.on("error", fail);
     response.on("data", (part: string) => {
-      if (text.length < MOST_READ) text += part;
+      if (text.length < MAX_READ_BYTES) text += part;
     });
     response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
   });
@@ -120,7 +120,11 @@ function quoted(value: unknown): string {
 }
 
 /** What an answer that is not ours says about the way to the server. */
-function wayTrouble({ configuration }: ServerSubject, { url, path }: Deployment, answer: Answer): Trouble {
+function unservedFinding(
+  { configuration }: ServerSubject,
+  { url, path }: Deployment,
+  answer: Answer,
+): Finding {
   const { status, headers } = answer;
   const why = "People and clients that come to this address don't reach the service.";
   const level = "problem";
@@ -180,16 +184,16 @@ const addresses: Check<ServerSubject> = {
   id: "addresses",
   title: "issuer and base URLs, as the server is reached",
   async run(subject) {
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     for (const deployment of deploymentsOf(subject)) {
       if (deployment.kind === "oauth2") {
         const answer = await ask(subject, deployment, { path: "/oauth2/authorize" });
-        if (!isOwnRefusal(answer)) found.push(wayTrouble(subject, deployment, answer));
+        if (!isOwnRefusal(answer)) found.push(unservedFinding(subject, deployment, answer));
         continue;
       }
       const answer = await ask(subject, deployment, { path: "/.well-known/openid-configuration" });
       if (answer.status !== 200) {
-        found.push(wayTrouble(subject, deployment, answer));
+        found.push(unservedFinding(subject, deployment, answer));
         continue;
       }
       const document = json(answer);
@@ -223,14 +227,14 @@ const addresses: Check<ServerSubject> = {
 const readCookie = (header: string): Cookie | undefined =>
   parseSetCookie(header, { decodeValues: false, split: false })[0];
 
-const MOST_COOKIE = 4096;
+const MAX_COOKIE_BYTES = 4096;
 
 /** Why a browser at this base URL refuses a cookie (RFC 6265bis section 5.7); `undefined` if it accepts it. */
 function cookieFault({ name, value, path, sameSite, ...cookie }: Cookie, base: URL): string | undefined {
   const { secure: isSecure = false } = cookie;
   const domain = cookie.domain?.replace(/^\./u, "").toLowerCase();
   const size = name.length + 1 + value.length;
-  if (size > MOST_COOKIE) return `has ${size} bytes, and browsers take ${MOST_COOKIE}`;
+  if (size > MAX_COOKIE_BYTES) return `has ${size} bytes, and browsers take ${MAX_COOKIE_BYTES}`;
   if (isSecure && base.protocol === "http:" && !isLoopback(base.hostname))
     return "is Secure, and the address is plain http";
   if (!isSecure && /^__(?:secure|host)-/iu.test(name))
@@ -243,7 +247,7 @@ function cookieFault({ name, value, path, sameSite, ...cookie }: Cookie, base: U
   return undefined;
 }
 
-const MOST_REDIRECTS = 5;
+const MAX_REDIRECTS = 5;
 
 /** All cookies on the way to the login page, and the first redirect that leaves the deployment. */
 async function signIn(
@@ -253,7 +257,7 @@ async function signIn(
   const cookies: Cookie[] = [];
   const jar = new Map<string, string>();
   let path = "/account";
-  for (let step = 0; step <= MOST_REDIRECTS; step++) {
+  for (let step = 0; step <= MAX_REDIRECTS; step++) {
     const sent = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
     const answer = await ask(subject, deployment, { path, accept: "text/html", cookies: sent });
     for (const header of answer.headers["set-cookie"] ?? []) {
@@ -275,7 +279,7 @@ const cookies: Check<ServerSubject> = {
   id: "cookies",
   title: "cookies that a browser would refuse, and redirects on the way to the login page",
   async run(subject) {
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     for (const deployment of deploymentsOf(subject)) {
       const seen = await signIn(subject, deployment);
       if (seen.astray !== undefined)
@@ -314,7 +318,7 @@ const bodies: Check<ServerSubject> = {
   id: "bodies",
   title: "a body parser in front of the service",
   async run(subject) {
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     for (const deployment of deploymentsOf(subject)) {
       // The service refuses a broken escape before anything else. Parsers keep it, or guess.
       const answer = await ask(subject, deployment, { path: "/oauth2/token", form: "%zz" });
@@ -341,7 +345,7 @@ const clock: Check<ServerSubject> = {
     const { headers } = await ask(subject, deployment, { path: "/oauth2/authorize" });
     const time = Date.parse(headers.date ?? "");
     // The header has whole seconds.
-    return Number.isNaN(time) ? [] : clockTrouble("the server", time + 500 - (before + Date.now()) / 2);
+    return Number.isNaN(time) ? [] : clockFindings("the server", time + 500 - (before + Date.now()) / 2);
   },
 };
 
@@ -383,7 +387,7 @@ const way: Check<ServerSubject> = {
 };
 
 /** Why there are no further checks: the server does not answer. */
-export function noAnswer(error: unknown, { at }: ServerSubject): Trouble | undefined {
+export function noAnswer(error: unknown, { at }: ServerSubject): Finding | undefined {
   if (!(error instanceof NoAnswer)) return undefined;
   return {
     level: "problem",

@@ -11,7 +11,7 @@ import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
 import type { Storage } from "../../records/storage.ts";
 import { fileChecks } from "../storage-check.ts";
-import { type Check, sentence, type Trouble } from "./check.ts";
+import { type Check, sentence, type Finding } from "./check.ts";
 
 export interface StorageSubject {
   readonly configuration: Configuration;
@@ -20,7 +20,7 @@ export interface StorageSubject {
   readonly warnings: readonly string[];
 }
 
-const QUEUE_PATIENCE = 5000;
+const QUEUE_TIMEOUT_MS = 5000;
 
 /** The warnings of opening both. */
 async function queueWarnings({ queue }: Configuration): Promise<readonly string[]> {
@@ -29,7 +29,7 @@ async function queueWarnings({ queue }: Configuration): Promise<readonly string[
   const { openRedis } = await import("../../notifier/bullmq/connection.ts");
   const warnings: string[] = [];
   const onWarning = (text: string): void => void warnings.push(text);
-  (await openRedis({ address, patience: QUEUE_PATIENCE, onWarning })).disconnect();
+  (await openRedis({ address, patience: QUEUE_TIMEOUT_MS, onWarning })).disconnect();
   return warnings;
 }
 
@@ -46,17 +46,17 @@ const redis: Check<StorageSubject> = {
   },
 };
 
-/** Milliseconds above which times in the audit are hard to compare. */
-const NOTICEABLE = 2000;
+/** Above this, times in the audit are hard to compare. */
+const MIN_DIFFERENCE_MS = 2000;
 
-/** What to say of a clock that differs by so many milliseconds from that of this machine. */
-export function clockTrouble(whose: string, difference: number): readonly Trouble[] {
-  if (Math.abs(difference) < NOTICEABLE) return [];
-  const seconds = Math.round(Math.abs(difference) / 1000);
+/** What to say of a clock that is ahead of that of this machine, or behind it. */
+export function clockFindings(whose: string, differenceMs: number): readonly Finding[] {
+  if (Math.abs(differenceMs) < MIN_DIFFERENCE_MS) return [];
+  const seconds = Math.round(Math.abs(differenceMs) / 1000);
   return [
     {
-      level: Math.abs(difference) < CLOCK_TOLERANCE ? "warning" : "problem",
-      what: `The clock of ${whose} is ${seconds} seconds ${difference > 0 ? "ahead of" : "behind"} that of this machine.`,
+      level: Math.abs(differenceMs) < CLOCK_TOLERANCE ? "warning" : "problem",
+      what: `The clock of ${whose} is ${seconds} seconds ${differenceMs > 0 ? "ahead of" : "behind"} that of this machine.`,
       why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
       fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",
     },
@@ -67,9 +67,9 @@ const clocks: Check<StorageSubject> = {
   id: "clocks",
   title: "the clocks of the storage's servers",
   async run({ configuration: { clock }, storage: { parts } }) {
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     for (const part of parts) {
-      found.push(...clockTrouble(`the server of ${part.name}`, await clockDifference(part, clock)));
+      found.push(...clockFindings(`the server of ${part.name}`, await clockDifference(part, clock)));
     }
     return found;
   },
@@ -82,7 +82,7 @@ const indexes: Check<StorageSubject> = {
     // The other storages create what is missing when they are opened.
     const database = databaseFile(storage);
     if (database === undefined) return [];
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     for (const check of await fileChecks(database)) {
       const flaws = await check.find(10);
       if (flaws.length === 0) continue;
@@ -150,7 +150,7 @@ const deployments: Check<StorageSubject> = {
 async function connect(
   address: string,
   agentFor: (protocol: string) => Agent,
-  milliseconds: number,
+  timeoutMs: number,
 ): Promise<Error | undefined> {
   const url = new URL(address);
   const isSecure = url.protocol === "https:";
@@ -162,7 +162,7 @@ async function connect(
   });
   const timer = setTimeout(
     () => resolve(Object.assign(new Error("no answer"), { code: "ETIMEDOUT" })),
-    milliseconds,
+    timeoutMs,
   );
   request.on("error", resolve);
   request.on("socket", (socket) => {
@@ -176,7 +176,7 @@ async function connect(
   }
 }
 
-function connectionTrouble(who: string, error: Error): Trouble {
+function connectionFinding(who: string, error: Error): Finding {
   if (error instanceof AddressRefused) {
     return {
       level: "problem",
@@ -212,13 +212,13 @@ const receivers: Check<StorageSubject> = {
     }
     const rules = createAddressRules(notifications.allowedReceivers);
     const agents = createGuardedAgents({ rules, keep: 0 });
-    const found: Trouble[] = [];
+    const found: Finding[] = [];
     try {
       for (let at = 0; at < targets.length; at += PARALLEL) {
         const tried = targets.slice(at, at + PARALLEL).map(async ([who, address]) => {
-          const patience = notifications.timeouts.connect * 1000;
-          const error = await connect(address, (protocol) => agents.agentFor(protocol), patience);
-          return error === undefined ? [] : [connectionTrouble(who, error)];
+          const timeoutMs = notifications.timeouts.connect * 1000;
+          const error = await connect(address, (protocol) => agents.agentFor(protocol), timeoutMs);
+          return error === undefined ? [] : [connectionFinding(who, error)];
         });
         found.push(...(await Promise.all(tried)).flat());
       }

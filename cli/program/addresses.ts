@@ -10,8 +10,8 @@ import {
   storageProblem,
 } from "../../config/storage-address.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
-import type { ReadVariable, Surroundings } from "./command.ts";
-import type { Given } from "./given.ts";
+import type { ReadVariable, CommandContext } from "./command.ts";
+import type { Arguments } from "./arguments.ts";
 import { readJsonObject } from "./json-file.ts";
 import { isConfigured, readSettings } from "./settings.ts";
 
@@ -46,7 +46,7 @@ export function resolveVariable(text: string, readVariable: ReadVariable): strin
 }
 
 /** Warns about an address with a password that was given as an argument. @param argument names it in the warning. */
-export function warnAboutPassword(argument: string, text: string, err: Surroundings["err"]): void {
+export function warnAboutPassword(argument: string, text: string, err: CommandContext["err"]): void {
   if (!/^[a-z+]+:\/\/[^/@]*:[^/@]+@/u.test(text)) return;
   err.write(
     `warning: other users of this machine can read the password in ${argument}, and your shell may keep it. Put the address in a variable, and give env:NAME\n`,
@@ -101,7 +101,7 @@ function secretsOf(storage: string): string {
 /** @throws CommandFailure with a sentence without the address, which may contain a password. */
 export async function readAddress(
   options: AddressArguments,
-  surroundings: Pick<Surroundings, "readVariable" | "err">,
+  context: Pick<CommandContext, "readVariable" | "err">,
 ): Promise<StorageAddress> {
   const { name, address, artifacts, config } = options;
   if (config !== undefined) {
@@ -111,7 +111,7 @@ export async function readAddress(
     return addressIn(await readJsonObject(config), config, name);
   }
   if (address === undefined) throw misused(`${name} is missing`);
-  const { readVariable, err } = surroundings;
+  const { readVariable, err } = context;
   const read = {
     storage: checkStorage(resolveVariable(address, readVariable), name),
     artifacts: artifacts && checkArtifacts(resolveVariable(artifacts, readVariable), name),
@@ -128,13 +128,13 @@ export async function readAddress(
  */
 export async function readOwnAddress(
   options: Omit<AddressArguments, "config">,
-  given: Pick<Given, "text">,
-  surroundings: Pick<Surroundings, "readVariable" | "variables" | "err">,
+  args: Pick<Arguments, "text">,
+  context: Pick<CommandContext, "readVariable" | "variables" | "err">,
 ): Promise<StorageAddress> {
-  const config = given.text("config");
+  const config = args.text("config");
   const isGiven = options.address !== undefined || options.artifacts !== undefined;
-  if (isGiven || !isConfigured(given, surroundings)) return readAddress({ ...options, config }, surroundings);
-  const settings = await readSettings(given, surroundings);
+  if (isGiven || !isConfigured(args, context)) return readAddress({ ...options, config }, context);
+  const settings = await readSettings(args, context);
   return addressIn(settings.config, settings.file ?? "the environment", options.name);
 }
 

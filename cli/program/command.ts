@@ -1,14 +1,14 @@
 /** The interface of commands, and what they get from their process. */
 import type { Environment } from "../../config/environment.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Given } from "./given.ts";
+import type { Arguments } from "./arguments.ts";
 import type { Output } from "./progress.ts";
 
 /** The value of an environment variable; `undefined` if it is not set. */
 export type ReadVariable = (name: string) => string | undefined;
 
 /** The environment of a command. */
-export interface Surroundings {
+export interface CommandContext {
   readonly clock: Clock;
   /** Any variable of the environment that the operator names. */
   readonly readVariable: ReadVariable;
@@ -49,7 +49,7 @@ export interface CommandOption extends Described {
  * @returns the exit code: 0, or 1 when a problem was found.
  * @throws CommandFailure, or an error of the storage.
  */
-export type Run = (given: Given, surroundings: Surroundings) => Promise<number>;
+export type Run = (args: Arguments, context: CommandContext) => Promise<number>;
 
 export interface Command {
   /** The words that call it. */

@@ -3,19 +3,19 @@ import { userInfo } from "node:os";
 import type { CallOptions } from "../../accounts/arguments.ts";
 import type { SignInService } from "../../lib/service.ts";
 import { isInMemory } from "../../config/storage-address.ts";
-import type { CommandOption, Run, Surroundings } from "./command.ts";
+import type { CommandOption, Run, CommandContext } from "./command.ts";
 import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
-import type { Given } from "./given.ts";
+import type { Arguments } from "./arguments.ts";
 import { Printer } from "./printer.ts";
 
 /** What a command works with. */
 export interface Call {
   readonly service: SignInService;
-  readonly given: Given;
+  readonly args: Arguments;
   readonly print: Printer;
   /** Who calls, for the audit. */
   readonly by: CallOptions;
-  readonly surroundings: Surroundings;
+  readonly context: CommandContext;
   /**
    * Asks before something that can't be undone, unless `--yes` was given.
    * @throws CommandFailure if the answer is no; with exit code 2 if there is no terminal to ask on.
@@ -37,19 +37,19 @@ export const YES: CommandOption = { form: "--yes", about: "does not ask" };
 
 /** Makes a command of the calls that it makes. */
 export function onService(work: (call: Call) => Promise<void>): Run {
-  return async (given, surroundings) => {
-    const service = await openService(given, surroundings);
-    const print = new Printer(surroundings.out, given.flag("json"));
+  return async (args, context) => {
+    const service = await openService(args, context);
+    const print = new Printer(context.out, args.flag("json"));
     try {
       await work({
         service,
-        given,
-        surroundings,
+        args,
+        context,
         print,
         by: { actor: operator() },
-        confirm: (question) => confirm(question, given, surroundings),
+        confirm: (question) => confirm(question, args, context),
       });
-      print.finish(surroundings.err);
+      print.finish(context.err);
       return 0;
     } finally {
       await service.close();
@@ -57,9 +57,9 @@ export function onService(work: (call: Call) => Promise<void>): Run {
   };
 }
 
-async function openService(given: Given, surroundings: Surroundings): Promise<SignInService> {
+async function openService(args: Arguments, context: CommandContext): Promise<SignInService> {
   const { readSettings } = await import("./settings.ts");
-  const { config, explain } = await readSettings(given, surroundings);
+  const { config, explain } = await readSettings(args, context);
   const { storage } = config;
   if (typeof storage === "string" && isInMemory(storage))
     throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
@@ -81,7 +81,7 @@ async function openService(given: Given, surroundings: Surroundings): Promise<Si
     // The server has logged its warnings. Standard output is for results.
     logger: pino({ level: "silent" }),
   };
-  const tell = (text: string): void => void surroundings.err.write(`${text}\n`);
+  const tell = (text: string): void => void context.err.write(`${text}\n`);
   return explain(() =>
     createSignInServiceOver(
       quiet as unknown as Parameters<typeof createSignInServiceOver>[0],
@@ -106,10 +106,10 @@ export function operator(): NonNullable<CallOptions["actor"]> {
 
 async function confirm(
   question: string,
-  given: Given,
-  { confirm: ask }: Pick<Surroundings, "confirm">,
+  args: Arguments,
+  { confirm: ask }: Pick<CommandContext, "confirm">,
 ): Promise<void> {
-  if (given.flag("yes")) return;
+  if (args.flag("yes")) return;
   if (ask === undefined) throw misused("There is no terminal to ask on: confirm it with --yes");
   if (!(await ask(question))) throw new CommandFailure("Nothing was changed.", { exitCode: FAILED });
 }
@@ -120,11 +120,11 @@ export function unknown(what: string): CommandFailure {
 }
 
 /** Options that set text members of the library: `--date-of-birth` sets `date_of_birth`. */
-export function textMembers(given: Given, names: readonly string[]): Record<string, string | null> {
-  const removed = given.list("remove") ?? [];
+export function textMembers(args: Arguments, names: readonly string[]): Record<string, string | null> {
+  const removed = args.list("remove") ?? [];
   const members: Record<string, string | null> = {};
   for (const name of names) {
-    const value = given.text(name);
+    const value = args.text(name);
     const isRemoved = removed.includes(name);
     if (value !== undefined && isRemoved) throw misused(`--${name} is both set and removed`);
     if (value !== undefined) members[name.replaceAll("-", "_")] = value;

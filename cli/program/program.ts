@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { Command as Program, CommanderError } from "commander";
-import type { Command, CommandOption, Surroundings } from "./command.ts";
+import type { Command, CommandOption, CommandContext } from "./command.ts";
 import { COMMANDS, NOUNS } from "../commands.ts";
 import { CommandFailure, exitCodeOf, INTERRUPTED, misused, sentenceOf } from "./command-failure.ts";
-import { Given } from "./given.ts";
+import { Arguments } from "./arguments.ts";
 
 const ABOUT = `Runs a sign-in service, and administers its accounts, clients, notifications, keys and storage. Commands work on the
 storage directly, beside a running server.`;
@@ -44,7 +44,7 @@ function bare(text: string): string {
 function addCommand(
   parent: Program,
   command: Command,
-  onCall: (command: Command, given: Given) => Promise<void>,
+  onCall: (command: Command, args: Arguments) => Promise<void>,
 ): void {
   const { words, summary, about, operands = [], options = [], examples } = command;
   const program = parent.command(words.at(-1) ?? "").summary(summary);
@@ -62,14 +62,14 @@ function addCommand(
   program.addHelpText("after", `\nExample${examples.length === 1 ? "" : "s"}:\n${calls}`);
   program.action(async () => {
     const values: Readonly<Record<string, string | boolean | readonly string[] | undefined>> = program.opts();
-    const given = options.map((option) => {
+    const named = options.map((option) => {
       const name = nameOf(option);
       // commander keeps --no-client as the value false of client.
       if (name.startsWith("no-"))
         return [name, values[attributeOf(name.slice(3))] === false || undefined] as const;
       return [name, values[attributeOf(name)]] as const;
     });
-    await onCall(command, new Given(program.args, new Map(given)));
+    await onCall(command, new Arguments(program.args, new Map(named)));
   });
 }
 
@@ -88,8 +88,8 @@ function readVersion(): string {
 
 /** @param onCall carries out a command. */
 function buildProgram(
-  { out }: Pick<Surroundings, "out">,
-  onCall: (command: Command, given: Given) => Promise<void>,
+  { out }: Pick<CommandContext, "out">,
+  onCall: (command: Command, args: Arguments) => Promise<void>,
 ): Program {
   const program = new Program("sign-in-service")
     .description(ABOUT)
@@ -188,23 +188,23 @@ function explainUsage(error: unknown, args: readonly string[]): unknown {
  * @returns the exit code: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 a server can't be reached;
  * 130 interrupted.
  */
-export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
+export async function run(args: readonly string[], context: CommandContext): Promise<number> {
   let exitCode = 0;
-  const program = buildProgram(surroundings, async (command, given) => {
+  const program = buildProgram(context, async (command, args) => {
     const carryOut = await command.load();
-    exitCode = await carryOut(given, surroundings);
+    exitCode = await carryOut(args, context);
   });
   try {
     await program.parseAsync(args, { from: "user" });
     return exitCode;
   } catch (error) {
     if (isHelp(error)) return 0;
-    if (surroundings.signal.aborted && !(error instanceof CommandFailure)) {
-      surroundings.err.write("Interrupted.\n");
+    if (context.signal.aborted && !(error instanceof CommandFailure)) {
+      context.err.write("Interrupted.\n");
       return INTERRUPTED;
     }
     const explained = explainUsage(error, args);
-    surroundings.err.write(`${sentenceOf(explained)}\n`);
+    context.err.write(`${sentenceOf(explained)}\n`);
     return exitCodeOf(explained);
   }
 }

@@ -7,10 +7,10 @@ export interface Output {
   readonly columns?: number;
 }
 
-/** Milliseconds between two lines, on a terminal and elsewhere. */
-const TERMINAL_PAUSE = 100;
-const LOG_PAUSE = 5000;
-const BAR = 20;
+/** Between two lines, on a terminal and elsewhere. */
+const TERMINAL_INTERVAL_MS = 100;
+const LOG_INTERVAL_MS = 5000;
+const BAR_CHARACTERS = 20;
 /** Moves to the first column and clears the line. */
 const CLEAR = "\r\u001B[2K";
 
@@ -18,8 +18,8 @@ const number = new Intl.NumberFormat("en");
 
 function shareOf(done: number, total: number): string {
   const share = total === 0 ? 1 : Math.min(1, done / total);
-  const filled = Math.round(share * BAR);
-  return `[${"#".repeat(filled)}${".".repeat(BAR - filled)}] ${Math.floor(share * 100)} %  `;
+  const filled = Math.round(share * BAR_CHARACTERS);
+  return `[${"#".repeat(filled)}${".".repeat(BAR_CHARACTERS - filled)}] ${Math.floor(share * 100)} %  `;
 }
 
 /** Shows how far a command is. */
@@ -34,14 +34,14 @@ export class Progress {
   constructor(output: Output, now: () => number = () => performance.now()) {
     this.#output = output;
     this.#now = now;
-    this.#last = now() - TERMINAL_PAUSE;
+    this.#last = now() - TERMINAL_INTERVAL_MS;
   }
 
   /** @param total approximately how many there are, if known. */
   update(what: string, done: number, total?: number): void {
     const isTerminal = this.#output.isTTY === true;
     const now = this.#now();
-    if (now - this.#last < (isTerminal ? TERMINAL_PAUSE : LOG_PAUSE)) return;
+    if (now - this.#last < (isTerminal ? TERMINAL_INTERVAL_MS : LOG_INTERVAL_MS)) return;
     this.#last = now;
     const counts =
       total === undefined

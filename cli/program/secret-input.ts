@@ -1,7 +1,7 @@
 /** Secrets that are typed, or come from standard input: never from the arguments, which other users can see. */
 import { StringDecoder } from "node:string_decoder";
 import type { ReadStream } from "node:tty";
-import type { Surroundings } from "./command.ts";
+import type { CommandContext } from "./command.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 import type { Output } from "./progress.ts";
 
@@ -41,7 +41,7 @@ export async function askWithoutEcho(
 }
 
 /** A new password: asked twice, or the first line of standard input. */
-export async function readNewPassword({ askSecret, readInput }: Surroundings): Promise<string> {
+export async function readNewPassword({ askSecret, readInput }: CommandContext): Promise<string> {
   if (askSecret === undefined) {
     const [line = ""] = (await readInput()).split(/\r?\n/u, 1);
     if (line === "") throw misused("The password must be on standard input");

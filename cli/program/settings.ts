@@ -12,9 +12,9 @@ import {
   withVariables,
 } from "../../config/variables.ts";
 import { ConfigurationError } from "../../core/errors.ts";
-import type { Surroundings } from "./command.ts";
+import type { CommandContext } from "./command.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
-import type { Given } from "./given.ts";
+import type { Arguments } from "./arguments.ts";
 import { readJsonObject } from "./json-file.ts";
 
 /** The configuration file if nothing names another one: that of the current folder. `init` writes it. */
@@ -49,19 +49,19 @@ function hasValue(object: unknown, path: readonly string[]): boolean {
 
 /** The path of the configuration file, if there is one. */
 function fileOf(
-  given: Pick<Given, "text">,
-  { variables }: Pick<Surroundings, "variables">,
+  args: Pick<Arguments, "text">,
+  { variables }: Pick<CommandContext, "variables">,
 ): string | undefined {
-  const named = given.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
+  const named = args.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
   return named ?? (existsSync(USUAL_FILE) ? USUAL_FILE : undefined);
 }
 
 /** Whether there is anything to read. */
 export function isConfigured(
-  given: Pick<Given, "text">,
-  surroundings: Pick<Surroundings, "variables">,
+  args: Pick<Arguments, "text">,
+  context: Pick<CommandContext, "variables">,
 ): boolean {
-  return surroundings.variables.size > 0 || fileOf(given, surroundings) !== undefined;
+  return context.variables.size > 0 || fileOf(args, context) !== undefined;
 }
 
 /** Every user of the machine who is neither the owner nor in the group. */
@@ -91,16 +91,16 @@ async function refuseOpenFile(path: string): Promise<void> {
  * @throws CommandFailure with exit code 2; ConfigurationError with all problems of the environment.
  */
 export async function readSettings(
-  given: Pick<Given, "text">,
-  surroundings: Pick<Surroundings, "variables">,
+  args: Pick<Arguments, "text">,
+  context: Pick<CommandContext, "variables">,
   { acceptsOpenFile = false }: { readonly acceptsOpenFile?: boolean } = {},
 ): Promise<Settings> {
-  if (!isConfigured(given, surroundings))
+  if (!isConfigured(args, context))
     throw misused(
       `There is no configuration: name its file with --config or ${CONFIG_VARIABLE}, or create ${USUAL_FILE}`,
     );
-  const path = fileOf(given, surroundings);
-  const { variables } = surroundings;
+  const path = fileOf(args, context);
+  const { variables } = context;
   const file = path === undefined ? {} : await readJsonObject(path);
   if (path !== undefined && !acceptsOpenFile && hasValue(file, ["keys", "secrets"]))
     await refuseOpenFile(path);

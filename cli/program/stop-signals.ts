@@ -1,11 +1,10 @@
 /** SIGTERM and Ctrl+C. */
 import { constants } from "node:os";
 
-/** Milliseconds in which two signals count as one: on Ctrl+C, the terminal and npm both send it. */
-const SAME = 500;
+/** Within this time, two signals count as one: on Ctrl+C, the terminal and npm both send it. */
+const SAME_SIGNAL_MS = 500;
 
-/** Milliseconds between two checks whether npm is still running. */
-const LOOK = 250;
+const NPM_CHECK_INTERVAL_MS = 250;
 
 /**
  * Sends SIGTERM to this process when npm has ended. npm forwards SIGTERM only to the shell between npm and this process,
@@ -13,12 +12,12 @@ const LOOK = 250;
  */
 export function endWithNpm(): void {
   const shell = process.ppid;
-  const look = setInterval(() => {
+  const check = setInterval(() => {
     if (process.ppid === shell) return;
-    clearInterval(look);
+    clearInterval(check);
     process.kill(process.pid, "SIGTERM");
-  }, LOOK);
-  look.unref();
+  }, NPM_CHECK_INTERVAL_MS);
+  check.unref();
 }
 
 /** Calls `stop` at the first signal. A second one ends the process immediately. */
@@ -29,7 +28,7 @@ export function onStopSignal(stop: () => void): void {
       if (since === undefined) {
         since = performance.now();
         stop();
-      } else if (performance.now() - since > SAME) process.exit(128 + constants.signals[signal]);
+      } else if (performance.now() - since > SAME_SIGNAL_MS) process.exit(128 + constants.signals[signal]);
     });
   }
 }

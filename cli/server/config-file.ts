@@ -5,8 +5,8 @@ import { textsOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
-import type { Surroundings } from "../program/command.ts";
-import type { Given } from "../program/given.ts";
+import type { CommandContext } from "../program/command.ts";
+import type { Arguments } from "../program/arguments.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -40,7 +40,7 @@ const FILE_KEYS = [
 ];
 
 /** Bytes of a logo that are read. */
-const MOST_READ = 100_001;
+const MAX_READ_BYTES = 100_001;
 
 export { DEFAULT_PORT } from "../../config/file-schema.ts";
 
@@ -62,7 +62,7 @@ async function withLogos(seed: unknown, folder: string, problems: string[]): Pro
       const file = await open(resolve(folder, path));
       try {
         // One byte more than a logo may have, so that a large file is refused without being read.
-        const { buffer, bytesRead } = await file.read(Buffer.alloc(MOST_READ), 0, MOST_READ, 0);
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_READ_BYTES), 0, MAX_READ_BYTES, 0);
         return { ...client, logo: buffer.subarray(0, bytesRead) };
       } finally {
         await file.close();
@@ -85,10 +85,10 @@ function isObject(value: unknown): value is Record<string, unknown> {
  * @throws CommandFailure with exit code 2; ConfigurationError with all problems.
  */
 export async function readProcessConfig(
-  given: Given,
-  surroundings: Pick<Surroundings, "variables">,
+  args: Arguments,
+  context: Pick<CommandContext, "variables">,
 ): Promise<ConfigFile> {
-  return checkSettings(await readSettings(given, surroundings));
+  return checkSettings(await readSettings(args, context));
 }
 
 /** @throws ConfigurationError with all problems. */
@@ -108,10 +108,10 @@ export async function checkSettings({
  * @throws CommandFailure with exit code 2; ConfigurationError with all problems.
  */
 export async function readWorkerConfig(
-  given: Given,
-  surroundings: Pick<Surroundings, "variables">,
+  args: Arguments,
+  context: Pick<CommandContext, "variables">,
 ): Promise<ConfigFile> {
-  const { config, explain } = await readSettings(given, surroundings);
+  const { config, explain } = await readSettings(args, context);
   await explain(async () => readConfiguration(config));
   return {
     config: config as unknown as SignInServiceConfig,

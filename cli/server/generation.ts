@@ -6,11 +6,12 @@ import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
 import type { RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
+import { Running } from "../../core/running.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
 import type { Mailbox } from "../../testing/mailbox.ts";
 import { monitoringListener } from "./monitoring.ts";
-import { listenerOf, PATIENCE } from "./opened.ts";
+import { DRAIN_MS, listenerOf } from "./opened.ts";
 
 export interface GenerationOptions {
   readonly logger: Logger;
@@ -26,8 +27,7 @@ export class Generation {
   readonly answer: RequestListener;
   /** Answers requests to the metrics port. */
   readonly monitor: RequestListener;
-  #running = 0;
-  #onIdle: (() => void) | undefined;
+  readonly #running = new Running();
 
   private constructor(service: SignInService, logger: Logger, mailbox: Mailbox | undefined) {
     this.service = service;
@@ -62,26 +62,13 @@ export class Generation {
 
   /** Finishes the running requests and deliveries, and closes the service. */
   async close(): Promise<void> {
-    await this.#idle();
+    await this.#running.idle(DRAIN_MS);
     await this.service.close();
-  }
-
-  async #idle(): Promise<void> {
-    if (this.#running === 0) return;
-    const idle = Promise.withResolvers<void>();
-    const timer = setTimeout(idle.resolve, PATIENCE);
-    this.#onIdle = idle.resolve;
-    await idle.promise;
-    clearTimeout(timer);
   }
 
   #counted(answer: RequestListener): RequestListener {
     return (request, response) => {
-      this.#running += 1;
-      response.once("close", () => {
-        this.#running -= 1;
-        if (this.#running === 0) this.#onIdle?.();
-      });
+      response.once("close", this.#running.begin());
       answer(request, response);
     };
   }

@@ -8,15 +8,15 @@ export interface Listener {
   readonly port: number;
   /** Starts to handle requests. Before that, they get 503. */
   serve(answer: RequestListener): void;
-  /** Accepts no more connections. Resolves when the running requests are done, within `patience` milliseconds. */
-  stop(patience: number): Promise<void>;
+  /** Accepts no more connections. Resolves when the running requests are done, within `drainMs`. */
+  stop(drainMs: number): Promise<void>;
 }
 
-/** Milliseconds between two attempts to close idle connections while the server stops. */
-const SWEEP = 50;
+/** Between two attempts to close idle connections while the server stops. */
+const SWEEP_INTERVAL_MS = 50;
 
-/** Milliseconds in which the headers of a request may still arrive when the server stops. */
-const ON_ITS_WAY = 1000;
+/** Time in which the headers of a request may still arrive when the server stops. */
+const HEADERS_GRACE_MS = 1000;
 
 const starting: RequestListener = (_request, response) => {
   response.writeHead(503, { "content-type": "application/json", "retry-after": "1" });
@@ -88,15 +88,15 @@ export async function listen(
     serve(listener) {
       answer = listener;
     },
-    stop: (patience) =>
+    stop: (drainMs) =>
       new Promise((resolve) => {
         const startedAt = performance.now();
         connections.endEach();
         const sweep = setInterval(() => {
           server.closeIdleConnections();
-          if (performance.now() - startedAt > ON_ITS_WAY) connections.cutSilent();
-        }, SWEEP);
-        const end = setTimeout(() => server.closeAllConnections(), patience);
+          if (performance.now() - startedAt > HEADERS_GRACE_MS) connections.cutSilent();
+        }, SWEEP_INTERVAL_MS);
+        const end = setTimeout(() => server.closeAllConnections(), drainMs);
         server.close(() => {
           clearInterval(sweep);
           clearTimeout(end);

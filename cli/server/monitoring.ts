@@ -12,8 +12,8 @@ export type MetricsSettings = NonNullable<SignInService["configuration"]["metric
 /** The service or the worker. */
 type Monitored = Pick<NotificationWorker, "health" | "metrics">;
 
-/** Milliseconds between two health checks, however many requests the public port gets. */
-const SECOND = 1000;
+/** Between two health checks, however many requests the public port gets. */
+const HEALTH_INTERVAL_MS = 1000;
 
 const PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -49,7 +49,7 @@ export function publicMonitoring(service: SignInService): Middleware {
   function look(): Promise<boolean> {
     const now = clock.now();
     // `abs`, because the clock may be set back.
-    if (Math.abs(now - lookedAt) >= SECOND) {
+    if (Math.abs(now - lookedAt) >= HEALTH_INTERVAL_MS) {
       lookedAt = now;
       isWell = service.health().then(({ ok }) => ok);
     }

@@ -3,11 +3,11 @@ import type { RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Listener, PortWords } from "./listener.ts";
 
-/** Milliseconds that running requests have when the process stops. */
-export const PATIENCE = 30_000;
+/** For running requests when the process stops. */
+export const DRAIN_MS = 30_000;
 
-/** Milliseconds after which a process exits even if it hasn't stopped. */
-const TOO_LONG = 35_000;
+/** After this time a process exits even if it hasn't stopped. */
+const EXIT_TIMEOUT_MS = 35_000;
 
 /** A service or a worker. */
 export interface Closable {
@@ -15,14 +15,14 @@ export interface Closable {
 }
 
 export interface ListenOptions {
-  /** Milliseconds that running requests have when the process stops. */
-  readonly patience?: number;
+  /** For running requests when the process stops. */
+  readonly drainMs?: number;
   /** How to change the port, for error messages. */
   readonly words?: PortWords;
 }
 
 export class Opened {
-  readonly #listeners: { readonly listener: Listener; readonly patience: number }[] = [];
+  readonly #listeners: { readonly listener: Listener; readonly drainMs: number }[] = [];
   readonly #services: Closable[] = [];
   #isClosed = false;
 
@@ -30,12 +30,12 @@ export class Opened {
   async listen(
     port: number,
     host: string | undefined,
-    { patience = PATIENCE, words }: ListenOptions = {},
+    { drainMs = DRAIN_MS, words }: ListenOptions = {},
   ): Promise<Listener> {
     // Loaded only if needed, because the HTTP server takes memory: most workers have no port.
     const { listen } = await import("./listener.ts");
     const listener = await listen(port, host, words);
-    this.#listeners.push({ listener, patience });
+    this.#listeners.push({ listener, drainMs });
     return listener;
   }
 
@@ -50,7 +50,7 @@ export class Opened {
   /** Finishes running requests and closes everything. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(this.#listeners.map(({ listener, patience }) => listener.stop(patience)));
+    await Promise.all(this.#listeners.map(({ listener, drainMs }) => listener.stop(drainMs)));
     await Promise.all(this.#services.map((service) => service.close()));
   }
 }
@@ -83,7 +83,7 @@ export async function untilStopped(
 
 async function inTime(closing: Promise<void>): Promise<boolean> {
   const late = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => late.resolve(false), TOO_LONG);
+  const timer = setTimeout(() => late.resolve(false), EXIT_TIMEOUT_MS);
   try {
     return await Promise.race([closing.then(() => true), late.promise]);
   } finally {

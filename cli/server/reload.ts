@@ -119,9 +119,9 @@ export function onReloadSignal(): ReloadSignal {
   }
   process.on("SIGHUP", receive);
   return {
-    use(given) {
-      reload = given;
-      if (isWaiting) given();
+    use(action) {
+      reload = action;
+      if (isWaiting) action();
     },
     end: () => void process.off("SIGHUP", receive),
   };

@@ -6,9 +6,9 @@ import type { Environment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
 import type { SignInService } from "../../lib/index.ts";
-import type { Run, Surroundings } from "../program/command.ts";
+import type { Run, CommandContext } from "../program/command.ts";
 import { CommandFailure, FAILED, MISUSED, misused } from "../program/command-failure.ts";
-import type { Given } from "../program/given.ts";
+import type { Arguments } from "../program/arguments.ts";
 import { isConfigured } from "../program/settings.ts";
 import { endWithNpm } from "../program/stop-signals.ts";
 import { type ConfigFile, DEFAULT_PORT, readProcessConfig } from "./config-file.ts";
@@ -38,43 +38,43 @@ interface Asked {
   readonly metricsPort: number | undefined;
 }
 
-export const serve: Run = async (given, surroundings) => {
-  const { isDemo, ...asked } = askedOf(given, surroundings);
+export const serve: Run = async (args, context) => {
+  const { isDemo, ...asked } = askedOf(args, context);
   const { port, host } = asked;
-  const environment = surroundings.environment();
+  const environment = context.environment();
   if (isDemo) {
     const { readDemo, startDemo } = await import("../demo/start-demo.ts");
-    const demo = { ...readDemo(given), port, host, environment, out: surroundings.out };
+    const demo = { ...readDemo(args), port, host, environment, out: context.out };
     return run((opened) => startDemo(opened, demo));
   }
-  const read = (): Promise<ConfigFile> => readProcessConfig(given, surroundings);
-  return run((opened) => startConfigured(opened, { ...asked, ...surroundings, environment, read }));
+  const read = (): Promise<ConfigFile> => readProcessConfig(args, context);
+  return run((opened) => startConfigured(opened, { ...asked, ...context, environment, read }));
 
   async function run(start: (opened: Opened) => Promise<void>): Promise<number> {
     if (environment.byNpm) endWithNpm();
-    return (await untilStopped(surroundings.signal, start)) ? 0 : FAILED;
+    return (await untilStopped(context.signal, start)) ? 0 : FAILED;
   }
 };
 
 /** @throws CommandFailure with exit code 2. */
-function askedOf(given: Given, surroundings: Surroundings): Asked {
-  const config = given.text("config");
-  const isDemo = given.flag("demo") && config === undefined;
+function askedOf(args: Arguments, context: CommandContext): Asked {
+  const config = args.text("config");
+  const isDemo = args.flag("demo") && config === undefined;
   if (config === "") throw misused("--config needs the name of a file");
-  const option = OF_DEMO.find((name) => given.has(name));
+  const option = OF_DEMO.find((name) => args.has(name));
   if (config !== undefined && option !== undefined) throw misused(`--${option} can't be used with --config`);
   if (!isDemo && option !== undefined) throw misused(`--${option} requires --demo`);
-  if (!isDemo && !isConfigured(given, surroundings)) {
+  if (!isDemo && !isConfigured(args, context)) {
     throw new CommandFailure(
       "There is no configuration: make one with sign-in-service init and name it with --config FILE, or try the service with serve --demo.",
       { exitCode: MISUSED },
     );
   }
-  const metricsPort = given.port("metrics-port");
+  const metricsPort = args.port("metrics-port");
   if (isDemo && metricsPort !== undefined) throw misused("--metrics-port requires a configuration");
-  const host = given.text("host");
+  const host = args.text("host");
   if (host !== undefined && !isListenAddress(host)) throw misused(`--host must be ${LISTEN_FORM}`);
-  return { isDemo, port: given.port("port"), host, metricsPort };
+  return { isDemo, port: args.port("port"), host, metricsPort };
 }
 
 /** While only this machine can reach the base URLs, nobody else needs to. */
@@ -84,7 +84,7 @@ function usualHost({ production, deployments }: SignInService["configuration"]):
   return urls.every((url) => new URL(url).hostname === "[::1]") ? "::1" : "127.0.0.1";
 }
 
-interface Start extends Omit<Asked, "isDemo">, Pick<Surroundings, "out"> {
+interface Start extends Omit<Asked, "isDemo">, Pick<CommandContext, "out"> {
   readonly environment: Environment;
   /** Reads and checks the configuration. */
   readonly read: () => Promise<ConfigFile>;

@@ -2,7 +2,7 @@
 import { pino } from "pino";
 import type { RequestListener } from "node:http";
 import { createNotificationWorker } from "../../notifier/index.ts";
-import type { Run, Surroundings } from "../program/command.ts";
+import type { Run, CommandContext } from "../program/command.ts";
 import { FAILED } from "../program/command-failure.ts";
 import type { Environment } from "../../config/environment.ts";
 import { type ConfigFile, readWorkerConfig } from "./config-file.ts";
@@ -10,25 +10,25 @@ import { METRICS_PORT, metricsPlace, monitoringListener, withMetricsPort } from 
 import { type Closable, type Opened, untilStopped } from "./opened.ts";
 import { onReloadSignal, Reloadable } from "./reload.ts";
 
-/** Milliseconds that running requests for health or metrics have when the process stops. */
-const PATIENCE = 5_000;
+/** For running requests for health or metrics when the process stops. */
+const METRICS_DRAIN_MS = 5_000;
 
 interface Worker extends Closable {
   readonly monitor: RequestListener;
 }
 
-export const worker: Run = async (given, surroundings) => {
-  const { logLevel } = surroundings.environment();
-  const metricsPort = given.port("metrics-port");
+export const worker: Run = async (args, context) => {
+  const { logLevel } = context.environment();
+  const metricsPort = args.port("metrics-port");
   async function read(): Promise<ConfigFile> {
-    const file = await readWorkerConfig(given, surroundings);
+    const file = await readWorkerConfig(args, context);
     return { ...file, config: withMetricsPort(file.config, metricsPort) };
   }
-  const { signal, out } = surroundings;
+  const { signal, out } = context;
   return (await untilStopped(signal, (opened) => start(opened, { read, logLevel, out }))) ? 0 : FAILED;
 };
 
-interface Start extends Pick<Surroundings, "out">, Pick<Environment, "logLevel"> {
+interface Start extends Pick<CommandContext, "out">, Pick<Environment, "logLevel"> {
   readonly read: () => Promise<ConfigFile>;
 }
 
@@ -42,7 +42,8 @@ async function start(opened: Opened, { read, logLevel, out }: Start): Promise<vo
   const file = await read();
   const place = metricsPlace(file.config);
   const monitoring =
-    place && (await opened.listen(place.port, place.host, { patience: PATIENCE, words: METRICS_PORT }));
+    place &&
+    (await opened.listen(place.port, place.host, { drainMs: METRICS_DRAIN_MS, words: METRICS_PORT }));
   const running = await open(file);
   const use = ({ monitor }: Worker): void => monitoring?.serve(monitor);
   use(running);

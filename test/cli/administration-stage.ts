@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import type { Surroundings } from "../../cli/program/command.ts";
+import type { CommandContext } from "../../cli/program/command.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../core/logger.ts";
 import { ROOT } from "../examples/documents.ts";
@@ -171,8 +171,8 @@ export class Office {
   }
 
   /** Runs a command in this process. */
-  async here(words: readonly string[], given: Partial<Surroundings> = {}): Promise<Outcome> {
-    const outcome = await here(words, given);
+  async here(words: readonly string[], context: Partial<CommandContext> = {}): Promise<Outcome> {
+    const outcome = await here(words, context);
     this.printed += outcome.out + outcome.err;
     return outcome;
   }

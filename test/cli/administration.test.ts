@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Surroundings } from "../../cli/program/command.ts";
+import type { CommandContext } from "../../cli/program/command.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
 
@@ -380,7 +380,7 @@ describe("the commands on a service", () => {
 });
 
 /** A person who types these answers. */
-function typed(...answers: string[]): Pick<Surroundings, "askSecret"> {
+function typed(...answers: string[]): Pick<CommandContext, "askSecret"> {
   return { askSecret: async () => answers.shift() ?? "" };
 }
 

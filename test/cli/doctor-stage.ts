@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect } from "@jest/globals";
-import type { Surroundings } from "../../cli/program/command.ts";
+import type { CommandContext } from "../../cli/program/command.ts";
 import { here } from "./here.ts";
 
 /** No output may contain these. */
@@ -38,9 +38,9 @@ export function write(config: object, name = "sign-in.json", mode = 0o600): stri
 
 export async function doctor(
   words: readonly string[],
-  given: Partial<Surroundings> = {},
+  context: Partial<CommandContext> = {},
 ): Promise<{ code: number; lines: readonly Line[]; wrong: readonly Line[]; err: string }> {
-  const { code, out, err } = await here(["doctor", "--json", ...words], given);
+  const { code, out, err } = await here(["doctor", "--json", ...words], context);
   for (const secret of [SECRET, PASSWORD]) expect(out + err).not.toContain(secret);
   const lines = out
     .split("\n")

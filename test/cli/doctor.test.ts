@@ -2,7 +2,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { clockTrouble, storageChecks } from "../../cli/doctor/storage-checks.ts";
+import { clockFindings, storageChecks } from "../../cli/doctor/storage-checks.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../core/logger.ts";
@@ -294,7 +294,7 @@ describe("doctor, without a server", () => {
     await expect(found(60_000)).resolves.toMatchObject([
       { level: "problem", what: expect.stringContaining("60 seconds ahead of") },
     ]);
-    expect(clockTrouble("the server", 0)).toEqual([]);
+    expect(clockFindings("the server", 0)).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 /** Runs a command in the process of the test. */
 import { readEnvironment } from "../../config/environment.ts";
-import type { Surroundings } from "../../cli/program/command.ts";
+import type { CommandContext } from "../../cli/program/command.ts";
 import { run } from "../../cli/program/program.ts";
 import { createSystemClock } from "../../core/clock.ts";
 
@@ -10,8 +10,11 @@ export interface Outcome {
   readonly err: string;
 }
 
-/** @param given default: no variables, no terminal, and an empty standard input. */
-export async function here(words: readonly string[], given: Partial<Surroundings> = {}): Promise<Outcome> {
+/** @param context default: no variables, no terminal, and an empty standard input. */
+export async function here(
+  words: readonly string[],
+  context: Partial<CommandContext> = {},
+): Promise<Outcome> {
   const said = { out: "", err: "" };
   const code = await run(words, {
     clock: createSystemClock(),
@@ -22,7 +25,7 @@ export async function here(words: readonly string[], given: Partial<Surroundings
     err: { write: (part: string) => void (said.err += part) },
     signal: new AbortController().signal,
     readInput: async () => "",
-    ...given,
+    ...context,
   });
   return { code, ...said };
 }

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Surroundings } from "../../cli/program/command.ts";
+import type { CommandContext } from "../../cli/program/command.ts";
 import { start } from "../examples/processes.ts";
 import { here } from "./here.ts";
 
@@ -17,8 +17,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-async function init(words: readonly string[], given: Partial<Surroundings> = {}) {
-  const outcome = await here(words, given);
+async function init(words: readonly string[], context: Partial<CommandContext> = {}) {
+  const outcome = await here(words, context);
   const printed = outcome.out + outcome.err;
   expect(printed).not.toContain(PASSWORD);
   expect(printed).not.toContain(MAIL_PASSWORD);
@@ -28,21 +28,21 @@ async function init(words: readonly string[], given: Partial<Surroundings> = {})
 const readVariable = (name: string): string | undefined =>
   name === "MAIL" ? `smtps://mailer:${MAIL_PASSWORD}@mail.example` : undefined;
 const written = (): unknown => JSON.parse(readFileSync(path, "utf8"));
-const initHere = (words: readonly string[], given?: Partial<Surroundings>) =>
-  init(["init", "--config", path, ...words], given);
+const initHere = (words: readonly string[], context?: Partial<CommandContext>) =>
+  init(["init", "--config", path, ...words], context);
 
 /** A person who gives these answers. */
 function person(answers: readonly string[], secrets: readonly string[] = []) {
   const asked: string[] = [];
   const [left, leftSecrets] = [[...answers], [...secrets]];
-  const surroundings: Partial<Surroundings> = {
+  const context: Partial<CommandContext> = {
     ask: async (question) => {
       asked.push(question);
       return left.shift() ?? "";
     },
     askSecret: async () => leftSecrets.shift() ?? "",
   };
-  return { asked, left, surroundings };
+  return { asked, left, context };
 }
 
 describe("init", () => {
@@ -112,7 +112,7 @@ describe("init", () => {
   });
 
   it("asks for what matters, asks again after a wrong answer, and hides passwords", async () => {
-    const { asked, left, surroundings } = person(
+    const { asked, left, context } = person(
       [
         "login.example",
         "https://login.example?x=1",
@@ -125,7 +125,7 @@ describe("init", () => {
       ],
       [PASSWORD, MAIL_PASSWORD],
     );
-    const { code, err } = await initHere([], surroundings);
+    const { code, err } = await initHere([], context);
     expect([code, left]).toEqual([0, []]);
     expect(asked.map((question) => question.split(/[ :;]/u)[0])).toEqual([
       "Address",
@@ -147,8 +147,8 @@ describe("init", () => {
   });
 
   it("asks only for what no option says, and for no proxy of a local address", async () => {
-    const { asked, surroundings } = person([]);
-    expect(await initHere(["--url", "http://localhost:8080"], surroundings)).toMatchObject({ code: 0 });
+    const { asked, context } = person([]);
+    expect(await initHere(["--url", "http://localhost:8080"], context)).toMatchObject({ code: 0 });
     expect(asked.map((question) => question.split(/[ :;]/u)[0])).toEqual(["Storage", "Mail"]);
     expect(written()).toMatchObject({ port: 8080 });
   });
@@ -189,9 +189,9 @@ describe("init", () => {
   it("never replaces a file without being told, and then keeps its keys", async () => {
     const secrets = [Buffer.alloc(32, 9).toString("base64")];
     writeFileSync(path, JSON.stringify({ storage: "mongodb://old", keys: { secrets } }));
-    const { asked, surroundings } = person([]);
+    const { asked, context } = person([]);
     for (const words of [["--yes"], []]) {
-      expect(await initHere(words, surroundings)).toMatchObject({
+      expect(await initHere(words, context)).toMatchObject({
         code: 1,
         err: expect.stringMatching(/config\.json exists\. With --overwrite, /u),
       });

@@ -25,14 +25,14 @@ describe("the addresses of a host name", () => {
     await expect(createSystemResolve({ direct: direct.resolve })("localhost")).resolves.toContainEqual(
       expect.objectContaining({ address: expect.stringMatching(/^(?:127\.0\.0\.1|::1)$/) }),
     );
-    const absent = createSystemResolve({ system: nowhere, direct: direct.resolve, directAfter: 10_000 });
+    const absent = createSystemResolve({ system: nowhere, direct: direct.resolve, directAfterMs: 10_000 });
     await expect(absent("receiver.example")).rejects.toMatchObject({ code: "ENOTFOUND" });
     expect(direct.hosts).toEqual([]);
   });
 
   it("come from the name servers while one call of the system's resolver hangs", async () => {
     const system = recorded(never);
-    const resolve = createSystemResolve({ system: system.resolve, direct: async () => B, directAfter: 5 });
+    const resolve = createSystemResolve({ system: system.resolve, direct: async () => B, directAfterMs: 5 });
     for (let times = 0; times < 3; times += 1) {
       await expect(resolve("receiver.example")).resolves.toEqual(B);
     }
@@ -46,7 +46,9 @@ describe("the addresses of a host name", () => {
       tried.resolve();
       return nowhere(host);
     };
-    const found = createSystemResolve({ system: () => answer.promise, direct, directAfter: 5 })("a.example");
+    const found = createSystemResolve({ system: () => answer.promise, direct, directAfterMs: 5 })(
+      "a.example",
+    );
     await tried.promise;
     answer.resolve(A);
     await expect(found).resolves.toEqual(A);

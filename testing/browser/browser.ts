@@ -40,7 +40,7 @@ export interface Visit {
   readonly headers: Headers;
 }
 
-const MOST_REDIRECTS = 20;
+const MAX_REDIRECTS = 20;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /** The service sent a response with which the test can't continue. The message says which. */
@@ -168,7 +168,7 @@ export class Browser {
     return this.#go(form.action, { method: "POST", body: body.toString(), headers });
   }
 
-  async #go(url: URL, init: RequestInit, redirects = MOST_REDIRECTS): Promise<this> {
+  async #go(url: URL, init: RequestInit, redirects = MAX_REDIRECTS): Promise<this> {
     this.visits = [];
     let target = url;
     let request = init;

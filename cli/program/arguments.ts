@@ -7,7 +7,7 @@ type Value = string | boolean | readonly string[] | undefined;
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** Reads operands by their position and options by their name without dashes. Messages never contain a value. */
-export class Given {
+export class Arguments {
   readonly operands: readonly string[];
   readonly #options: ReadonlyMap<string, Value>;
 
