@@ -229,15 +229,15 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       delivering ??= createTestDelivering(service, storage, sealer);
       await delivering.deliverDue();
     },
-    async addPerson(parts = {}) {
+    async addPerson(wishes = {}) {
       people += 1;
       const usual = {
         email: `person${people}@example.com`,
         username: `person${people}`,
         email_verified: true,
       };
-      const password = parts.password ?? `the password of person ${people}`;
-      const account = await service.accounts.import({ ...usual, ...parts, password });
+      const password = wishes.password ?? `the password of person ${people}`;
+      const account = await service.accounts.import({ ...usual, ...wishes, password });
       // The service decides when a cookie expires, by the clock of the test.
       const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
       const person = { account, username: account.username ?? account.email, password, browser };

@@ -135,7 +135,8 @@ async function openDatabase(path: string, prepare: (database: DatabaseSync) => v
   return database;
 }
 
-function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | "change" | "insert"> {
+/** The prepared statements of a database. */
+export function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | "change" | "insert"> {
   return {
     first(sql) {
       const statement = database.prepare(sql);

@@ -42,7 +42,14 @@ function prepare({ id, expect = [], put = [], remove = [] }: Commit): PreparedCo
   };
 }
 
-function prepareRecord({ kind, key, value, index = [], parent, expiresAt }: RecordData): PreparedRecord {
+export function prepareRecord({
+  kind,
+  key,
+  value,
+  index = [],
+  parent,
+  expiresAt,
+}: RecordData): PreparedRecord {
   return {
     kind,
     key,
@@ -50,6 +57,28 @@ function prepareRecord({ kind, key, value, index = [], parent, expiresAt }: Reco
     parent: parent && { ...parent },
     expiresAt: expiresAt ?? null,
     entries: index.length === 0 ? null : JSON.stringify(index),
+  };
+}
+
+const INSERT_ENTRY = "INSERT INTO entries (kind, name, at, place, record) VALUES (?, ?, ?, ?, ?)";
+
+/** Inserts a record that has no row, with its entries. @returns a function that returns the id of the row. */
+export function createInsert({
+  insert,
+  change,
+}: Pick<Connection, "insert" | "change">): (
+  record: PreparedRecord,
+  version: string,
+  parentId: number | null,
+) => number {
+  const insertRecord = insert(
+    "INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  );
+  const addEntry = change(INSERT_ENTRY);
+  return ({ kind, key, value, expiresAt, entries }, version, parentId) => {
+    const id = insertRecord(value, version, expiresAt, parentId, entries, kind, key);
+    for (const { name, at, order } of readEntries(entries)) addEntry(kind, name, at, order, id);
+    return id;
   };
 }
 
@@ -81,9 +110,6 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     `SELECT r.id, r.version, r.expires_at, r.entries, r.parent, p.id, p.expires_at
      FROM records AS r LEFT JOIN records AS p ON p.id = r.parent WHERE r.kind = ? AND r.key = ?`,
   );
-  const insert = connection.insert(
-    "INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
-  );
   const replace = connection.change(
     "UPDATE records SET value = ?, version = ?, expires_at = ?, parent = ?, entries = ? WHERE id = ?",
   );
@@ -93,9 +119,8 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   const bury = connection.change(
     `UPDATE records SET kind = '', key = id, value = '{}', version = '', expires_at = 0, entries = NULL WHERE id = ?`,
   );
-  const addEntry = connection.change(
-    "INSERT INTO entries (kind, name, at, place, record) VALUES (?, ?, ?, ?, ?)",
-  );
+  const addEntry = connection.change(INSERT_ENTRY);
+  const insert = createInsert(connection);
   const dropEntry = connection.change(
     "DELETE FROM entries WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
   );
@@ -154,7 +179,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
   }
 
   function put(record: PreparedRecord, version: string, now: number): void {
-    const { kind, key, value, parent, expiresAt, entries } = record;
+    const { kind, value, parent, expiresAt, entries } = record;
     const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
     const before = existing(record, now);
     const fields = [value, version, expiresAt, parentId, entries] as const;
@@ -170,9 +195,8 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       return;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
-    const id = insert(...fields, kind, key);
+    const id = insert(record, version, parentId);
     known.set(nameOf(record), { id, version, isLive: true, entries });
-    changeEntries(addEntry, { id, kind }, readEntries(entries));
   }
 
   /** The records whose expectation does not hold, and children without a parent. */

@@ -7,9 +7,10 @@ import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import type { Clock } from "../../core/clock.ts";
 import type { JsonObject, RecordData, Ref } from "../record-store.ts";
-import { connect } from "./connection.ts";
+import { connect, numberAt, statements } from "./connection.ts";
 import { prepareFile } from "./database-file.ts";
 import { asFault, whileLocked } from "./faults.ts";
+import { createInsert, prepareRecord } from "./record-writes.ts";
 
 /** A record as it is stored, without what follows from its value. */
 export interface WholeRecord extends Ref {
@@ -148,33 +149,17 @@ export async function fillFile<T>(
 
 function fillerOf(database: DatabaseSync): FileFiller {
   const version = randomUUID();
-  const find = database.prepare("SELECT id FROM records WHERE kind = ? AND key = ?");
-  const insert = database.prepare(
-    "INSERT INTO records (kind, key, value, version, expires_at, parent, entries) VALUES (?, ?, ?, ?, ?, ?, ?)",
-  );
-  const enter = database.prepare(
-    "INSERT INTO entries (kind, name, at, place, record) VALUES (?, ?, ?, ?, ?)",
-  );
-  const set = database.prepare("INSERT INTO record_counters (name, value) VALUES (?, ?)");
+  const { first, change, insert } = statements(database);
+  const find = first("SELECT id FROM records WHERE kind = ? AND key = ?");
+  const insertRecord = createInsert({ insert, change });
+  const setCounter = change("INSERT INTO record_counters (name, value) VALUES (?, ?)");
   return {
-    put({ kind, key, value, expiresAt = null, parent, index = [] }) {
-      const above = parent && find.get(parent.kind, parent.key);
+    put(record) {
+      const { parent } = record;
+      const above = parent && find(parent.kind, parent.key);
       if (parent !== undefined && above === undefined) return;
-      const entries = index.length === 0 ? null : JSON.stringify(index);
-      const parentId = above === undefined ? null : Number(above["id"]);
-      const { lastInsertRowid } = insert.run(
-        kind,
-        key,
-        JSON.stringify(value),
-        version,
-        expiresAt,
-        parentId,
-        entries,
-      );
-      for (const { name, at, order } of index) enter.run(kind, name, at, order, lastInsertRowid);
+      insertRecord(prepareRecord(record), version, above === undefined ? null : numberAt(above, 0));
     },
-    count(name, value) {
-      set.run(name, value);
-    },
+    count: (name, value) => void setCounter(name, value),
   };
 }

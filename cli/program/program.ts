@@ -184,18 +184,18 @@ function explainUsage(error: unknown, args: readonly string[]): unknown {
 /**
  * Runs a command line, and reports errors.
  *
- * @param args the command line, without the program.
+ * @param argv the command line, without the program.
  * @returns the exit code: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 a server can't be reached;
  * 130 interrupted.
  */
-export async function run(args: readonly string[], context: CommandContext): Promise<number> {
+export async function run(argv: readonly string[], context: CommandContext): Promise<number> {
   let exitCode = 0;
   const program = buildProgram(context, async (command, args) => {
     const carryOut = await command.load();
     exitCode = await carryOut(args, context);
   });
   try {
-    await program.parseAsync(args, { from: "user" });
+    await program.parseAsync(argv, { from: "user" });
     return exitCode;
   } catch (error) {
     if (isHelp(error)) return 0;
@@ -203,7 +203,7 @@ export async function run(args: readonly string[], context: CommandContext): Pro
       context.err.write("Interrupted.\n");
       return INTERRUPTED;
     }
-    const explained = explainUsage(error, args);
+    const explained = explainUsage(error, argv);
     context.err.write(`${sentenceOf(explained)}\n`);
     return exitCodeOf(explained);
   }
