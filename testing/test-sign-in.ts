@@ -229,15 +229,15 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       delivering ??= createTestDelivering(service, storage, sealer);
       await delivering.deliverDue();
     },
-    async addPerson(wishes = {}) {
+    async addPerson(overrides = {}) {
       people += 1;
       const usual = {
         email: `person${people}@example.com`,
         username: `person${people}`,
         email_verified: true,
       };
-      const password = wishes.password ?? `the password of person ${people}`;
-      const account = await service.accounts.import({ ...usual, ...wishes, password });
+      const password = overrides.password ?? `the password of person ${people}`;
+      const account = await service.accounts.import({ ...usual, ...overrides, password });
       // The service decides when a cookie expires, by the clock of the test.
       const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
       const person = { account, username: account.username ?? account.email, password, browser };
