@@ -67,7 +67,7 @@ function clockProblem(difference: number): string {
 }
 
 /**
- * Looks at the clocks of the storage every half minute.
+ * Looks at the clocks of the storage now, and every half minute.
  * @param onWarning is called when a clock becomes wrong, and not again until it was right.
  */
 export function watchClocks(
@@ -91,9 +91,11 @@ export function watchClocks(
       );
     }
   }
-  const timer = setInterval(() => {
+  const lookAtAll = (): void => {
     running = running.then(() => Promise.all(parts.map(look)));
-  }, interval);
+  };
+  lookAtAll();
+  const timer = setInterval(lookAtAll, interval);
   timer.unref();
   return {
     async stop() {

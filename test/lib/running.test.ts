@@ -8,6 +8,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
+import { openOwnRedis } from "../servers/redis.ts";
+import { startService } from "../flows/running-service.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { storageHealth, watchClocks } from "../../records/health.ts";
@@ -195,6 +197,25 @@ describe("with a real storage", () => {
     await pause(100);
     await watch.stop();
     expect(warnings).toHaveLength(2);
+  });
+
+  it("a service with a wrong clock says so in its health, and in its log when it starts", async () => {
+    const redis = await openOwnRedis();
+    const clock = { now: () => Date.now() - 90_000 };
+    const running = await startService({
+      config: { storage: "sqlite::memory:", artifacts: redis.url, clock },
+    });
+    try {
+      const problem = "its clock is 90 seconds ahead of that of this process";
+      const { ok, parts } = await running.service.health();
+      expect([ok, parts["artifacts"]?.detail]).toEqual([true, problem]);
+      const warnings = (): string[] => running.log.filter((line) => line.includes(`artifacts: ${problem}`));
+      while (warnings().length === 0) await pause(10);
+      expect(warnings()).toHaveLength(1);
+    } finally {
+      await running.close();
+      await redis.close();
+    }
   });
 
   it("keys are made at the first start and kept", async () => {
