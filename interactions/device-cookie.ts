@@ -11,7 +11,7 @@ import type { Signer } from "../core/sealing.ts";
 /** What the cookie is read from and written to. */
 interface CookieContext {
   readonly req: { readonly headers: { readonly cookie?: string | undefined } };
-  readonly state: { readonly deployment: Pick<Deployment, "path" | "secure"> };
+  readonly state: { readonly deployment: Pick<Deployment, "secure"> };
   append(field: string, value: string): void;
 }
 
@@ -25,8 +25,6 @@ export interface DeviceCookies {
   read(ctx: CookieContext, account: CookieAccount): string | undefined;
   /** Remembers a sign-in, and keeps the four most recent other accounts. */
   write(ctx: CookieContext, account: CookieAccount): void;
-  /** Deletes some cookies of the earlier format, which had one cookie for each account. */
-  clearEarlier(ctx: CookieContext): void;
 }
 
 /** Seconds: 90 days. */
@@ -35,10 +33,6 @@ const MOST_ACCOUNTS = 5;
 /** The id and, for each account, two concatenated signatures. */
 const VALUE = /^[\w-]{22}(?:\.[\w-]{86}){1,5}$/;
 const SIGNATURE = 43;
-/** The end of the name of an earlier cookie: a digest of the account. */
-const EARLIER_END = /^_[\w-]{8}$/;
-/** Cookies to delete in one response: proxies limit the number of header fields. */
-const MOST_CLEARED = 10;
 
 /** The text of the first signature, which finds the account whatever its password is. */
 const ofAccount = (id: string, { sub }: CookieAccount): string => JSON.stringify(["device", id, sub]);
@@ -55,34 +49,27 @@ function cookiesOf({ req }: CookieContext): (readonly [name: string, value: stri
   });
 }
 
-function setCookie(ctx: CookieContext, pair: string, path: string, lifetime: number): void {
+function setCookie(ctx: CookieContext, pair: string): void {
   const secure = ctx.state.deployment.secure ? "; Secure" : "";
-  ctx.append("Set-Cookie", `${pair}; Path=${path}; Max-Age=${lifetime}; HttpOnly; SameSite=Lax${secure}`);
+  ctx.append("Set-Cookie", `${pair}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`);
 }
 
 /**
  * @param parts.signer cookies signed with any of its keys are valid.
  * @param parts.name name of the cookie.
- * @param parts.earlierName prefix of the names of the earlier cookies.
  */
 export function createDeviceCookies({
   signer,
   name,
-  earlierName,
 }: {
   readonly signer: Signer;
   readonly name: string;
-  readonly earlierName: string;
 }): DeviceCookies {
   /** The id, and the signatures of each account. Of two cookies with this name, one was set by an attacker. */
   function parsed(ctx: CookieContext): readonly string[] {
     const values = cookiesOf(ctx).flatMap(([each, value]) => (each === name ? [value] : []));
     const [value = ""] = values;
     return values.length === 1 && VALUE.test(value) ? value.split(".") : [];
-  }
-
-  function isEarlier(each: string): boolean {
-    return each.startsWith(`${earlierName}_`) && EARLIER_END.test(each.slice(earlierName.length));
   }
 
   return {
@@ -101,15 +88,7 @@ export function createDeviceCookies({
       );
       const own = signer.sign(ofAccount(id, account)) + signer.sign(ofPassword(id, account));
       const value = [id, own, ...others.slice(0, MOST_ACCOUNTS - 1)].join(".");
-      setCookie(ctx, `${name}=${value}`, "/", LIFETIME);
-    },
-    clearEarlier(ctx) {
-      const names = cookiesOf(ctx).flatMap(([each]) => (isEarlier(each) ? [each] : []));
-      // Their path was that of a deployment, and a request does not show which.
-      const paths = new Set(["/", ctx.state.deployment.path === "" ? "/" : ctx.state.deployment.path]);
-      for (const each of [...new Set(names)].slice(0, MOST_CLEARED)) {
-        for (const path of paths) setCookie(ctx, `${each}=`, path, 0);
-      }
+      setCookie(ctx, `${name}=${value}`);
     },
   };
 }

@@ -18,7 +18,6 @@ import {
 } from "../provider/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
-import type { DeviceCookies } from "./device-cookie.ts";
 import type { InteractionContext, RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
 
 /** The parts of the service that are used here. */
@@ -27,7 +26,6 @@ export interface ProtocolParts {
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
-  readonly devices: Pick<DeviceCookies, "clearEarlier">;
   /** Signs the hidden field of the forms. */
   readonly forms: Signer;
 }
@@ -59,7 +57,7 @@ const INTERACTION = "Interaction";
 const formOf = (uid: string): string => `interaction ${uid}`;
 
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { currentProvider, units, accounts, clients, devices, forms } = parts;
+  const { currentProvider, units, accounts, clients, forms } = parts;
 
   /** The account that is signed in; `undefined` if it is unusable or the session has ended. */
   async function sessionAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
@@ -72,7 +70,6 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
   }
 
   async function find(ctx: InteractionContext, uid: string): Promise<RunningSignIn | undefined> {
-    devices.clearEarlier(ctx);
     const found = await details(currentProvider(), ctx);
     // oidc-provider does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;

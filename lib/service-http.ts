@@ -213,7 +213,7 @@ function createSteps(
     passwordLength: passwords.length,
   };
   const addressOf = ({ req }: Pick<Context, "req">): string => callerAddress(req, configuration.proxy);
-  const protocol = createSignInProtocol({ ...shared, devices, forms });
+  const protocol = createSignInProtocol({ ...shared, forms });
   const flow = createSignInFlow({ ...shared, devices, links, offers, protocol, addressOf });
   const { ui } = configuration.interactions;
   const html = createInteractionHandlers({ flow, pages, links, ui, readForm: formMap });
@@ -240,7 +240,6 @@ function deviceCookies(configuration: Configuration, signer: Signer): DeviceCook
   return createDeviceCookies({
     signer,
     name: deviceCookieName(configuration),
-    earlierName: cookieName(configuration, "device"),
   });
 }
 

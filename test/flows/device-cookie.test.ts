@@ -162,27 +162,6 @@ describe("a known browser", () => {
   });
 });
 
-it("device cookies of the earlier format are removed by the next responses, at their path", async () => {
-  await start();
-  const browser = party("openid").browser();
-  const prefix = `sis_device_${eight(running)}_`;
-  const planted = Array.from({ length: 30 }, (_, number) => {
-    const path = number % 2 === 0 ? "/" : "/openid";
-    return `${prefix}${String(number).padStart(8, "x")}=${"A".repeat(22)}.${"B".repeat(43)}; Path=${path}`;
-  });
-  browser.jar.take(new URL(running.openid), planted);
-  const left = (): number => browser.jar.all().filter(({ name }) => name.startsWith(prefix)).length;
-  expect(left()).toBe(30);
-  await browser.get(party("openid").authorizeUrl());
-  expect(left()).toBe(20);
-  await signIn(browser);
-  expect(browser.location?.searchParams.has("code")).toBe(true);
-  expect(left()).toBe(10);
-  await browser.get(party("openid").authorizeUrl({ prompt: "login" }));
-  expect(left()).toBe(0);
-  expect(devices(browser)).toHaveLength(1);
-});
-
 it("two services on one host have separate device cookies", async () => {
   await start();
   const other = await startService({ config: { rateLimits: ONE_GUESS } });

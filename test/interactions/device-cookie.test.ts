@@ -5,7 +5,6 @@ import { createDeviceCookies } from "../../interactions/device-cookie.ts";
 import { createSigner } from "../../core/sealing.ts";
 
 const NAME = "__Host-sis_device_0a1b2c3d";
-const EARLIER = "sis_device_0a1b2c3d";
 const KEY = randomBytes(32);
 const ADA = { sub: "5e0c0d1a-0000-4000-8000-00000000ada0" };
 const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0" };
@@ -13,17 +12,17 @@ const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0" };
 type Account = { readonly sub: string; readonly password_generation?: number };
 
 function cookies(...keys: Buffer[]) {
-  return createDeviceCookies({ signer: createSigner(keys), name: NAME, earlierName: EARLIER });
+  return createDeviceCookies({ signer: createSigner(keys), name: NAME });
 }
 const devices = cookies(KEY);
 
 /** A request of one browser, and the cookies that the answer sets. */
-function request(cookie?: string, path = "") {
+function request(cookie?: string) {
   const set: string[] = [];
   return {
     set,
     req: { headers: { cookie } },
-    state: { deployment: { path, secure: true } },
+    state: { deployment: { secure: true } },
     append: (_field: string, value: string) => void set.push(value),
   };
 }
@@ -41,14 +40,6 @@ const valueOf = (cookie: string): string => cookie.slice(NAME.length + 1);
 const person = (number: number): Account => ({ sub: `sub-${number}` });
 const reads = (cookie: string | undefined, account: Account, made = devices): string | undefined =>
   made.read(request(cookie), account);
-
-const earlierName = (number: number): string => `${EARLIER}_${String(number).padStart(8, "A")}`;
-
-const ended = (each: string, path: string): string =>
-  `${each}=; Path=${path}; Max-Age=0; HttpOnly; SameSite=Lax; Secure`;
-
-const many = (count: number): string =>
-  Array.from({ length: count }, (_, number) => `${earlierName(number)}=x`).join("; ");
 
 describe("the device cookie", () => {
   it("contains a random id and signatures, and nothing about the accounts [D-COOKIES-2]", () => {
@@ -157,7 +148,7 @@ describe("an invalid device cookie", () => {
 
   it("is ignored under another key or name", () => {
     expect(reads(`${NAME}=${own}`, ADA, cookies(randomBytes(32)))).toBeUndefined();
-    for (const name of ["x", EARLIER, `${NAME}_`, NAME.toLowerCase()]) {
+    for (const name of ["x", "sis_device_0a1b2c3d", `${NAME}_`, NAME.toLowerCase()]) {
       expect(reads(`${name}=${own}`, ADA)).toBeUndefined();
     }
   });
@@ -175,35 +166,5 @@ describe("an invalid device cookie", () => {
         expect(reads(after([BOB], cookie), BOB)).toBeDefined();
       }),
     );
-  });
-});
-
-describe("device cookies of the earlier format, one per account", () => {
-  it("are removed from both possible paths, ten per response", () => {
-    const ctx = request(`${many(3)}; ${earlierName(0)}=second`, "/openid");
-    devices.clearEarlier(ctx);
-    expect(ctx.set).toEqual(
-      [0, 1, 2].flatMap((each) => ["/", "/openid"].map((path) => ended(earlierName(each), path))),
-    );
-    const all = request(many(150));
-    devices.clearEarlier(all);
-    expect(all.set).toHaveLength(10);
-  });
-
-  it("are the only cookies that are removed", () => {
-    const others = [
-      NAME,
-      EARLIER,
-      `${EARLIER}_`,
-      `${EARLIER}_short`,
-      `${EARLIER}_toolong00`,
-      `x${earlierName(1)}`,
-      "",
-      "a",
-    ];
-    const ctx = request(others.map((each) => `${each}=x`).join("; "));
-    devices.clearEarlier(ctx);
-    devices.clearEarlier(request());
-    expect(ctx.set).toEqual([]);
   });
 });
