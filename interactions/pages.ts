@@ -31,7 +31,7 @@ import type {
   StartAgainLocals,
   StepLocals,
 } from "./page-locals.ts";
-import { firstLetter, letterIcon } from "./look/pictures.ts";
+import { firstLetter, letterIcon } from "../core/pictures.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
 import { readTexts, type Translator } from "../core/texts.ts";
 import { readTheme, type Theme } from "./look/theme.ts";

@@ -4,7 +4,8 @@ import * as fc from "fast-check";
 import { join } from "node:path";
 import { writeFileSync } from "node:fs";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { contrast, readTheme } from "../../interactions/look/theme.ts";
+import { contrast } from "../../core/palette.ts";
+import { readTheme } from "../../interactions/look/theme.ts";
 import { everyPage, pagesWith, viewsFolder } from "./every-page.ts";
 
 describe("the theme", () => {
