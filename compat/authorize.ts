@@ -1,7 +1,7 @@
 /** The documented authorization endpoint, in front of oidc-provider's. */
-import { artifactKey, PRESENTABLE } from "../provider/adapter.ts";
+import { artifactKey, isPresentable } from "../provider/adapter.ts";
+import { cookieValues } from "../provider/sessions/cookies.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
@@ -12,11 +12,12 @@ import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { effectiveScope } from "../provider/claims.ts";
 import { SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
-import { auditCaller } from "./caller.ts";
+import { callerOf } from "../provider/exchange.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
-import type { AuditLog, EndpointParts, ErrorPages, Exchange, Step } from "./exchange.ts";
+import type { AuditLog, EndpointExchange, EndpointParts, Step } from "./exchange.ts";
+import type { ErrorPages } from "../provider/pages.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
-import { type Protocol, prefetch } from "./protocol.ts";
+import type { Protocol } from "./protocol.ts";
 import { formBody } from "./request-body.ts";
 
 const MOST_STATE_BYTES = 4_096;
@@ -40,12 +41,10 @@ export const exactParameters: Step = async (exchange, next) => {
  * Starts to read the session while the client is being read: one round trip to the store instead of two. oidc-provider
  * verifies the signature of the cookie before it uses the session.
  */
-export function prefetchSession(artifacts: Pick<ArtifactStore, "find">, sessionCookie: string): Step {
-  const prefix = `${sessionCookie}=`;
-  return async (exchange, next) => {
-    const pairs = exchange.ctx.req.headers.cookie?.split(/; */) ?? [];
-    const id = pairs.find((pair) => pair.startsWith(prefix))?.slice(prefix.length);
-    if (id !== undefined && PRESENTABLE.test(id)) exchange.prefetched = prefetch(artifacts, "Session", id);
+export function prefetchSession(units: UnitsOfWork, sessionCookie: string): Step {
+  return async ({ ctx }, next) => {
+    const [id] = cookieValues(ctx.req.headers.cookie, sessionCookie);
+    if (id !== undefined && isPresentable(id)) units.required().prefetch("Session", artifactKey(id));
     await next();
   };
 }
@@ -93,7 +92,11 @@ function objectClaims(request: unknown): Record<string, unknown> {
 }
 
 /** Refuses a redirect address that is not one of the client's, character by character. */
-export type RedirectCheck = (exchange: Exchange, client: ClientRecord, address: string | undefined) => void;
+export type RedirectCheck = (
+  exchange: EndpointExchange,
+  client: ClientRecord,
+  address: string | undefined,
+) => void;
 
 const HOUR_MS = 3_600_000;
 /** Characters of a wrong address that an answer shows. */
@@ -110,10 +113,10 @@ export function createRedirectCheck({
 }: Pick<EndpointParts, "configuration" | "audit" | "onWarning">): RedirectCheck {
   const warnedAt = new Map<string, number>();
 
-  function report(exchange: Exchange, { client_id }: ClientRecord): void {
+  function report(exchange: EndpointExchange, { client_id }: ClientRecord): void {
     audit.noteRefusal(
       {
-        ...auditCaller(exchange, ANONYMOUS),
+        ...callerOf(exchange.ctx, ANONYMOUS),
         action: "client.redirect_refused",
         subject: client_id,
         outcome: "failure",
@@ -245,7 +248,7 @@ export const plainScope: Step = async (exchange, next) => {
 const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
 
 /** The parameters for oidc-provider: supported scopes and claims only, and the state in a parameter of our own. */
-function providerParameters(fields: Fields, { deployment, client }: Exchange): Fields {
+function providerParameters(fields: Fields, { deployment, client }: EndpointExchange): Fields {
   let result = fields.without([SENT_STATE, SENT_MAX_AGE]);
   if (result.all("scope").length <= 1) {
     result = result.with("scope", effectiveScope(result.one("scope"), deployment.kind));
@@ -306,7 +309,7 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
     if (oidc?.entities.Interaction && status === 303) {
       const attempt = await limits.interaction(exchange.address);
       if (!attempt.allowed) {
-        noteLimited(audit, { ...auditCaller(exchange, ANONYMOUS), action: "interaction" }, attempt);
+        noteLimited(audit, { ...callerOf(exchange.ctx, ANONYMOUS), action: "interaction" }, attempt);
         const { retryAfter } = attempt;
         throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", {
           retryAfter,
@@ -316,7 +319,7 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
     if (sub === undefined || client_id === undefined) return;
-    const caller = auditCaller(exchange, { kind: "account", id: sub });
+    const caller = callerOf(exchange.ctx, { kind: "account", id: sub });
     exchange.onSuccess.push(() => {
       events.emit("code.issued", { sub, client_id });
       audit.note({ ...caller, client: client_id, action: "grant.created", subject: sub });

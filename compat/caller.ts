@@ -2,9 +2,6 @@
 import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
 import type { Deployment, ProxyTrust } from "../config/configuration.ts";
-import type { Actor, Caller } from "../records/audit/audit-event.ts";
-import { originOf } from "../records/audit/origin.ts";
-import type { Exchange } from "./exchange.ts";
 
 function isTrusted(address: string, ranges: readonly string[]): boolean {
   if (!ipaddr.isValid(address)) return false;
@@ -86,13 +83,4 @@ export function isHostOf({ host, secure }: Pick<Deployment, "host" | "secure">, 
   if (!HOST.test(written)) return false;
   const plain = written.replace(/\.(?=:\d*$|$)/, "");
   return URL.parse(`${secure ? "https" : "http"}://${plain}`)?.host === host;
-}
-
-/** The caller as the audit log records it. */
-export function auditCaller({ client, address, ctx }: Exchange, actor: Actor): Caller {
-  return {
-    actor,
-    ...(client === undefined ? {} : { client: client.client_id }),
-    ...originOf(address, ctx.req.headers["user-agent"]),
-  };
 }

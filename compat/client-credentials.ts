@@ -3,7 +3,7 @@ import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { formDecoded } from "../provider/clients.ts";
 import { badRequest, invalidRequest } from "./errors.ts";
-import type { Exchange, Step } from "./exchange.ts";
+import type { EndpointExchange, Step } from "./exchange.ts";
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
@@ -50,7 +50,7 @@ export function clientCredentials(clients: Pick<ClientInternals, "record">): Ste
 
 /** Comes before every check: the client's registration decides which status an error gets. */
 async function findClient(
-  exchange: Exchange,
+  exchange: EndpointExchange,
   clients: Pick<ClientInternals, "record">,
   id: string | undefined,
 ): Promise<void> {

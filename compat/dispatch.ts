@@ -1,18 +1,19 @@
 /** Finds the endpoint of a request: by the exact original path, and by host if the deployments have different ones. */
 import type { IncomingMessage } from "node:http";
 import type { Context } from "koa";
+import compose, { type ComposedMiddleware } from "koa-compose";
 import { endpointsOf, type EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { isHostOf, requestedHost } from "./caller.ts";
-import { accountSteps, compose, endpointTable, type StepsByMethod } from "./endpoints.ts";
-import type { EndpointParts, Step } from "./exchange.ts";
+import { accountSteps, endpointTable, type StepsByMethod } from "./endpoints.ts";
+import type { EndpointExchange, EndpointParts } from "./exchange.ts";
 
 /** An endpoint of a deployment. */
 interface Route {
   readonly deployment: Deployment;
   readonly endpoint: EndpointName;
   readonly methods: readonly string[];
-  readonly steps: ReadonlyMap<string, Step>;
+  readonly steps: ReadonlyMap<string, ComposedMiddleware<EndpointExchange>>;
 }
 
 interface Routes {
@@ -90,8 +91,8 @@ function buildRoutes(parts: EndpointParts): Routes {
   return { exact, withUid, withStep };
 }
 
-function composed(steps: StepsByMethod): ReadonlyMap<string, Step> {
-  return new Map(Object.entries(steps).map(([method, list]) => [method, compose(list)]));
+function composed(steps: StepsByMethod): Route["steps"] {
+  return new Map(Object.entries(steps).map(([method, list]) => [method, compose([...list])]));
 }
 
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;

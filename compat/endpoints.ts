@@ -1,4 +1,6 @@
 /** The table of endpoints. A row shows everything that the service does at an endpoint, step by step. */
+import compose from "koa-compose";
+import type { AccountPage } from "../provider/pages.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { FindBrowser } from "../provider/sessions/browser-cookie.ts";
@@ -21,7 +23,7 @@ import {
 import { clientLogo } from "./client-logo.ts";
 import { clientCredentials } from "./client-credentials.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { AccountPage, EndpointParts, Step } from "./exchange.ts";
+import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
 import {
   introspection,
@@ -41,7 +43,7 @@ import {
   revokeBearer,
   standardRevocation,
 } from "./revoke.ts";
-import { issueTokens, prefetchGrant, requiredRedirect } from "./token.ts";
+import { issueTokens, prefetchGrant, repeatingLostRefresh, requiredRedirect } from "./token.ts";
 import { basicClaims, bearer, profileClaims } from "./userinfo.ts";
 
 /** The steps of an endpoint, by method; `*` stands for all other methods that its path supports. */
@@ -60,16 +62,16 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const token = bearer(artifacts, clients, accounts);
   const userinfo = { "*": [token, basicClaims] };
   const profile = { "*": [token, profileClaims] };
-  const documentedRevoke = compose([notPrefetched, token, revokeBearer(artifacts, events)]);
-  const standardRevoke = compose([credentials, standardRevocation(protocol, atomic)]);
+  const documentedRevoke = compose<EndpointExchange>([notPrefetched, token, revokeBearer(artifacts, events)]);
+  const standardRevoke = compose<EndpointExchange>([credentials, standardRevocation(protocol, atomic)]);
   return {
     authorize: {
       "*": [
         exactParameters,
-        prefetchSession(artifacts, parts.sessionCookie),
-        knownClient(clients),
         inBrowser,
         atomic,
+        prefetchSession(units, parts.sessionCookie),
+        knownClient(clients),
         pushedRequest(units),
         matchingRedirect(requireRegistered),
         boundedState,
@@ -84,10 +86,13 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     token: {
       "*": [
         formBody,
-        prefetchGrant(artifacts),
-        credentials,
-        requiredRedirect,
-        issueTokens(protocol, atomic, artifacts, events),
+        repeatingLostRefresh([
+          atomic,
+          prefetchGrant(units),
+          credentials,
+          requiredRedirect,
+          issueTokens(protocol, events),
+        ]),
       ],
     },
     userinfo,
@@ -138,17 +143,6 @@ function accountStep(handler: AccountPage["methods"][string]): Step {
   };
 }
 
-/** One step that runs several, in order. */
-export function compose(steps: readonly Step[]): Step {
-  return (exchange, next) => {
-    const run = (index: number): Promise<void> => {
-      const step = steps[index];
-      return step === undefined ? next() : step(exchange, () => run(index + 1));
-    };
-    return run(0);
-  };
-}
-
 /** Sign-ins begin and go on in one browser. */
 function ofBrowser(findBrowser: FindBrowser): Step {
   return (exchange, next) => {
@@ -163,9 +157,7 @@ function ofBrowser(findBrowser: FindBrowser): Step {
  */
 function atomically(units: UnitsOfWork): Step {
   return async (exchange, next) => {
-    const { underWaySince, deadline, client, prefetched } = exchange;
-    const browser = exchange.browser?.digest;
-    await units.run({ underWaySince, deadline, client, prefetched, browser }, async (unit) => {
+    await units.run(exchange, async (unit) => {
       let refusal: EndpointError | undefined;
       try {
         await next();

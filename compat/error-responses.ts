@@ -3,7 +3,8 @@ import type { EndpointName } from "../config/deployments.ts";
 import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 import { GRANT_TYPES } from "../core/metric-catalogue.ts";
 import { EndpointError } from "./errors.ts";
-import type { EndpointParts, ErrorPages, Exchange } from "./exchange.ts";
+import type { EndpointExchange, EndpointParts } from "./exchange.ts";
+import type { ErrorAnswer } from "../provider/pages.ts";
 
 /** Endpoints that browsers visit. They answer with a page if the browser accepts HTML; all others answer with JSON. */
 const PAGES: ReadonlySet<EndpointName> = new Set([
@@ -31,7 +32,7 @@ const standardStatus: Readonly<Record<string, { status: number; challenge: strin
 
 /** Restores the headers that the response had before the service handled the request. */
 export function restoreHeaders(
-  { ctx: { res } }: Pick<Exchange, "ctx">,
+  { ctx: { res } }: Pick<EndpointExchange, "ctx">,
   before: NodeJS.Dict<number | string | string[]>,
 ): void {
   if (res.headersSent) return;
@@ -41,7 +42,7 @@ export function restoreHeaders(
 
 /** Puts an error on the response. */
 export async function respondWithError(
-  exchange: Exchange,
+  exchange: EndpointExchange,
   thrown: unknown,
   parts: Pick<EndpointParts, "pages" | "events" | "onDefect">,
 ): Promise<void> {
@@ -74,7 +75,7 @@ function clientError(thrown: unknown): EndpointError | undefined {
 }
 
 async function respondWithFault(
-  exchange: Exchange,
+  exchange: EndpointExchange,
   fault: unknown,
   { pages, events, onDefect }: Pick<EndpointParts, "pages" | "events" | "onDefect">,
 ): Promise<void> {
@@ -90,12 +91,12 @@ async function respondWithFault(
   ctx.set("Cache-Control", "no-store");
 }
 
-function wantsPage({ ctx, endpoint }: Exchange): boolean {
+function wantsPage({ ctx, endpoint }: EndpointExchange): boolean {
   return PAGES.has(endpoint) && ctx.accepts("json", "html") === "html";
 }
 
 /** The documented interface uses 400 where the standards use 401 or 403. Clients with `error_status: standard` get the latter. */
-function statusFor(exchange: Exchange, error: EndpointError): { status: number; challenge?: string } {
+function statusFor(exchange: EndpointExchange, error: EndpointError): { status: number; challenge?: string } {
   const { ctx, client, endpoint } = exchange;
   if (endpoint === "standardUserinfo") return standardStatus[error.error] ?? { status: error.status };
   const isStandard = client?.error_status === "standard" && !PAGES.has(endpoint);
@@ -109,16 +110,13 @@ function statusFor(exchange: Exchange, error: EndpointError): { status: number; 
   return { status: error.status === 401 || error.status === 403 ? 400 : error.status };
 }
 
-function pageProblem(
-  { error, message, retryAfter }: EndpointError,
-  status: number,
-): Parameters<ErrorPages["error"]>[1] {
+function pageProblem({ error, message, retryAfter }: EndpointError, status: number): ErrorAnswer {
   const code = status === 429 ? "rate_limited" : error;
   return { status, error: code, description: message, ...(retryAfter === undefined ? {} : { retryAfter }) };
 }
 
 function emitRefusal(
-  { endpoint, client, body }: Exchange,
+  { endpoint, client, body }: EndpointExchange,
   { error }: EndpointError,
   { events }: Pick<EndpointParts, "events">,
 ): void {

@@ -1,68 +1,20 @@
-/** One request on its way through the steps of its endpoint. */
-import type { Context } from "koa";
-import type { UnitRequest, UnitsOfWork } from "../provider/unit-of-work.ts";
-import type { EndpointName } from "../config/deployments.ts";
-import type { Configuration, Deployment } from "../config/configuration.ts";
+/** A request on its way through the steps of its endpoint, and what the steps are built from. */
+import type { Exchange, ServiceContext } from "../provider/exchange.ts";
+import type { AccountPage, ConfirmPage, ErrorPages, PageHandlers } from "../provider/pages.ts";
+import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { Connections } from "./connections.ts";
-import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import type { AccountRecord } from "../records/directory/directory.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import type { RequestTiming } from "../core/metrics.ts";
-import type { Browser, FindBrowser } from "../provider/sessions/browser-cookie.ts";
+import type { FindBrowser } from "../provider/sessions/browser-cookie.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import type { Fields } from "./form-fields.ts";
-
-/** The pages that a browser gets instead of a JSON error. They read the deployment from `ctx.state`. */
-export interface ErrorPages {
-  error(
-    ctx: Context,
-    problem: {
-      readonly status: number;
-      readonly error: string;
-      readonly description: string;
-      readonly retryAfter?: number;
-    },
-  ): Promise<void>;
-  startAgain(ctx: Context): Promise<void>;
-  unavailable(ctx: Context, retryAfter: number): Promise<void>;
-  /** Sets the security headers of a page that oidc-provider renders itself: its auto-submitting forms. */
-  security(ctx: Context): void;
-}
-
-/** Shows and accepts the steps of a running sign-in: `ctx.state.interactionUid`, and `interactionStep` if there is one. */
-export interface InteractionSteps {
-  show(ctx: Context): Promise<void>;
-  submit(ctx: Context): Promise<void>;
-}
-
-/** The page that links in mail lead to. */
-export interface ConfirmPage {
-  /** @param token of the link; `undefined` once it is in a cookie. */
-  show(ctx: Context, token: string | undefined): Promise<void>;
-  submit(ctx: Context): Promise<void>;
-}
-
-/** A request for a page under `{base}/account`. */
-export interface AccountRequest {
-  /** The path below the base URL. */
-  readonly path: string;
-  /** The `:uid` segment of the path, or an empty string. */
-  readonly id: string;
-  /** The query; no parameter is repeated. */
-  readonly query: ReadonlyMap<string, string>;
-}
-
-/** A page under `{base}/account`. */
-export interface AccountPage {
-  /** Below the base URL; `:uid` at the end stands for one segment. */
-  readonly path: string;
-  /** The handler of each method. */
-  readonly methods: Readonly<Record<string, (ctx: Context, request: AccountRequest) => Promise<void>>>;
-}
 
 /** The parts of the service that the endpoints are built from. */
 export interface EndpointParts {
@@ -76,7 +28,9 @@ export interface EndpointParts {
   readonly events: ServiceEmitter;
   readonly audit: AuditLog;
   readonly pages: ErrorPages;
-  readonly interactions: InteractionSteps;
+  /** The steps of a running sign-in. */
+  readonly interactions: PageHandlers;
+  /** The page that links in mail lead to. */
   readonly confirm: ConfirmPage;
   /** Whether people can make accounts of their own. */
   readonly offersRegistration: boolean;
@@ -97,36 +51,14 @@ export interface EndpointParts {
 /** Where the endpoints record what happened. */
 export type AuditLog = Pick<AuditCollector, "note" | "noteRefusal">;
 
-export interface Exchange {
-  readonly ctx: Context;
-  readonly deployment: Deployment;
-  readonly endpoint: EndpointName;
-  /** The path below the base URL. */
-  readonly path: string;
-  /** The `:uid` segment of the path. */
-  readonly uid: string | undefined;
-  /** The `:step` segment of the path. */
-  readonly step: string | undefined;
-  /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
-  underWaySince: number;
-  /** When its last byte had arrived, on the clock of `performance`. */
+/** A request at one of the endpoints, with what their steps hand on. */
+export interface EndpointExchange extends Exchange {
+  readonly ctx: ServiceContext;
+  /** When the last byte of the request had arrived, on the clock of `performance`. */
   receivedAt: number;
-  /** Nothing of this request is committed later than this: milliseconds since the epoch. */
-  deadline: number;
-  /** Returns the form in the body; may be called repeatedly. Rejects if the body is unusable. */
-  form: () => Promise<Fields>;
-  /** Returns the JSON in the body; may be called repeatedly. Rejects if the body is unusable. */
-  json: () => Promise<unknown>;
-  /** The caller's IP address, as far as proxies are trusted. */
-  readonly address: string;
+  /** Parameters for oidc-provider, from the address or the body. */
   query?: Fields | undefined;
   body?: Fields | undefined;
-  /** A read that has been started for oidc-provider. */
-  prefetched?: UnitRequest["prefetched"];
-  /** The browser of the request, where a sign-in begins or goes on. */
-  browser?: Browser;
-  /** The client that the request names. It may not be authenticated yet. */
-  client?: ClientRecord;
   /** The `Authorization` header for oidc-provider; `undefined` hides the header. */
   authorization?: string;
   /** The valid bearer token, and its account. */
@@ -139,4 +71,4 @@ export interface Exchange {
 }
 
 /** Does its part of a request and calls `next`, or throws an `EndpointError`. */
-export type Step = (exchange: Exchange, next: () => Promise<void>) => Promise<void>;
+export type Step = (exchange: EndpointExchange, next: () => Promise<void>) => Promise<void>;

@@ -5,15 +5,13 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
-import { artifactKey } from "../provider/adapter.ts";
 import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { withoutDoubleCookie } from "../provider/sessions/cookies.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
-import type { RequestState } from "../provider/request.ts";
+import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { describedError, documentedCode } from "../provider/responses.ts";
 import { EndpointError } from "./errors.ts";
-import type { Exchange } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 
 /** The parameters for oidc-provider, in place of those that were received. */
@@ -26,13 +24,12 @@ export interface ProtocolInput {
 export interface ProtocolAnswer {
   readonly status: number;
   readonly body: unknown;
-  readonly state: RequestState & { readonly retryAfter?: number };
   /** The client, account, grant and tokens of the request. */
   readonly oidc: KoaContextWithOIDC["oidc"] | undefined;
 }
 
 /** Runs oidc-provider and puts its answer on the response, or throws the error that it reports. Commits nothing. */
-export type Protocol = (exchange: Exchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
+export type Protocol = (exchange: EndpointExchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
 
 /** @param sessionCookie name of the session cookie. */
 export function createProtocol(
@@ -43,21 +40,21 @@ export function createProtocol(
   return async (exchange, input) => {
     const answer = await run(exchange, input, currentProvider, sessionCookie);
     const unit = units.current();
-    await requireAllowedClient(answer, unit);
+    await requireAllowedClient(exchange, unit);
     // oidc-provider turns errors of the storage into errors of its own; the unit of work has the original.
     if (unit?.failure !== undefined) throw unit.failure;
-    const { status, body, state } = answer;
+    const { status, body } = answer;
     if (status >= 500) throw new Error(`oidc-provider answered ${status} at ${exchange.endpoint}`);
-    const problem = problemOf(answer);
+    const problem = problemOf(exchange, answer);
+    const { ctx, retryAfter } = exchange;
     if (problem) {
       throw new EndpointError(
         status === 404 ? 400 : status,
         documentedCode(problem.error, problem.description),
         problem.description,
-        state.retryAfter === undefined ? {} : { retryAfter: state.retryAfter },
+        retryAfter === undefined ? {} : { retryAfter },
       );
     }
-    const { ctx } = exchange;
     if (body !== undefined && body !== null) ctx.body = body;
     // Koa changes the status when it gets a body.
     ctx.status = status;
@@ -65,20 +62,8 @@ export function createProtocol(
   };
 }
 
-/** Starts a read that oidc-provider will make later. If it does not, a fault of the read is ignored. */
-export function prefetch(
-  artifacts: Pick<ArtifactStore, "find">,
-  model: string,
-  presented: string,
-): NonNullable<Exchange["prefetched"]> {
-  const key = artifactKey(presented);
-  const found = artifacts.find(model, key);
-  found.catch(() => undefined);
-  return { model, key, found };
-}
-
 async function run(
-  exchange: Exchange,
+  exchange: EndpointExchange,
   { query, body }: ProtocolInput,
   currentProvider: CurrentProvider,
   sessionCookie: string,
@@ -101,14 +86,12 @@ async function run(
     protocol: { value: deployment.secure ? "https" : "http" },
     host: { value: deployment.host },
   });
-  Object.assign(inner, { mountPath: deployment.path });
-  const state = inner.state as RequestState;
-  state.deployment = deployment;
-  state.address = exchange.address;
+  Object.assign(withExchange(inner, exchange), { mountPath: deployment.path });
+  Object.assign(inner.state, { deployment, address: exchange.address });
   const work = (): Promise<unknown> => served.run(inner);
   await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
   const { oidc } = inner as unknown as KoaContextWithOIDC;
-  return { status: inner.status, body: inner.body, state, oidc };
+  return { status: inner.status, body: inner.body, oidc };
 }
 
 /**
@@ -153,7 +136,7 @@ const HIDDEN_HEADERS: ReadonlySet<string> = new Set(["origin", "authorization"])
 /** They describe the received body, which is replaced. */
 const BODY_HEADERS: ReadonlySet<string> = new Set(["transfer-encoding", "content-encoding"]);
 
-function headersFor(exchange: Exchange, form: string | undefined): IncomingHttpHeaders {
+function headersFor(exchange: EndpointExchange, form: string | undefined): IncomingHttpHeaders {
   const open = isPublic(exchange);
   const headers: IncomingHttpHeaders = {};
   for (const [name, value] of Object.entries(exchange.ctx.req.headers)) {
@@ -169,7 +152,7 @@ function headersFor(exchange: Exchange, form: string | undefined): IncomingHttpH
 }
 
 /** Scripts of any origin may read these responses. */
-function isPublic({ endpoint }: Exchange): boolean {
+function isPublic({ endpoint }: EndpointExchange): boolean {
   return endpoint === "discovery" || endpoint === "jwks";
 }
 
@@ -211,8 +194,8 @@ function clear(holder: object): void {
 const WRONG_SECRET = "client authentication failed";
 
 /** A client that tried too many secrets is refused, even with the right one, and cannot tell the difference. */
-async function requireAllowedClient({ state }: ProtocolAnswer, unit: Unit | undefined): Promise<void> {
-  const { allowed, retryAfter } = (await state.verdict) ?? { allowed: true, retryAfter: 0 };
+async function requireAllowedClient({ verdict }: Exchange, unit: Unit | undefined): Promise<void> {
+  const { allowed, retryAfter } = (await verdict) ?? { allowed: true, retryAfter: 0 };
   if (allowed) return;
   const refusal = new EndpointError(401, "invalid_client", WRONG_SECRET, { retryAfter });
   // A failed unit commits nothing. Other refusals do commit: they may revoke a family.
@@ -226,8 +209,8 @@ interface ProviderError {
 }
 
 /** The error that oidc-provider reports, whether it rendered JSON or requested an error page. */
-function problemOf({ state, body, status }: ProtocolAnswer): ProviderError | undefined {
-  if (state.problem) return providerError(state.problem.error, state.problem.error_description);
+function problemOf({ problem }: Exchange, { body, status }: ProtocolAnswer): ProviderError | undefined {
+  if (problem) return providerError(problem.error, problem.error_description);
   if (status < 400) return undefined;
   const { error, error_description: description } = (body ?? {}) as {
     error?: unknown;

@@ -63,8 +63,14 @@ function wasRead(ctx: Context): boolean {
   return ctx.req.readableEnded || ctx.req.readableDidRead;
 }
 
-/** Reads the form in the body; empty if there is no body. */
-export async function readForm(ctx: Context): Promise<Fields> {
+/** Reads the form in the body; empty if there is no body. A repeated field is refused. */
+export async function readForm(ctx: Context): Promise<ReadonlyMap<string, string>> {
+  const fields = await readFields(ctx);
+  if (fields.repeated().length > 0) throw invalidRequest("a parameter is repeated");
+  return new Map(fields.entries());
+}
+
+async function readFields(ctx: Context): Promise<Fields> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   const hasType = ctx.get("content-type") !== "";
   if (hasType && ctx.request.type.toLowerCase() !== FORM) throw invalidRequest(`the body must be ${FORM}`);
@@ -115,11 +121,8 @@ export async function readJson(ctx: Context): Promise<unknown> {
   }
 }
 
-/** Reads the form into `exchange.body`; refuses a repeated parameter. */
+/** Reads the form into `exchange.body`. */
 export const formBody: Step = async (exchange, next) => {
-  const body = await exchange.form();
-  const [repeated] = body.repeated();
-  if (repeated !== undefined) throw invalidRequest("a parameter is repeated");
-  exchange.body = body;
+  exchange.body = new Fields([...(await exchange.form())]);
   await next();
 };

@@ -2,15 +2,14 @@
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
 import { withTimeout } from "../core/with-timeout.ts";
-import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
-import type { Deployment } from "../config/configuration.ts";
+import { discoveryAdvice } from "../config/deployments.ts";
+import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
 import { createDispatch, type Destination } from "./dispatch.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointParts, Exchange, Step } from "./exchange.ts";
-import { Fields } from "./form-fields.ts";
+import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { JSON_TYPE, readForm, readJson } from "./request-body.ts";
 
 /** Milliseconds after the last byte of a request in which it may commit. A fault is answered within 5 s. */
@@ -31,27 +30,11 @@ const LONGEST_UNDER_WAY = 1_000;
 /** Milliseconds between two warnings about an ignored forwarding header. */
 const HOUR = 60 * 60 * 1000;
 
-/** The endpoint that a request is for. */
-export interface LocatedRequest {
-  readonly deployment: Deployment;
-  readonly endpoint: EndpointName;
-  /** The path below the base URL. */
-  readonly path: string;
-  /** The `:uid` segment of the path. */
-  readonly uid: string | undefined;
-  /** The `:step` segment of the path. */
-  readonly step: string | undefined;
-  /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
-  readonly underWaySince: number;
-  /** Milliseconds since the epoch. */
-  readonly deadline: number;
-}
-
 export interface ServiceRoutes {
   /** Serves both deployments; other requests fall through to the host application. */
   readonly middleware: Middleware;
-  /** The endpoint of a request; `undefined` if it is not for this service. */
-  locate(ctx: Context): LocatedRequest | undefined;
+  /** The exchange of a request before it is served; `undefined` if it is not for this service. */
+  locate(ctx: Context): Exchange | undefined;
   /** What requests say about the way on which they came, for health checks: phrases for the operator. */
   readonly arrivals: () => readonly string[];
 }
@@ -62,17 +45,32 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const batchStart = createBatchStart();
   const { configuration, connections } = parts;
 
-  function located(ctx: Context, { route, path, uid, step }: Destination): LocatedRequest {
+  function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
     const { deployment, endpoint } = route;
-    const underWaySince = connections.underWaySince(ctx.req);
-    return { deployment, endpoint, path, uid, step, underWaySince, deadline: deadlineFromNow(parts) };
+    const exchange = {
+      deployment,
+      endpoint,
+      path,
+      uid,
+      step,
+      address: callerAddress(koa.req, configuration.proxy),
+      underWaySince: connections.underWaySince(koa.req),
+      receivedAt: performance.now(),
+      deadline: deadlineFromNow(parts),
+      form: async () => new Map<string, string>(),
+      json: async () => undefined,
+      onSuccess: [],
+      onSettled: [],
+    };
+    const ctx = withExchange(koa, exchange);
+    return Object.assign(exchange, { ctx });
   }
 
   return {
     arrivals: () => arrivals.all(),
     locate(ctx) {
       const destination = find(ctx);
-      return destination === undefined || destination.isAmbiguous ? undefined : located(ctx, destination);
+      return destination === undefined || destination.isAmbiguous ? undefined : begin(ctx, destination);
     },
     async middleware(ctx, next) {
       const destination = find(ctx);
@@ -81,20 +79,9 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
         adviseOnDiscovery(ctx, configuration);
         return;
       }
-      const request = located(ctx, destination);
-      const receivedAt = performance.now();
+      const exchange = begin(ctx, destination);
       arrivals.note(ctx.req, destination);
       await batchStart();
-      const exchange: Exchange = {
-        ctx,
-        ...request,
-        receivedAt,
-        form: emptyForm,
-        json: noJson,
-        address: callerAddress(ctx.req, configuration.proxy),
-        onSuccess: [],
-        onSettled: [],
-      };
       await serve(exchange, destination, parts).finally(() => {
         const seconds = (performance.now() - exchange.receivedAt) / 1000;
         parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
@@ -166,10 +153,11 @@ function deadlineFromNow({ configuration: { clock } }: EndpointParts): number {
   return clock.now() + COMMIT_TIME;
 }
 
-const emptyForm = (): Promise<Fields> => Promise.resolve(new Fields());
-const noJson = (): Promise<unknown> => Promise.resolve(undefined);
-
-async function serve(exchange: Exchange, destination: Destination, parts: EndpointParts): Promise<void> {
+async function serve(
+  exchange: EndpointExchange,
+  destination: Destination,
+  parts: EndpointParts,
+): Promise<void> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
   const { deployment, uid: interactionUid, step: interactionStep, address } = exchange;
@@ -216,9 +204,9 @@ function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
  * Waits for the body. The step that needs the form reports what is wrong with it. The time limits of the request start
  * with its last byte, so a slow sender takes no time from the service.
  */
-async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<void> {
+async function receiveBody(exchange: EndpointExchange, parts: EndpointParts): Promise<void> {
   const isJson = exchange.endpoint === "interaction" && exchange.ctx.request.type === JSON_TYPE;
-  const body = isJson ? acceptJson(exchange) : acceptForm(exchange);
+  const body: Promise<unknown> = isJson ? acceptJson(exchange) : acceptForm(exchange);
   const settled = body.then(
     () => undefined,
     () => undefined,
@@ -233,20 +221,20 @@ async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<vo
   exchange.deadline = deadlineFromNow(parts);
 }
 
-function acceptForm(exchange: Exchange): Promise<unknown> {
+function acceptForm(exchange: EndpointExchange): Promise<unknown> {
   const form = readForm(exchange.ctx);
   exchange.form = () => form;
   return form;
 }
 
-function acceptJson(exchange: Exchange): Promise<unknown> {
+function acceptJson(exchange: EndpointExchange): Promise<unknown> {
   const json = readJson(exchange.ctx);
   exchange.json = () => json;
   return json;
 }
 
 /** Runs the steps. They may continue after the time limit; the response does not wait for them. */
-async function run(exchange: Exchange, step: Step): Promise<void> {
+async function run(exchange: EndpointExchange, step: Step): Promise<void> {
   try {
     await step(exchange, () => Promise.resolve());
   } finally {

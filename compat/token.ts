@@ -1,39 +1,32 @@
 /** The documented token endpoint, in front of oidc-provider's. */
-import { PRESENTABLE } from "../provider/adapter.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import compose from "koa-compose";
+import { artifactKey, isPresentable } from "../provider/adapter.ts";
+import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
-import type { Exchange, Step } from "./exchange.ts";
-import { type Protocol, prefetch } from "./protocol.ts";
+import type { Step } from "./exchange.ts";
+import type { Protocol } from "./protocol.ts";
 
 /** The artifact that each grant type presents, and the parameter that holds it. */
-const PRESENTED: Readonly<Record<string, readonly [model: string, parameter: string]>> = {
-  authorization_code: ["AuthorizationCode", "code"],
-  refresh_token: ["RefreshToken", "refresh_token"],
-};
+const PRESENTED: ReadonlyMap<string, readonly [model: string, parameter: string]> = new Map([
+  ["authorization_code", ["AuthorizationCode", "code"]],
+  ["refresh_token", ["RefreshToken", "refresh_token"]],
+]);
 
 /**
  * Starts to read the code or refresh token while the client is being read: one round trip to the store instead of two.
  * A caller that presents no secret causes no read.
  */
-export function prefetchGrant(artifacts: Pick<ArtifactStore, "find">): Step {
-  return async (exchange, next) => {
-    exchange.prefetched = presentedGrant(exchange, artifacts);
+export function prefetchGrant(units: UnitsOfWork): Step {
+  return async ({ body, ctx }, next) => {
+    const [model, parameter] = PRESENTED.get(body?.one("grant_type") ?? "") ?? [];
+    const hasSecret = ctx.req.headers.authorization !== undefined || body?.has("client_secret");
+    const presented = parameter && hasSecret ? body?.one(parameter) : undefined;
+    if (model !== undefined && presented !== undefined && isPresentable(presented))
+      units.required().prefetch(model, artifactKey(presented));
     await next();
   };
-}
-
-function presentedGrant(
-  { body, ctx }: Exchange,
-  artifacts: Pick<ArtifactStore, "find">,
-): Exchange["prefetched"] {
-  if (ctx.req.headers.authorization === undefined && !body?.has("client_secret")) return undefined;
-  const grantType = body?.one("grant_type") ?? "";
-  const [model, parameter] = (Object.hasOwn(PRESENTED, grantType) && PRESENTED[grantType]) || [];
-  const presented = parameter === undefined ? undefined : body?.one(parameter);
-  if (model === undefined || presented === undefined || !PRESENTABLE.test(presented)) return undefined;
-  return prefetch(artifacts, model, presented);
 }
 
 /** oidc-provider lets clients with one registered address omit it; the documented interface does not. */
@@ -65,44 +58,42 @@ const PARAMETERS = [
 const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"] as const;
 
 /**
- * Issues tokens in a unit of work. A refresh request that loses the race for its token runs once more, and then finds
- * the response that the winner left for the reuse window.
+ * A refresh request that loses the race for its token runs once more, and then finds the response that the winner left for
+ * the reuse window.
  */
-export function issueTokens(
-  protocol: Protocol,
-  atomic: Step,
-  artifacts: Pick<ArtifactStore, "find">,
-  events: ServiceEmitter,
-): Step {
+export function repeatingLostRefresh(steps: Step[]): Step {
+  const attempt = compose(steps);
   return async (exchange) => {
-    const attempt = (): Promise<void> => atomic(exchange, () => runGrant(exchange, protocol, events));
     try {
-      await attempt();
+      await attempt(exchange);
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error;
       exchange.onSuccess.length = 0;
       if (exchange.body?.one("grant_type") !== "refresh_token") throw invalidGrant();
-      exchange.prefetched = presentedGrant(exchange, artifacts);
-      await attempt().catch((again: unknown) => {
+      await attempt(exchange).catch((again: unknown) => {
         throw again instanceof ConditionFailed ? invalidGrant() : again;
       });
     }
   };
 }
 
-async function runGrant(exchange: Exchange, protocol: Protocol, events: ServiceEmitter): Promise<void> {
-  const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
-  const { ctx, deployment, body } = exchange;
-  const all = ctx.body as Record<string, unknown>;
-  const documented = Object.fromEntries(MEMBERS.map((member) => [member, all[member]]));
-  if (deployment.kind === "openid" && all["id_token"] !== undefined) documented["id_token"] = all["id_token"];
-  ctx.body = documented;
-  const sub = oidc?.entities.Account?.accountId;
-  const client_id = oidc?.client?.clientId ?? "";
-  const grant_type = body?.one("grant_type") ?? "";
-  exchange.onSuccess.push(() =>
-    events.emit("tokens.issued", { client_id, grant_type, ...(sub === undefined ? {} : { sub }) }),
-  );
+/** Issues tokens, and leaves only the documented members in the response. */
+export function issueTokens(protocol: Protocol, events: ServiceEmitter): Step {
+  return async (exchange) => {
+    const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
+    const { ctx, deployment, body } = exchange;
+    const all = ctx.body as Record<string, unknown>;
+    const documented = Object.fromEntries(MEMBERS.map((member) => [member, all[member]]));
+    if (deployment.kind === "openid" && all["id_token"] !== undefined)
+      documented["id_token"] = all["id_token"];
+    ctx.body = documented;
+    const sub = oidc?.entities.Account?.accountId;
+    const client_id = oidc?.client?.clientId ?? "";
+    const grant_type = body?.one("grant_type") ?? "";
+    exchange.onSuccess.push(() =>
+      events.emit("tokens.issued", { client_id, grant_type, ...(sub !== undefined && { sub }) }),
+    );
+  };
 }
 
 function invalidGrant(): EndpointError {

@@ -7,7 +7,7 @@ import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
-import type { Exchange, Step } from "./exchange.ts";
+import type { EndpointExchange, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
 
 /** RFC 6750 section 2.1; tokens are accepted in no other place. */
@@ -69,7 +69,7 @@ export const profileClaims: Step = async (exchange) => {
 };
 
 /** The account, if the token's scope covers these fields. */
-function accountWith(exchange: Exchange, fields: "email" | "all"): AccountRecord {
+function accountWith(exchange: EndpointExchange, fields: "email" | "all"): AccountRecord {
   const { client, token, account } = exchange;
   if (!client || !token || !account) throw invalidToken();
   const { email, profile } = openedFields(client, token.scope);

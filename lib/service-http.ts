@@ -3,11 +3,11 @@ import type { Context, Middleware, Next } from "koa";
 import { createUnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Storage } from "../records/storage.ts";
 import { callerAddress } from "../compat/caller.ts";
-import type { ConfirmPage, ErrorPages, InteractionSteps } from "../compat/exchange.ts";
-import type { Fields } from "../compat/form-fields.ts";
+import { type AccountPage, type ConfirmPage, type ErrorPages, type PageHandlers } from "../provider/pages.ts";
+import type { ServiceContext } from "../provider/exchange.ts";
 import { createRoutes } from "../compat/routes.ts";
-import type { Configuration, Deployment, DeploymentKind } from "../config/configuration.ts";
-import { type AccountPage, createAccountGate } from "../interactions/account/gate.ts";
+import type { Configuration, DeploymentKind } from "../config/configuration.ts";
+import { createAccountGate } from "../interactions/account/gate.ts";
 import { createAccountPages } from "../interactions/account/pages.ts";
 import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createAccountSeals } from "../interactions/account/seals.ts";
@@ -155,7 +155,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     interactions: createInteractions({ flow: steps.flow, pages, units }, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
-        ? { ...request, uid: request.uid, browser: findBrowser(ctx).digest }
+        ? { ...request, uid: request.uid, browser: findBrowser(ctx) }
         : undefined;
     }),
     async sessionsEnded(ended) {
@@ -190,7 +190,7 @@ function openPeople(
 /** The steps of a sign-in, and the page that links in mail lead to. */
 interface Steps {
   readonly flow: SignInFlow;
-  readonly interactions: InteractionSteps;
+  readonly interactions: PageHandlers;
   readonly confirm: ConfirmPage;
 }
 
@@ -220,7 +220,7 @@ function createSteps(
   const json = createJsonHandlers({
     flow,
     pages,
-    readJson: (ctx) => (ctx.state as unknown as { readonly json: () => Promise<unknown> }).json(),
+    readJson: (ctx) => (ctx as unknown as ServiceContext).exchange.json(),
   });
   return {
     flow,
@@ -243,13 +243,8 @@ function deviceCookies(configuration: Configuration, signer: Signer): DeviceCook
   });
 }
 
-/** The form as the handlers read it. A malformed form or a repeated field is an error with the status 400. */
-async function formMap(ctx: Context): Promise<ReadonlyMap<string, string>> {
-  const { form } = ctx.state as { readonly form: () => Promise<Fields> };
-  const fields = await form();
-  if (fields.repeated().length > 0) throw Object.assign(new Error("a field is repeated"), { status: 400 });
-  return new Map(fields.entries());
-}
+const formMap = (ctx: object): Promise<ReadonlyMap<string, string>> =>
+  (ctx as ServiceContext).exchange.form();
 
 function errorPages(pages: Pages): ErrorPages {
   const { error, startAgain, unavailable } = createAnswers(pages);
@@ -258,7 +253,7 @@ function errorPages(pages: Pages): ErrorPages {
     startAgain,
     unavailable,
     security(ctx) {
-      const { secure } = (ctx.state as { deployment: Deployment }).deployment;
+      const { secure } = ctx.exchange.deployment;
       securityHeaders(ctx, { styleHash: pages.styleHash, secure, libraryScript: true });
     },
   };

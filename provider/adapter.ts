@@ -31,8 +31,10 @@ const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessTo
 /** Milliseconds for a write outside a request. */
 const DEADLINE = 4_500;
 
-/** Identifiers that can exist. Others are unknown without a look-up. */
-export const PRESENTABLE: RegExp = /^[\x21-\x7e]{1,255}$/;
+/** Whether an identifier can exist. Others are unknown without a look-up. */
+export function isPresentable(identifier: string): boolean {
+  return /^[\x21-\x7e]{1,255}$/.test(identifier);
+}
 
 /** The key under which an artifact is stored: a hash, so that a copy of the store contains no valid tokens. */
 export function artifactKey(identifier: string): string {
@@ -154,7 +156,7 @@ class ArtifactAdapter implements Adapter {
   }
 
   async find(id: string): Promise<AdapterPayload | undefined> {
-    if (!PRESENTABLE.test(id)) return undefined;
+    if (!isPresentable(id)) return undefined;
     if (this.#model === "Client") return this.#in(() => this.#options.clientMetadata(id));
     const found = await this.#in(async (unit) => {
       const artifact = await unit.find(this.#model, artifactKey(id));

@@ -6,7 +6,7 @@ import type { AuditAction } from "../records/audit/actions.ts";
 import type { Actor, AuditEvent } from "../records/audit/audit-event.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { FamilyEnd, ServiceEmitter } from "../core/events.ts";
-import { callerOf } from "./request.ts";
+import { callerOf } from "./exchange.ts";
 
 interface Revocation {
   readonly reason: FamilyEnd;

@@ -6,7 +6,7 @@ import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
-import { callerOf, type RequestState } from "./request.ts";
+import { callerOf, exchangeIn } from "./exchange.ts";
 
 /** Our record of a client of oidc-provider. It is read on each request, so it is up to date. */
 export function clientRecord(client: Client): ClientRecord {
@@ -74,7 +74,7 @@ export function createSecretCheck(
   return async (client, presented) => {
     const ctx = Provider.ctx;
     const record = clientRecord(client);
-    const state = (ctx?.state ?? {}) as Partial<RequestState>;
+    const exchange = exchangeIn(ctx);
     const readings = [presented];
     const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
     if (decoded !== undefined) readings.push(decoded);
@@ -85,7 +85,7 @@ export function createSecretCheck(
       return match;
     };
     const verdict = limits
-      .clientSecret({ client: record.client_id, address: state.address ?? "" }, check)
+      .clientSecret({ client: record.client_id, address: exchange?.address ?? "" }, check)
       .then((attempt) => {
         if (attempt.allowed && attempt.matches) return attempt;
         const { client_id: subject } = record;
@@ -95,14 +95,18 @@ export function createSecretCheck(
         else noteLimited(audit, event, attempt);
         return attempt;
       });
-    if (match !== undefined && WITHOUT_WAITING.has(ctx?.oidc.params?.["grant_type"])) {
+    if (
+      exchange !== undefined &&
+      match !== undefined &&
+      WITHOUT_WAITING.has(ctx?.oidc.params?.["grant_type"])
+    ) {
       // The response awaits the same promise and reports its failure.
       verdict.catch(() => undefined);
-      state.verdict = verdict;
+      exchange.verdict = verdict;
       return true;
     }
     const { allowed, matches, retryAfter } = await verdict;
-    if (!allowed) state.retryAfter = retryAfter;
+    if (!allowed && exchange !== undefined) exchange.retryAfter = retryAfter;
     return allowed && matches;
   };
 }

@@ -6,7 +6,6 @@ import {
   Provider,
   type TokenEndpointGrantContext,
 } from "oidc-provider";
-import type { ParameterizedContext } from "koa";
 import { createOidcAdapter } from "./adapter.ts";
 import type { UnitsOfWork } from "./unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -27,10 +26,11 @@ import { cookieSettings } from "./sessions/cookies.ts";
 import { loadGrant, writeGrant } from "./grants/grant.ts";
 import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import { PasswordGrant } from "./grants/password-grant.ts";
+import type { LogoutPages } from "./pages.ts";
 import { patchProvider } from "./patches.ts";
 import { checkSentMaxAge, SENT_MAX_AGE, createPrompt, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./grants/refresh-tokens.ts";
-import { requestState } from "./request.ts";
+import { exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
 import { storeSessionUse } from "./sessions/sessions.ts";
 
@@ -45,20 +45,6 @@ const routes = {
   pushed_authorization_request: "/oauth2/par",
   end_session: "/oauth2/logout",
 } as const;
-
-/** The pages of oidc-provider's logout endpoints. */
-export interface LogoutPages {
-  /**
-   * Asks before signing out: a form to `action` with the hidden field `xsrf` and the choice `logout`. With `atOnce` the form
-   * submits itself.
-   */
-  confirmLogout(
-    ctx: ParameterizedContext,
-    form: { readonly action: string; readonly xsrf: string; readonly atOnce: boolean },
-  ): Promise<void>;
-  /** The answer to that form, if the client gave no address to return to. */
-  loggedOut(ctx: ParameterizedContext, answer: { readonly after: "signed out" | "stayed" }): Promise<void>;
-}
 
 /** What an instance works with. */
 export interface ProviderOptions {
@@ -173,14 +159,14 @@ function settings(
     features: features(configuration, accounts, pages),
     interactions: {
       policy,
-      url: (ctx, interaction) => `${requestState(ctx).deployment.url}/interaction/${interaction.uid}`,
+      url: (ctx, interaction) => `${exchangeOf(ctx).deployment.url}/interaction/${interaction.uid}`,
     },
     ttl: timesToLive(configuration, refreshTokens),
     findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts),
     loadExistingGrant: loadGrant,
     // The HTTP layer chooses between a page and JSON, and sets the status.
     renderError(ctx, { error, error_description }) {
-      requestState(ctx).problem = {
+      exchangeOf(ctx).problem = {
         error,
         ...(error_description === undefined ? {} : { error_description }),
       };
@@ -251,12 +237,16 @@ function features(
       async logoutSource(ctx) {
         const { secret = "" } = (ctx.oidc.session?.state ?? {}) as { secret?: string };
         const action = ctx.oidc.urlFor("end_session_confirm");
-        await pages.confirmLogout(ctx, { action, xsrf: secret, atOnce: comesFromSession(ctx) });
+        await pages.confirmLogout(serviceContext(ctx), {
+          action,
+          xsrf: secret,
+          atOnce: comesFromSession(ctx),
+        });
       },
       async postLogoutSuccessSource(ctx) {
         // Also called when the user has chosen to stay signed in.
         const session = await ctx.oidc.provider.Session.get(ctx);
-        await pages.loggedOut(ctx, {
+        await pages.loggedOut(serviceContext(ctx), {
           after: session.accountId === undefined ? "signed out" : "stayed",
         });
       },

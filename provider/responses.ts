@@ -1,7 +1,7 @@
 /** Authorization responses: which members they have, and how they travel to the client. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
-import { requestState } from "./request.ts";
+import { exchangeOf } from "./exchange.ts";
 
 /** The parameter that carries the sent `state` through oidc-provider, which drops an empty one. */
 export const SENT_STATE = "sent_state";
@@ -83,7 +83,7 @@ function deployedMembers(ctx: KoaContextWithOIDC, members: object): Record<strin
   const sent = ctx.oidc.params?.[SENT_STATE];
   // The HTTP layer puts a character in front, so that the value is never empty.
   const state = typeof sent === "string" ? sent.slice(1) : undefined;
-  return responseMembers(described, state, requestState(ctx).deployment);
+  return responseMembers(described, state, exchangeOf(ctx).deployment);
 }
 
 /** The documented redirect: 302 with exactly the documented members, in the query on both deployments. */

@@ -5,12 +5,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import type { ArtifactStore, Family } from "../records/artifacts/artifact-store.ts";
+import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../records/artifacts/artifact.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { ConditionFailed } from "../core/errors.ts";
+import type { Exchange } from "./exchange.ts";
 import { Changes } from "../records/records.ts";
 
 /** The reads and the uncommitted writes of one request. */
@@ -26,6 +27,8 @@ export interface Unit {
   /** An error that oidc-provider would hide; the HTTP layer responds with it. */
   failure: unknown;
   find(model: string, key: string): Promise<Artifact | undefined>;
+  /** Begins a read that oidc-provider will make later. */
+  prefetch(model: string, key: string): void;
   findByUid(model: string, uid: string): Promise<Artifact | undefined>;
   /** What this unit has read or written under this key, without a read from the store. */
   known(model: string, key: string): Artifact | undefined;
@@ -59,19 +62,7 @@ export interface UnitsOfWork {
 }
 
 /** What a unit knows about its request. */
-export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
-  readonly client?: ClientRecord | undefined;
-  readonly browser?: string | undefined;
-  /** A read that was started before the unit. */
-  readonly prefetched?: Prefetched | undefined;
-}
-
-/** A read in flight, which `find` uses. */
-export interface Prefetched {
-  readonly model: string;
-  readonly key: string;
-  readonly found: Promise<Family | undefined>;
-}
+export type UnitRequest = Pick<Exchange, "underWaySince" | "deadline" | "client" | "browser">;
 
 const GRANT = "Grant";
 const INTERACTION = "Interaction";
@@ -145,14 +136,12 @@ function rebased(after: Artifact, there: StoredArtifact): Artifact {
 }
 
 class PendingUnit implements Unit {
-  readonly underWaySince: number;
-  readonly deadline: number;
-  readonly client: ClientRecord | undefined;
-  readonly browser: string | undefined;
   failure: unknown;
+  readonly #request: UnitRequest;
   readonly #store: ArtifactStore;
   readonly #clock: Clock;
-  readonly #prefetched: Prefetched | undefined;
+  /** Every read from the store. A request reads the same value again, and the commit checks whether it has changed. */
+  readonly #reading = new Map<string, Promise<void>>();
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
@@ -165,21 +154,46 @@ class PendingUnit implements Unit {
   constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
     this.#store = store;
     this.#clock = clock;
-    this.underWaySince = request.underWaySince;
-    this.deadline = request.deadline;
-    this.client = request.client;
-    this.browser = request.browser;
-    this.#prefetched = request.prefetched;
+    this.#request = request;
+  }
+
+  get underWaySince(): number {
+    return this.#request.underWaySince;
+  }
+
+  get deadline(): number {
+    return this.#request.deadline;
+  }
+
+  get client(): ClientRecord | undefined {
+    return this.#request.client;
+  }
+
+  get browser(): string | undefined {
+    return this.#request.browser?.digest;
   }
 
   async find(model: string, key: string): Promise<Artifact | undefined> {
-    // A request reads the same value again. The commit checks whether it has changed.
     const name = nameOf(model, key);
-    if (this.#pending.has(name) || this.#read.has(name)) return this.known(model, key);
-    const isPrefetched = this.#prefetched?.model === model && this.#prefetched.key === key;
-    const found = await (isPrefetched ? this.#prefetched?.found : this.#store.find(model, key));
-    for (const one of [found?.artifact, found?.grant]) this.#keep(one);
+    if (!this.#pending.has(name) && !this.#read.has(name)) await this.#readOnce(model, key);
     return this.known(model, key);
+  }
+
+  prefetch(model: string, key: string): void {
+    // The `find` that needs it fails with it.
+    this.#readOnce(model, key).catch(() => undefined);
+  }
+
+  #readOnce(model: string, key: string): Promise<void> {
+    const name = nameOf(model, key);
+    const reading = this.#reading.get(name) ?? this.#load(model, key);
+    this.#reading.set(name, reading);
+    return reading;
+  }
+
+  async #load(model: string, key: string): Promise<void> {
+    const found = await this.#store.find(model, key);
+    for (const one of [found?.artifact, found?.grant]) this.#keep(one);
   }
 
   /** Only the first read of an artifact is kept. */

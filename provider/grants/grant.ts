@@ -7,7 +7,7 @@ import { consentOf } from "../../accounts/clients/consents.ts";
 import { currentGenerations, type GrantGenerations, type OidcAccount } from "../account.ts";
 import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
-import { callerOf } from "../request.ts";
+import { callerOf } from "../exchange.ts";
 
 /** Everything that a user can allow a client. */
 export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };

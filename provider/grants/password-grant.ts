@@ -11,7 +11,7 @@ import { ACR_PASSWORD, AMR_PASSWORD, effectiveScope } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { newGrant } from "./grant.ts";
 import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
-import { callerOf, requestState } from "../request.ts";
+import { callerOf, exchangeOf } from "../exchange.ts";
 
 interface Parameters {
   readonly username?: string;
@@ -72,7 +72,7 @@ export class PasswordGrant {
     });
     if (checked.kind === "limited") {
       noteLimited(this.#audit, event, checked.attempt);
-      requestState(ctx).retryAfter = checked.attempt.retryAfter;
+      exchangeOf(ctx).retryAfter = checked.attempt.retryAfter;
       throw new errors.InvalidGrant(LIMITED);
     }
     const { record } = checked;
@@ -97,7 +97,7 @@ export class PasswordGrant {
     }
     const account = oidcAccount(record);
     ctx.oidc.entity("Account", account);
-    const scope = effectiveScope(ctx.oidc.params.scope, requestState(ctx).deployment.kind);
+    const scope = effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
     const grant = newGrant(provider, account, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();

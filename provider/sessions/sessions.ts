@@ -9,7 +9,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { BackchannelLogout } from "./backchannel-logout.ts";
 import type { CurrentProvider } from "../current-provider.ts";
-import { requestState } from "../request.ts";
+import { exchangeOf } from "../exchange.ts";
 
 /** The last use of a session, as it is stored with it. */
 export interface SessionUse {
@@ -36,7 +36,7 @@ export function storeSessionUse(provider: Provider, clock: Clock): void {
     if (session?.accountId === undefined) return;
     const at = seconds(clock);
     if (session.use !== undefined && at - session.use.at < USE_INTERVAL) return;
-    session.use = { at, ...whereFrom(requestState(ctx).address, ctx.req.headers["user-agent"]) };
+    session.use = { at, ...whereFrom(exchangeOf(ctx).address, ctx.req.headers["user-agent"]) };
   };
   provider.on("interaction.ended", store);
   provider.on("authorization.success", store);

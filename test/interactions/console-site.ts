@@ -141,12 +141,6 @@ export interface ConsoleSite {
   close(): Promise<void>;
 }
 
-async function formMap(ctx: Koa.Context): Promise<ReadonlyMap<string, string>> {
-  const fields = await readForm(ctx);
-  if (fields.repeated().length > 0) throw Object.assign(new Error("repeated"), { status: 400 });
-  return new Map(fields.entries());
-}
-
 /** Starts the site. The caller closes it. */
 export async function consoleSite(): Promise<ConsoleSite> {
   const console = new MemoryConsole();
@@ -180,7 +174,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     console,
     clock: { now: () => 1_790_000_300_000 },
     seals,
-    readForm: formMap,
+    readForm,
   });
   const all = createOperatorPages({ pages, gate, operators: [OPERATOR], operatorPages });
   const deployment: Deployment = {

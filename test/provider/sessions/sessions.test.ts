@@ -127,7 +127,7 @@ it("a session that is kept gets the new generation; one that is gone stays gone"
 
 /** A request of oidc-provider. */
 const at = (address: string, agent: string, session: object) => ({
-  state: { address },
+  exchange: { address },
   req: { headers: { "user-agent": agent } },
   oidc: { session },
 });

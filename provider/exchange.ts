@@ -1,0 +1,100 @@
+/**
+ * One request and its response. The exchange is made where a request arrives and travels with it: through the steps of
+ * the endpoints as their argument, and through pages and oidc-provider as `ctx.exchange`.
+ */
+import type { ParameterizedContext } from "koa";
+import type { KoaContextWithOIDC } from "oidc-provider";
+import type { Deployment } from "../config/configuration.ts";
+import type { EndpointName } from "../config/deployments.ts";
+import type { Actor, Caller } from "../records/audit/audit-event.ts";
+import { originOf } from "../records/audit/origin.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
+import type { Browser } from "./sessions/browser-cookie.ts";
+
+export interface Exchange {
+  readonly deployment: Deployment;
+  readonly endpoint: EndpointName;
+  /** The path below the base URL. */
+  readonly path: string;
+  /** The `:uid` segment of the path. */
+  readonly uid: string | undefined;
+  /** The `:step` segment of the path. */
+  readonly step: string | undefined;
+  /** The caller's IP address, as far as proxies are trusted. */
+  readonly address: string;
+  /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
+  underWaySince: number;
+  /** Nothing of this request is committed later than this: milliseconds since the epoch. */
+  deadline: number;
+  /** The form in the body, which repeats no field. Rejects with an error whose `status` is 400 if the body is unusable. */
+  form(): Promise<ReadonlyMap<string, string>>;
+  /** The JSON in the body. Rejects with an error whose `status` is 400 if the body is unusable. */
+  json(): Promise<unknown>;
+  /** The browser of the request, where a sign-in begins or goes on. */
+  browser?: Browser;
+  /** The client that the request names. It may not be authenticated yet. */
+  client?: ClientRecord;
+  /** Set while the rate limit of the client's secret is still being read; the response waits for it. */
+  verdict?: Promise<Verdict>;
+  /** Set when a rate limit refused an attempt: seconds until the next one can succeed. */
+  retryAfter?: number;
+  /** Set when oidc-provider has an error to show; the endpoint renders it as a page or as JSON. */
+  problem?: ProviderProblem;
+}
+
+/** Whether a client with a correct secret may continue, and if not, for how many seconds. */
+export interface Verdict {
+  readonly allowed: boolean;
+  readonly retryAfter: number;
+}
+
+/** An error as oidc-provider reports it. */
+export interface ProviderProblem {
+  readonly error: string;
+  readonly error_description?: string;
+}
+
+/** A Koa context of a request for this service. */
+export type ServiceContext = ParameterizedContext & { readonly exchange: Exchange };
+
+/** Makes the exchange part of a context. */
+export function withExchange<Context extends object>(
+  ctx: Context,
+  exchange: Exchange,
+): Context & { readonly exchange: Exchange } {
+  return Object.assign(ctx, { exchange });
+}
+
+/** The exchange of a context of oidc-provider; `undefined` when the host application has made the context. */
+export function exchangeIn(ctx: object | undefined): Exchange | undefined {
+  return (ctx as Partial<ServiceContext> | undefined)?.exchange;
+}
+
+/** A context of oidc-provider with its exchange. @throws TypeError when the host application has made the context. */
+export function serviceContext<Context extends object>(
+  ctx: Context,
+): Context & { readonly exchange: Exchange } {
+  if (exchangeIn(ctx) === undefined)
+    throw new TypeError("this request came in another way than through service.routes()");
+  return ctx as Context & { readonly exchange: Exchange };
+}
+
+/** The exchange of such a context. */
+export const exchangeOf = (ctx: object): Exchange => serviceContext(ctx).exchange;
+
+/** The actor and origin of a request, as the audit records them. */
+export function callerOf(
+  ctx: {
+    readonly headers: ParameterizedContext["headers"];
+    readonly oidc?: Pick<KoaContextWithOIDC["oidc"], "client">;
+  },
+  actor: Actor,
+): Caller {
+  const exchange = exchangeIn(ctx);
+  const client = ctx.oidc?.client?.clientId ?? exchange?.client?.client_id;
+  return {
+    actor,
+    ...(client !== undefined && { client }),
+    ...originOf(exchange?.address ?? "", ctx.headers["user-agent"]),
+  };
+}
