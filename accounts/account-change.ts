@@ -15,7 +15,7 @@ import { ownValue } from "../core/untrusted-keys.ts";
 import { raisedKeys } from "./generations.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
-import { planChange, readAccount, writeAccount } from "./account-write.ts";
+import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
 export type EndReason = Exclude<SessionEnd, "signed_out">;
@@ -122,27 +122,47 @@ interface Revoked {
   readonly clients: readonly string[];
 }
 
+/** How an account is changed. */
+export interface ChangeOptions {
+  /** A transaction of which the change is a part. Default: one of its own. */
+  readonly within?: Transaction | undefined;
+  /** Whether the `sub` was made for this change, so that nothing can have it. Default: `false`. */
+  readonly isNew?: boolean;
+}
+
 export class AccountWriter {
   readonly #options: AccountWriterOptions;
+  readonly #planner: NotificationPlanner;
 
   constructor(options: AccountWriterOptions) {
     this.#options = options;
+    this.#planner = new NotificationPlanner(options.sealer);
   }
 
   /**
    * @param caller who requests the change, for the audit.
-   * @param within a transaction of which the change is a part. Default: one of its own.
    * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
    * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
    */
-  change(sub: string, caller: Caller, decide: Decide, within?: Transaction): Promise<ChangedAccount> {
-    const work = (tx: Transaction): Promise<ChangedAccount> => this.#change(tx, sub, caller, decide);
+  change(
+    sub: string,
+    caller: Caller,
+    decide: Decide,
+    { within, isNew = false }: ChangeOptions = {},
+  ): Promise<ChangedAccount> {
+    const work = (tx: Transaction): Promise<ChangedAccount> =>
+      this.#change(tx, { sub, caller, isNew }, decide);
     return within === undefined ? this.#options.storage.records.transact(work) : work(within);
   }
 
-  async #change(tx: Transaction, sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
+  /** Reads the account, decides, reads everything that this depends on at once, and puts the change. */
+  async #change(
+    tx: Transaction,
+    { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
+    decide: Decide,
+  ): Promise<ChangedAccount> {
     const { storage, sealer, clock } = this.#options;
-    const before = await readAccount(tx, sub);
+    const before = isNew ? undefined : await readAccount(tx, sub);
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
     const { action, client, detail, mails = [], drawsNumber = false } = decision;
@@ -153,9 +173,10 @@ export class AccountWriter {
       services_since: sinceWhen(before, decision.record, at),
       ...(INTERNAL.has(action) ? {} : { updated_at: at }),
     };
-    await writeAccount(tx, { before, after: record }, { clock, drawsNumber });
-    const deliveries =
-      before === undefined ? [] : await planChange(storage.directory, sealer, before, record, at);
+    const step = { before, after: record };
+    if (!isNew) await tx.peekAll([...neededToWrite(step), ...this.#planner.needs(step, at)]);
+    await writeAccount(tx, step, { clock, drawsNumber, isNew });
+    const deliveries = await this.#planner.plan(tx, step, at);
     await storage.deliveries.add(tx, deliveries);
     for (const mail of mails) tx.overwrite(mailRecord(sealMail(sealer, mail, clock.now())));
     tx.overwrite(

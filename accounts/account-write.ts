@@ -8,8 +8,9 @@ import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../
 import type { Sealer } from "../core/sealing.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
-import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
-import type { AccountRecord, EntryKind, EntryRecord } from "../records/directory/directory.ts";
+import { deliveryContext, laneRef, receiverRef } from "../records/deliveries/delivery-kinds.ts";
+import type { Ref } from "../adapters/record-store.ts";
+import type { AccountRecord, EntryKind } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import {
   ACCOUNT,
@@ -20,25 +21,65 @@ import {
   nameRecord,
   numberRecord,
   SIGN_IN_NAME,
+  type StoredEntry,
   USER_ID,
 } from "../records/directory/directory-kinds.ts";
-import type { Transaction } from "../records/records.ts";
+import type { RefTo, Transaction } from "../records/records.ts";
 import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "./plan.ts";
 import { namesOf } from "./text-rules.ts";
+
+/** An account before and after a change; `undefined` if there is none. */
+export interface AccountStep {
+  readonly before: AccountRecord | undefined;
+  readonly after: AccountRecord | undefined;
+}
 
 /** The account; `undefined` if there is none, or if the identifier belongs to a client. */
 export async function readAccount(tx: Transaction, sub: string): Promise<AccountRecord | undefined> {
   return accountIn(await tx.get(ACCOUNT.ref(sub)));
 }
 
+/** The sign-in names that the account takes and gives up. */
+function changedNames({ before, after }: AccountStep): {
+  readonly claimed: readonly string[];
+  readonly released: readonly string[];
+} {
+  const old = before === undefined ? [] : namesOf(before);
+  const current = after === undefined ? [] : namesOf(after);
+  return {
+    claimed: current.filter((name) => !old.includes(name)),
+    released: old.filter((name) => !current.includes(name)),
+  };
+}
+
+/** What {@link writeAccount} will read. */
+export function neededToWrite(step: AccountStep): Ref[] {
+  const { claimed, released } = changedNames(step);
+  return [...[...claimed, ...released].map((name) => SIGN_IN_NAME.ref(name)), ...newEntries(step)];
+}
+
+/** The services and the portal that the account gets: they must exist. */
+function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
+  if (after === undefined) return [];
+  const services = Object.keys(after.services).filter(
+    (key) => before === undefined || !Object.hasOwn(before.services, key),
+  );
+  const portals = after.portal === null || after.portal === before?.portal ? [] : [after.portal];
+  return [
+    ...services.map((key) => ENTRIES.service.ref(key)),
+    ...portals.map((key) => ENTRIES.portal.ref(key)),
+  ];
+}
+
 /**
  * Puts the account, or removes it, with its sign-in names and its number. Everything is read and checked before anything
  * is put, so a caller can catch the error and go on with the transaction.
  *
- * @param before as {@link readAccount} has read it in this transaction.
- * @param after `undefined` removes the account.
- * @param drawsNumber whether the `user_id` of a new account comes from the counter. If an import has taken it, the
- *   transaction is decided again.
+ * @param step.before as {@link readAccount} has read it in this transaction.
+ * @param options.drawsNumber whether the `user_id` of a new account comes from the counter. If an import has taken it,
+ *   the transaction is decided again.
+ * @param options.isNew whether nothing can have the `sub`, so that nothing is read. Then the names are checked at the
+ *   commit.
  * @throws IdentifierTaken when the `sub` of a new account is a `client_id`.
  * @throws NameTaken when an e-mail address or username belongs to another account.
  * @throws UnknownReference when a new service or portal is not in the directory, or is being removed.
@@ -46,23 +87,33 @@ export async function readAccount(tx: Transaction, sub: string): Promise<Account
  */
 export async function writeAccount(
   tx: Transaction,
+  step: AccountStep,
   {
-    before,
-    after,
-  }: { readonly before: AccountRecord | undefined; readonly after: AccountRecord | undefined },
-  { clock, drawsNumber = false }: { readonly clock: Clock; readonly drawsNumber?: boolean },
+    clock,
+    drawsNumber = false,
+    isNew = false,
+  }: { readonly clock: Clock; readonly drawsNumber?: boolean; readonly isNew?: boolean },
 ): Promise<void> {
+  const { before, after } = step;
   const sub = (after ?? before)?.sub;
   if (sub === undefined) return;
-  if (before === undefined && (await tx.get(ACCOUNT.ref(sub))) !== undefined)
+  if (before === undefined && !isNew && (await tx.get(ACCOUNT.ref(sub))) !== undefined)
     throw new IdentifierTaken("a client with this client_id");
-  const names = await changedNames(tx, sub, before, after);
-  await requireEntries(tx, before, after, clock);
+  const { claimed, released } = changedNames(step);
+  const others = isNew ? new Set<string>() : await ownedByOthers(tx, sub, [...claimed, ...released]);
+  if (claimed.some((name) => others.has(name))) throw new NameTaken();
+  const required = newEntries(step);
+  const entries = await tx.getAll(required);
+  for (const [index, { kind, key }] of required.entries())
+    if (!isOpen(entries[index], clock)) throw new UnknownReference(`${kind} ${key}`);
 
   if (after === undefined) tx.remove(ACCOUNT.ref(sub));
+  else if (isNew) tx.create(accountRecord(after));
   else tx.put(accountRecord(after));
-  for (const name of names.claimed) tx.put(nameRecord(name, sub));
-  for (const name of names.released) tx.remove(SIGN_IN_NAME.ref(name));
+  for (const name of claimed)
+    if (isNew) tx.create(nameRecord(name, sub), () => new NameTaken());
+    else tx.put(nameRecord(name, sub));
+  for (const name of released) if (!others.has(name)) tx.remove(SIGN_IN_NAME.ref(name));
   if (before?.user_id === after?.user_id) return;
   if (before !== undefined) tx.remove(USER_ID.ref(String(before.user_id)));
   if (after === undefined) return;
@@ -70,44 +121,109 @@ export async function writeAccount(
   tx.create(numberRecord(after.user_id, sub), taken);
 }
 
-/** Reads the sign-in names that the account takes and gives up. */
-async function changedNames(
+/** Which of these sign-in names belong to other accounts. */
+async function ownedByOthers(
   tx: Transaction,
   sub: string,
-  before: AccountRecord | undefined,
-  after: AccountRecord | undefined,
-): Promise<{ readonly claimed: readonly string[]; readonly released: readonly string[] }> {
-  const old = before === undefined ? [] : namesOf(before);
-  const current = after === undefined ? [] : namesOf(after);
-  const claimed = current.filter((name) => !old.includes(name));
-  const released = old.filter((name) => !current.includes(name));
-  if (claimed.length + released.length === 0) return { claimed, released };
-  const owners = await tx.getAll([...claimed, ...released].map((name) => SIGN_IN_NAME.ref(name)));
-  const isOthers = (index: number): boolean => (owners[index]?.sub ?? sub) !== sub;
-  if (claimed.some((_name, index) => isOthers(index))) throw new NameTaken();
-  return { claimed, released: released.filter((_name, index) => !isOthers(claimed.length + index)) };
+  names: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const owners = await tx.getAll(names.map((name) => SIGN_IN_NAME.ref(name)));
+  return new Set(names.filter((_name, index) => (owners[index]?.sub ?? sub) !== sub));
 }
 
-/** Makes it a condition that the new services and the new portal of the account exist. */
-async function requireEntries(
-  tx: Transaction,
-  before: AccountRecord | undefined,
-  after: AccountRecord | undefined,
-  clock: Clock,
-): Promise<void> {
-  if (after === undefined) return;
-  const services = Object.keys(after.services).filter(
-    (key) => before === undefined || !Object.hasOwn(before.services, key),
-  );
-  const portals = after.portal === null || after.portal === before?.portal ? [] : [after.portal];
-  const required = [
-    ...services.map((key) => ["service", key] as const),
-    ...portals.map((key) => ["portal", key] as const),
-  ];
-  if (required.length === 0) return;
-  const found = await tx.getAll(required.map(([kind, key]) => ENTRIES[kind].ref(key)));
-  for (const [index, [kind, key]] of required.entries())
-    if (!isOpen(found[index], clock)) throw new UnknownReference(`${kind} ${key}`);
+/**
+ * The directory entries that the plan needs for an account: its services, their groups, its portal.
+ * @param accounts the account before and after; the entries of both are read.
+ */
+export async function readPlannedDirectory(
+  directory: Pick<DirectoryRecords, "findEntries">,
+  accounts: readonly PlacedAccount[],
+): Promise<RememberedDirectory> {
+  const [serviceRefs, portalRefs] = entriesOf(accounts);
+  const found = await directory.findEntries([...serviceRefs, ...portalRefs]);
+  const services = byKey(found.slice(0, serviceRefs.length));
+  const groups = byKey(await directory.findEntries(groupsOf([...services.values()])));
+  return { services, groups, portals: byKey(found.slice(serviceRefs.length)) };
+}
+
+type PlacedAccount = Pick<PlannedAccount, "portal" | "services">;
+
+/** Entries of the directory by their keys. */
+interface RememberedDirectory extends PlannedDirectory {
+  readonly services: ReadonlyMap<string, StoredEntry>;
+  readonly groups: ReadonlyMap<string, StoredEntry>;
+  readonly portals: ReadonlyMap<string, StoredEntry>;
+}
+
+const byKey = (entries: readonly (StoredEntry | undefined)[]): Map<string, StoredEntry> =>
+  new Map(entries.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
+
+/** Names each entry once. */
+function refsTo(kind: EntryKind, keys: readonly (string | null)[]): RefTo<StoredEntry>[] {
+  const wanted = new Set(keys.filter((key) => key !== null).filter((key) => !isObjectName(key)));
+  return [...wanted].map((key) => ENTRIES[kind].ref(key));
+}
+
+/** The services and portals of accounts. */
+function entriesOf(accounts: readonly PlacedAccount[]): [RefTo<StoredEntry>[], RefTo<StoredEntry>[]] {
+  const services = accounts.flatMap((account) => Object.keys(account.services));
+  const portals = accounts.map(({ portal }) => portal);
+  return [refsTo("service", services), refsTo("portal", portals)];
+}
+
+function groupsOf(services: readonly (StoredEntry | undefined)[]): RefTo<StoredEntry>[] {
+  const keys = services.map((service) => service?.group ?? null);
+  return refsTo("group", keys);
+}
+
+/**
+ * Plans the notifications of account changes. It remembers what it has read of the directory, to know which groups, lanes and
+ * receivers the next change needs: they are read together with the services that lead to them. Only what a change has read
+ * itself decides about it; wrong memories cost it one more read.
+ */
+export class NotificationPlanner {
+  readonly #sealer: Sealer;
+  readonly #remembered = {
+    services: new Map<string, StoredEntry>(),
+    groups: new Map<string, StoredEntry>(),
+    portals: new Map<string, StoredEntry>(),
+  };
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer;
+  }
+
+  /** What `plan` will read, and then adding the notifications, as far as that is known now. */
+  needs({ before, after }: AccountStep, at: number): Ref[] {
+    const types = before === undefined ? [] : causedBy(before, after);
+    if (before === undefined || types.length === 0) return [];
+    const { services } = this.#remembered;
+    const accounts = [before, after ?? before];
+    const groups = groupsOf(
+      accounts.flatMap((account) => Object.keys(account.services).map((key) => services.get(key))),
+    );
+    const lanes = types
+      .flatMap((type) => planDeliveries({ type, at }, before, after, this.#remembered))
+      .flatMap(({ receiver }) => [laneRef({ receiver, sub: before.sub }), receiverRef(receiver)]);
+    return [...entriesOf(accounts).flat(), ...groups, ...lanes];
+  }
+
+  /** The notifications of a change, sealed and ready to be stored with it. */
+  async plan(tx: Transaction, { before, after }: AccountStep, at: number): Promise<NewDelivery[]> {
+    const types = before === undefined ? [] : causedBy(before, after);
+    if (before === undefined || types.length === 0) return [];
+    const directory = { findEntries: (refs: readonly RefTo<StoredEntry>[]) => tx.peekAll(refs) };
+    const entries = await readPlannedDirectory(directory, [before, after ?? before]);
+    for (const kind of ["services", "groups", "portals"] as const)
+      for (const [key, entry] of entries[kind]) this.#remembered[kind].set(key, entry);
+    return types
+      .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
+      .map(({ receiver, type, body }) => {
+        const id = newDeliveryId(at);
+        const payload = this.#sealer.seal(deliveryContext(id), JSON.stringify(body));
+        return { id, receiver, sub: before.sub, type, payload, at };
+      });
+  }
 }
 
 /** Hexadecimal digits of a time in seconds: enough for thirty thousand years. */
@@ -119,61 +235,4 @@ const TIME_DIGITS = 10;
  */
 function newDeliveryId(at: number): string {
   return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(11).toString("hex")}`;
-}
-
-/**
- * The directory entries that the plan needs for an account: its services, their groups, its portal.
- * @param accounts the account before and after; the entries of both are read.
- */
-export async function readPlannedDirectory(
-  directory: Pick<DirectoryRecords, "findEntry">,
-  accounts: readonly Pick<PlannedAccount, "portal" | "services">[],
-): Promise<PlannedDirectory> {
-  const read = (kind: EntryKind, keys: readonly (string | null)[]): Promise<Map<string, EntryRecord>> =>
-    readEntries(directory, kind, keys);
-  const services = await read(
-    "service",
-    accounts.flatMap((account) => Object.keys(account.services)),
-  );
-  const [groups, portals] = await Promise.all([
-    read(
-      "group",
-      [...services.values()].map(({ group }) => group),
-    ),
-    read(
-      "portal",
-      accounts.map(({ portal }) => portal),
-    ),
-  ]);
-  return { services, groups, portals };
-}
-
-async function readEntries(
-  directory: Pick<DirectoryRecords, "findEntry">,
-  kind: EntryKind,
-  keys: readonly (string | null)[],
-): Promise<Map<string, EntryRecord>> {
-  const wanted = [...new Set(keys)].filter((key) => key !== null).filter((key) => !isObjectName(key));
-  const found = await Promise.all(wanted.map((key) => directory.findEntry(kind, key)));
-  return new Map(found.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
-}
-
-/** The notifications of an account change, sealed and ready to be stored with it. */
-export async function planChange(
-  directory: Pick<DirectoryRecords, "findEntry">,
-  sealer: Sealer,
-  before: AccountRecord,
-  after: AccountRecord | undefined,
-  at: number,
-): Promise<NewDelivery[]> {
-  const types = causedBy(before, after);
-  if (types.length === 0) return [];
-  const entries = await readPlannedDirectory(directory, [before, after ?? before]);
-  return types
-    .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
-    .map(({ receiver, type, body }) => {
-      const id = newDeliveryId(at);
-      const payload = sealer.seal(deliveryContext(id), JSON.stringify(body));
-      return { id, receiver, sub: before.sub, type, payload, at };
-    });
 }

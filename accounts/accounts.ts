@@ -78,7 +78,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const fresh = { ...newRecord(input, sub, userId, hash, seconds(clock)), ...more };
         return { action, record: fresh, drawsNumber };
       },
-      within,
+      { within, isNew: within === undefined && input.sub === undefined },
     );
     return record as AccountRecord;
   }
@@ -172,7 +172,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const after = withPassword(before, password_hash);
         return { action: "account.password_reset", record: after, mails: notices.passwordChanged(after) };
       };
-      return (await writer.change(sub, caller, decide, within)).changed;
+      return (await writer.change(sub, caller, decide, { within })).changed;
     },
 
     async changeAddress(within, sub, email, as, undo, caller) {
@@ -191,7 +191,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const mails = notices.addressChanged(before, after, isUndoable ? undo.link : undefined);
         return { action: "account.updated", record: after, detail: { fields: fields.join(" ") }, mails };
       };
-      const { changed } = await writer.change(sub, caller, decide, within);
+      const { changed } = await writer.change(sub, caller, decide, { within });
       if (changed && isUndoable) within.overwrite(undo.record);
       return changed;
     },
@@ -211,7 +211,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const mails = notices.addressChanged(before, after);
         return { action: "account.address_restored", record: after, mails };
       };
-      const { changed, record } = await writer.change(sub, caller, decide, within);
+      const { changed, record } = await writer.change(sub, caller, decide, { within });
       return changed ? record : undefined;
     },
 

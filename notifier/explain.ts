@@ -45,7 +45,7 @@ function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedA
 /** @returns `undefined` when there is no such account. */
 export async function explain(
   action: ExplainedAction,
-  directory: Pick<DirectoryRecords, "findAccount" | "findEntry">,
+  directory: Pick<DirectoryRecords, "findAccount" | "findEntries">,
   deliveries: Pick<DeliveryStore, "receiver">,
   clock: Clock,
 ): Promise<Explanation[] | undefined> {

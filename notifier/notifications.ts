@@ -134,7 +134,7 @@ export function createNotifications({
 }: {
   readonly storage: {
     readonly deliveries: DeliveryStore;
-    readonly directory: Pick<DirectoryRecords, "findEntry" | "findAccount">;
+    readonly directory: Pick<DirectoryRecords, "findEntry" | "findEntries" | "findAccount">;
     readonly audit: Pick<AuditStore, "append">;
   };
   readonly receivers: Receivers;

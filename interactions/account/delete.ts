@@ -18,7 +18,7 @@ const SIGNED_OUT_PATH = "/account/signed-out";
 export interface DeletePageParts {
   readonly pages: Pick<Pages, "accountDelete">;
   readonly accounts: Pick<Accounts, "delete">;
-  readonly directory: Pick<DirectoryRecords, "findEntry">;
+  readonly directory: Pick<DirectoryRecords, "findEntry" | "findEntries">;
   readonly seals: Pick<AccountSeals, "sealDeleted">;
   /** Removes the session cookie from the browser. */
   readonly forgetSession: (ctx: AccountContext) => void;
@@ -51,7 +51,7 @@ export function deletePage({
 /** The names of the services and portals that are notified when the account is deleted. */
 async function toldAbout(
   account: AccountRecord,
-  directory: Pick<DirectoryRecords, "findEntry">,
+  directory: Pick<DirectoryRecords, "findEntry" | "findEntries">,
 ): Promise<readonly string[]> {
   const planned = await readPlannedDirectory(directory, [account]);
   const action = { type: "DELETE_ACCOUNT", at: 0 } as const;

@@ -4,7 +4,7 @@
  */
 import { StillReferenced } from "../../core/errors.ts";
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
-import type { Records } from "../records.ts";
+import type { Records, RefTo } from "../records.ts";
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
 import {
   accountIn,
@@ -47,6 +47,8 @@ export interface DirectoryRecords {
   listClients(): Promise<ClientRecord[]>;
 
   findEntry(kind: EntryKind, key: string): Promise<EntryRecord | undefined>;
+  /** In the order of `refs`. */
+  findEntries(refs: readonly RefTo<StoredEntry>[]): Promise<readonly (StoredEntry | undefined)[]>;
   /** Ordered by `key`. */
   listEntries(kind: EntryKind): Promise<EntryRecord[]>;
 
@@ -108,6 +110,10 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
     async findEntry(kind, key) {
       const found = await records.find<StoredEntry>(entryRef(kind, key));
       return found && toEntryRecord(found.value);
+    },
+    async findEntries(refs) {
+      const found = refs.length === 0 ? [] : await records.store.get(refs);
+      return found.map((entry) => entry?.value as StoredEntry | undefined);
     },
     async listEntries(kind) {
       const all = await records.all<StoredEntry>(kind);
