@@ -178,8 +178,8 @@ export class AccountWriter {
     await writeAccount(tx, step, { clock, drawsNumber, isNew });
     const deliveries = await this.#planner.plan(tx, step, at);
     await storage.deliveries.add(tx, deliveries);
-    for (const mail of mails) tx.overwrite(mailRecord(sealMail(sealer, mail, clock.now())));
-    tx.overwrite(
+    for (const mail of mails) tx.create(mailRecord(sealMail(sealer, mail, clock.now())));
+    tx.create(
       storage.audit.recordOf({
         ...caller,
         action,

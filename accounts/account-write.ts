@@ -1,8 +1,8 @@
 /**
- * Writes an account in a transaction, with its sign-in names, its number, and the notifications of the change. The
- * entries of the directory that it needs must exist.
+ * What a change of an account reads and writes in its transaction: the account, its sign-in names and its number, the
+ * entries of the directory, and the notifications.
  */
-import { randomBytes } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
@@ -230,9 +230,10 @@ export class NotificationPlanner {
 const TIME_DIGITS = 10;
 
 /**
- * Starts with the time, so that ids of the same period are neighbours in the index, however large it is; the rest,
- * 88 bits, is random.
+ * Starts with the time, so that ids of the same period are neighbours in the index, however large it is. Of the rest 82 bits
+ * are random: Node makes UUIDs from a pool, which takes a fraction of the time of `randomBytes`.
  */
 function newDeliveryId(at: number): string {
-  return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(11).toString("hex")}`;
+  const random = randomUUID().replaceAll("-", "").slice(TIME_DIGITS);
+  return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${random}`;
 }

@@ -121,7 +121,7 @@ export interface Accounts {
   list(page?: AccountPage): Promise<Account[]>;
   /**
    * Changes the given fields. A new value of username, e-mail, name, surname, date_of_birth or gender sends one
-   * `PROFILE_CHANGED`. If mail is configured, a new e-mail address is told to it and to the old one. A call that changes
+   * `PROFILE_CHANGED`. If mail is configured, both addresses are notified of a new e-mail address. A call that changes
    * nothing writes nothing.
    * @throws NotFound if there is no such account.
    * @throws NameTaken, UnknownReference as `create` does.
@@ -136,7 +136,7 @@ export interface Accounts {
   import(account: ImportedAccount, options?: CallOptions): Promise<Account>;
   /**
    * Sets the password and ends all codes, tokens and sessions of the account except `keepSession`, which has to
-   * carry the returned generations from now on. If mail is configured, the person is told.
+   * carry the returned generations from now on. If mail is configured, the person gets a mail.
    * @throws InvalidPassword as `create` does.
    * @throws NotFound if there is no such account.
    */

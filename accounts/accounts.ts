@@ -192,7 +192,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         return { action: "account.updated", record: after, detail: { fields: fields.join(" ") }, mails };
       };
       const { changed } = await writer.change(sub, caller, decide, { within });
-      if (changed && isUndoable) within.overwrite(undo.record);
+      if (changed && isUndoable) within.create(undo.record);
       return changed;
     },
 

@@ -184,7 +184,7 @@ export function createDirectory({
       const record = { key, name, group, receiver: sealed };
       tx.put(entryRecord(kind, record));
       const action = `${kind}.${stored === undefined ? "created" : "updated"}` as const;
-      tx.overwrite(audit.recordOf({ ...caller, action, subject: key }));
+      tx.create(audit.recordOf({ ...caller, action, subject: key }));
       return record;
     });
   }

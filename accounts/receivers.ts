@@ -35,7 +35,7 @@ export function receiverName(kind: EntryKind, key: string): string {
   return `${kind}:${key}`;
 }
 
-/** The entry that a receiver's name stands for; `undefined` if it is no such name. */
+/** The entry that a receiver's name stands for; `undefined` if it is not one. */
 export function parseReceiverName(
   name: string,
 ): { readonly kind: EntryKind; readonly key: string } | undefined {

@@ -55,7 +55,7 @@ export function usernameProblem(username: string): Problem {
  * compared would be another mailbox than the one that gets the mail.
  */
 export function emailProblem(email: string): Problem {
-  if (email.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
+  if (email.length > MAX_NAME) return `must have at most ${MAX_NAME} characters`;
   if (invisible(email) || /\s/u.test(email)) return "must not have spaces or control characters";
   if (![email, lowerCase(email, "NFKC")].every((form) => /^[^@]+@[^@]+$/u.test(form)))
     return "must have one @ with text on both sides";
@@ -66,7 +66,7 @@ export function emailProblem(email: string): Problem {
   const [, local = "", domain = ""] = /^(.*)@(.*)$/su.exec(canonicalEmail(email)) ?? [];
   if (domain === "") return "must have a domain that a mail server can have";
   const form = `${lowerCase(local, "NFKC")}@${domain}`;
-  if (form.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
+  if (form.length > MAX_NAME) return `must have at most ${MAX_NAME} characters`;
   if (/\.\.|@\.|\.$|^\.|\.@/u.test(form)) return "must not have empty parts between dots";
   return undefined;
 }
@@ -97,12 +97,12 @@ export function dateProblem(date: string): Problem {
 }
 
 /** Characters of the longest language tag that RFC 5646 section 4.4.1 asks to support. */
-const LONGEST_LOCALE = 35;
+const MAX_LOCALE = 35;
 
 /** A language tag (BCP 47). */
 export function localeProblem(tag: string): Problem {
   const problem = "must be a language tag, such as pl or en-GB";
-  if (tag.length > LONGEST_LOCALE) return problem;
+  if (tag.length > MAX_LOCALE) return problem;
   try {
     return Intl.getCanonicalLocales(tag).length === 1 ? undefined : problem;
   } catch {
@@ -136,7 +136,7 @@ export function subProblem(sub: string): Problem {
 }
 
 /** UTF-16 units of the longest sign-in name: an e-mail address (RFC 5321 section 4.5.3.1.3, without brackets). */
-export const LONGEST_NAME = 254;
+export const MAX_NAME = 254;
 
 /** In lower case. Normalised again because lower-casing can leave a sequence that composes. */
 function lowerCase(text: string, form: "NFC" | "NFKC"): string {
@@ -159,9 +159,9 @@ export function normaliseName(name: string): string {
  * can have such a name, so it needs no look-up.
  */
 export function typedName(typed: string): string | undefined {
-  if (typed.length > LONGEST_NAME) return undefined;
+  if (typed.length > MAX_NAME) return undefined;
   const name = normaliseName(typed);
-  return name.length > LONGEST_NAME ? undefined : name;
+  return name.length > MAX_NAME ? undefined : name;
 }
 
 /** The sign-in names of the account, in their normal form: e-mail addresses and usernames share one name space. */

@@ -4,7 +4,7 @@ import type { Clock } from "../core/clock.ts";
 
 export interface PartHealth {
   readonly ok: boolean;
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly latency: number;
   /** What is wrong, or a short status; may be empty. */
   readonly detail: string;
@@ -16,12 +16,11 @@ export interface Health {
   readonly parts: Readonly<Record<string, PartHealth>>;
 }
 
-/** Milliseconds after which a part that has not answered counts as down. */
-const PATIENCE = 2_000;
-/** Milliseconds from which a difference between clocks makes common clients refuse ID tokens. */
-export const CLOCK_TOLERANCE = 5_000;
-/** Milliseconds between two looks at the clocks. */
-const CLOCK_INTERVAL = 30_000;
+/** A part that has not answered by then counts as down. */
+const ANSWER_TIMEOUT_MS = 2_000;
+/** With a larger difference between clocks, common clients refuse ID tokens. */
+export const CLOCK_TOLERANCE_MS = 5_000;
+const CLOCK_CHECK_INTERVAL_MS = 30_000;
 
 /** The answer of one part. */
 export interface PartAnswer {
@@ -61,7 +60,7 @@ export async function clockDifference(part: StoragePart, clock: Clock): Promise<
 
 /** @returns a phrase, or an empty string while common clients tolerate the difference. */
 function clockProblem(difference: number): string {
-  if (Math.abs(difference) < CLOCK_TOLERANCE) return "";
+  if (Math.abs(difference) < CLOCK_TOLERANCE_MS) return "";
   const seconds = Math.round(Math.abs(difference) / 1000);
   return `its clock is ${seconds} seconds ${difference > 0 ? "ahead of" : "behind"} that of this process`;
 }
@@ -74,12 +73,12 @@ export function watchClocks(
   { parts }: Pick<Storage, "parts">,
   clock: Clock,
   onWarning: (text: string) => void,
-  interval: number = CLOCK_INTERVAL,
+  intervalMs: number = CLOCK_CHECK_INTERVAL_MS,
 ): { stop(): Promise<void> } {
   const wrong = new Set<string>();
   let running: Promise<unknown> = Promise.resolve();
   async function look(part: StoragePart): Promise<void> {
-    // Whether it answers is for others to say.
+    // `storageHealth` reports whether it answers.
     const difference = await clockDifference(part, clock).catch(() => undefined);
     if (difference === undefined) return;
     const problem = clockProblem(difference);
@@ -95,7 +94,7 @@ export function watchClocks(
     running = running.then(() => Promise.all(parts.map(look)));
   };
   lookAtAll();
-  const timer = setInterval(lookAtAll, interval);
+  const timer = setInterval(lookAtAll, intervalMs);
   timer.unref();
   return {
     async stop() {
@@ -107,9 +106,9 @@ export function watchClocks(
 
 async function answerOf(ask: () => Promise<PartAnswer>, clock: Clock): Promise<PartHealth> {
   const startedAt = clock.now();
-  const patience = AbortSignal.timeout(PATIENCE);
+  const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
   const tooSlow = new Promise<PartAnswer>((resolve) => {
-    patience.addEventListener("abort", () => resolve({ ok: false, detail: "does not answer" }), {
+    timeout.addEventListener("abort", () => resolve({ ok: false, detail: "does not answer" }), {
       once: true,
     });
   });

@@ -46,8 +46,13 @@ export interface KindDeclaration<Value extends object, Index extends string> {
   readonly keyOf?: (value: Value) => Key;
   /** Keys come from user input, so they are always hashed. */
   readonly hashed?: true;
-  /** The positions of the record in each index, derived from the value only. */
-  readonly index?: { readonly [Name in Index]: (value: Value) => readonly IndexPosition[] };
+  /**
+   * The positions of the record in each index, derived from the value only. Every position is a row that each write pays
+   * for, so an index exists only for a call that a key, a parent or one bounded read can't answer.
+   */
+  readonly index?: { readonly [Name in Index]?: (value: Value) => readonly IndexPosition[] };
+  /** The call that needs each index. */
+  readonly indexFor?: { readonly [Name in Index]?: string };
   /**
    * The record exists only while its parent does. `key` is the key of the parent; `undefined` for a record without
    * one.
@@ -101,7 +106,7 @@ export interface Kind<Value extends object, Index extends string = string> {
 /** Any kind, if the type of its values doesn't matter. */
 export type AnyKind = Kind<never, never>;
 
-/** Declares a kind. Export it from the `records.ts` of its owner, and add it to `records/all-kinds.ts`. */
+/** Declares a kind. Export it from a file of its owner, and add it to `records/all-kinds.ts`. */
 export function defineKind<Value extends object, Index extends string = never>(
   declaration: KindDeclaration<Value, Index>,
 ): Kind<Value, Index> {

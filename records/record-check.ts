@@ -35,8 +35,7 @@ export interface Check {
   readonly repair?: (flaws: readonly Flaw[]) => Promise<void>;
 }
 
-/** Milliseconds for one repair. */
-const DEADLINE = 10_000;
+const REPAIR_TIMEOUT_MS = 10_000;
 
 /** Checks all records of a kind, and the suspicious ones twice. */
 export class KindScan {
@@ -100,7 +99,10 @@ export class KindScan {
     }
   }
 
-  /** Writes on condition that the record has not changed since it was read. Other records that it puts must be new. */
+  /**
+   * Writes on condition that the record has not changed since it was read; if it has, nothing is decided again. Other
+   * records that it puts must be new.
+   */
   async write(
     found: Found,
     { put = [], remove = [] }: { readonly put?: readonly RecordData[]; readonly remove?: readonly Ref[] },
@@ -112,7 +114,7 @@ export class KindScan {
       .map((record) => ({ ref: { kind: record.kind, key: record.key }, version: "absent" }));
     const expect = [{ ref: { kind, key }, version }, ...absent];
     try {
-      const deadline = this.#clock.now() + DEADLINE;
+      const deadline = this.#clock.now() + REPAIR_TIMEOUT_MS;
       await this.store.commit({ id: randomUUID(), deadline, expect, put, remove });
     } catch (error) {
       // Another commit changed the record. If it is still flawed, the next check finds it.

@@ -61,7 +61,11 @@ export function keyPart(name: string): string {
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
-/** The writes and conditions of one commit. */
+/**
+ * The writes and conditions of one commit. {@link Records.transact} fills it. Only two callers do so themselves, because
+ * their conditions are not what they read: lanes of deliveries, where a claim must not fail for what is added behind it,
+ * and oidc-provider's unit of work, which merges its writes with those of other requests instead of deciding again.
+ */
 export class Changes {
   readonly #put = new Map<string, RecordData>();
   readonly #remove: Ref[] = [];
@@ -204,7 +208,7 @@ export class Transaction {
   }
 
   /**
-   * Creates a record without reading it first.
+   * Creates a record without reading it first. A random key needs no `taken`.
    * @param taken the error of {@link Records.transact} when there is one already. Default: it decides again.
    */
   create(record: RecordData, taken?: () => Error): void {
@@ -213,7 +217,7 @@ export class Transaction {
     if (taken !== undefined) this.#taken.set(nameOf(record), taken);
   }
 
-  /** Puts a record whatever is there: for records with random keys, and those that only one writer has. Reads don't see it. */
+  /** Puts a record whatever is there: for one that replaces all earlier ones. Reads don't see it. */
   overwrite(record: RecordData): void {
     this.#changes.add(record);
   }
@@ -271,7 +275,7 @@ export class Transaction {
   }
 }
 
-/** Milliseconds for an operation outside a request. */
+/** For an operation outside a request. */
 const OPERATION_TIMEOUT_MS = 4_500;
 /** The longest pause before an operation is decided again. */
 const MAX_RETRY_PAUSE_MS = 20;

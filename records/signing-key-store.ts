@@ -116,7 +116,7 @@ export function createSigningKeyStore(
         tx.put(SIGNING_KEY_SET.record({ kids: [...kids] }));
         for (const key of keys) if (!stored.keys.includes(key)) tx.overwrite(SIGNING_KEY.record(key));
         for (const { kid } of stored.keys) if (!kids.has(kid)) tx.remove(SIGNING_KEY.ref(kid));
-        for (const each of audit) tx.overwrite(recordOf(each));
+        for (const each of audit) tx.create(recordOf(each));
       }),
     watch: (onChange) => records.store.watch?.(WATCHED_KEY_KINDS, onChange) ?? (() => undefined),
   };

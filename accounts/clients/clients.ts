@@ -116,7 +116,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
         else if (logo !== undefined) tx.overwrite(CLIENT_LOGO.record(logo));
       }
-      tx.overwrite(storage.audit.recordOf({ ...caller, action, subject: client_id }));
+      tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id }));
       tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
       return { record, changed: true };
     });

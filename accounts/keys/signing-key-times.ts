@@ -9,8 +9,8 @@ export type SigningKeyState = "published" | "signing" | "retired";
 
 type Keys = readonly SigningKeyRecord[];
 
-/** Seconds between publishing a key and signing with it: clients cache the JWKS for that long. */
-export const LEAD = 3600;
+/** Between publishing a key and signing with it: clients cache the JWKS for that long. */
+export const LEAD_SECONDS = 3600;
 
 /**
  * The key that signs with an algorithm: the first that is not retired. `signs_from` is ignored, because the clock of
@@ -76,7 +76,7 @@ export function firstKey(key: NewSigningKey, now: number): SigningKeyRecord {
 
 /** The keys with a new one that takes over from the signing key. */
 export function withNext(keys: Keys, fresh: NewSigningKey, now: number): Keys {
-  const takesOver = now + LEAD;
+  const takesOver = now + LEAD_SECONDS;
   const signing = signingKey(keys, fresh.alg, now);
   const before = signing === undefined ? keys : replaced(keys, { ...signing, retires_at: takesOver });
   return [...before, { ...fresh, published_at: now, signs_from: takesOver, retires_at: null }];

@@ -82,10 +82,9 @@ export interface SigningKeys extends Keys {
   stop(): Promise<void>;
 }
 
-/** Milliseconds between two refreshes. */
-const INTERVAL = 60_000;
-/** Milliseconds from a change notification of the storage to the refresh: one may come for every commit. */
-const CHANGE_PAUSE = 1_000;
+const REFRESH_INTERVAL_MS = 60_000;
+/** From a change notification of the storage to the refresh: one may come for every commit. */
+const CHANGE_DELAY_MS = 1_000;
 
 const refuse = (): Promise<never> =>
   Promise.reject(
@@ -272,13 +271,13 @@ class StoredKeys implements SigningKeys {
 
   start(outage: Outage): void {
     const refresh = (): void => void this.refresh().then(outage.worked, outage.failed);
-    const timer = setInterval(refresh, INTERVAL).unref();
+    const timer = setInterval(refresh, REFRESH_INTERVAL_MS).unref();
     let pending: NodeJS.Timeout | undefined;
     const endWatch = this.#options.store.watch(() => {
       pending ??= setTimeout(() => {
         pending = undefined;
         refresh();
-      }, CHANGE_PAUSE).unref();
+      }, CHANGE_DELAY_MS).unref();
     });
     this.#end = () => {
       clearInterval(timer);

@@ -73,7 +73,7 @@ export interface AttemptLimits {
   usernameTaken(asker: string): Promise<Attempt>;
 }
 
-/** Who asks for mail to whom. */
+/** Who asks for mail, and to which address. */
 export interface MailRequest {
   /** The address or the name as typed, whether or not an account has it. */
   readonly name: string;
@@ -149,11 +149,11 @@ const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: na
 /** Tries with a name with which 100 in a row have failed, until one succeeds. */
 const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
 
-/** How often one account, or one registration, is told that a username is taken. */
+/** How often one account, or one registration, can learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
 /** Longer than any IPv6 address with its zone. */
-const LONGEST_ADDRESS = 64;
+const MAX_ADDRESS_LENGTH = 64;
 
 /**
  * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 address. Other text (a proxy may write
@@ -161,7 +161,8 @@ const LONGEST_ADDRESS = 64;
  */
 export function callerNetwork(address: string): string {
   if (isIPv4(address)) return `${Buffer.from(address.split(".").map(Number)).toString("hex")}/32`;
-  if (address.length > LONGEST_ADDRESS || !ipaddr.isValid(address)) return address.slice(0, LONGEST_ADDRESS);
+  if (address.length > MAX_ADDRESS_LENGTH || !ipaddr.isValid(address))
+    return address.slice(0, MAX_ADDRESS_LENGTH);
   const parsed = ipaddr.process(address);
   const [bytes, bits] = [parsed.toByteArray(), parsed.kind() === "ipv4" ? 32 : 64];
   return `${Buffer.from(bytes.slice(0, bits / 8)).toString("hex")}/${bits}`;
@@ -242,7 +243,7 @@ export function createAttemptLimits(
   function mailBuckets(what: "asked" | "sent", { name, address, device }: MailRequest): readonly Bucket[] {
     const network = callerNetwork(address);
     const subject = [what, ...subjectOf(name, network)];
-    // Nobody keeps the owner of an account from a new password by asking for mail elsewhere.
+    // Requests from elsewhere must not keep the owner of an account from a new password.
     if (device !== undefined) return [[mail.device, keyOf(...subject, "device", device)]];
     return [
       [mail.recipientAndCaller, keyOf(...subject, network)],

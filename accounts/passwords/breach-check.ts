@@ -1,13 +1,13 @@
 /**
  * Whether a password is known from a data breach, asked by k-anonymity: only the first five of the 40 hexadecimal digits of
  * its SHA-1 leave the process, and the answer lists the suffix of every known hash that begins with them. The
- * interface is the one of Pwned Passwords, which can also be run as a mirror of one's own.
+ * interface is the one of Pwned Passwords, which you can also mirror yourself.
  */
 import { hash } from "node:crypto";
 import { SignInError } from "../../core/errors.ts";
 import type { Outage } from "../../core/outages.ts";
 
-/** Whether a password is known from a breach. `false` if nobody answers in time. */
+/** Whether a password is known from a breach. `false` without an answer in time. */
 export type BreachCheck = (password: string) => Promise<boolean>;
 
 export interface BreachCheckOptions {
@@ -20,9 +20,9 @@ export interface BreachCheckOptions {
   readonly outage: Outage;
 }
 
-const PREFIX = 5;
+const PREFIX_LENGTH = 5;
 /** A padded answer has about 1,000 lines of 40 characters. */
-const LONGEST_ANSWER = 512 * 1024;
+const MAX_ANSWER_BYTES = 512 * 1024;
 /** The suffix of a hash, and in how many breaches it was. Lines that pad the answer have the count 0. */
 const LINE = /^([\dA-F]{35}):(\d{1,15})$/i;
 
@@ -46,7 +46,7 @@ export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOp
     }
     const lines = (await bounded(response)).split(/\r?\n/).filter((line) => line !== "");
     const known = lines.map((line) => LINE.exec(line));
-    // An error page is no answer. Half of an answer would be one, so every line counts.
+    // An error page is not an answer. A truncated answer would look like one, so every line is checked.
     if (known.length === 0 || known.includes(null)) throw noAnswer("not a list of hashes");
     return known.some((match) => match?.[1]?.toUpperCase() === suffix && Number(match[2]) > 0);
   }
@@ -61,7 +61,7 @@ export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOp
       late.reject(noAnswer("timeout"));
     }, timeout);
     try {
-      const asked = ask(digest.slice(0, PREFIX), digest.slice(PREFIX), giveUp.signal);
+      const asked = ask(digest.slice(0, PREFIX_LENGTH), digest.slice(PREFIX_LENGTH), giveUp.signal);
       const isKnown = await Promise.race([asked, late.promise]);
       outage.worked();
       return isKnown;
@@ -80,7 +80,7 @@ async function bounded({ body }: Response): Promise<string> {
   let length = 0;
   for await (const chunk of body ?? []) {
     length += chunk.length;
-    if (length > LONGEST_ANSWER) throw noAnswer("too long");
+    if (length > MAX_ANSWER_BYTES) throw noAnswer("too long");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("latin1");

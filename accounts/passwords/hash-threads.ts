@@ -57,11 +57,11 @@ const SCRIPT = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "./hash-thread.ts" : "./hash-thread.js", import.meta.url),
 );
 
-/** Milliseconds without work after which a thread ends. */
-const IDLE = 60_000;
+/** An idle thread ends after this time. */
+const MAX_IDLE_MS = 60_000;
 
 /** One task that runs, and one that the thread can start without the main thread. */
-const TASKS_EACH = 2;
+const TASKS_PER_THREAD = 2;
 
 /** MB of the JavaScript heap; the memory of the hashes is not part of it. */
 const MEMORY = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 32 };
@@ -129,7 +129,7 @@ class HashThread {
     else task?.resolve(answer.result);
     if (this.#pending.size > 0) return;
     worker.unref();
-    this.#idle = setTimeout(() => void this.end(), IDLE).unref();
+    this.#idle = setTimeout(() => void this.end(), MAX_IDLE_MS).unref();
   }
 
   /**
@@ -158,7 +158,7 @@ export function createHashThreads(count: number, script: string = SCRIPT): HashT
       return long < leastLong || (long === leastLong && all < least) ? each : best;
     });
   return {
-    capacity: count * TASKS_EACH,
+    capacity: count * TASKS_PER_THREAD,
     hash: async (password, cost) => String(await leastBusy().run({ password, cost }, "usual")),
     compare: async (hash, password, { duration, costIfWrong }) =>
       (await leastBusy().run({ password, hash, costIfWrong }, duration)) === true,

@@ -1,4 +1,4 @@
-/** The rules for a new password: its length, and that nobody guesses it early. There are no rules about its composition. */
+/** The rules for a new password: its length, and that it is not easy to guess. There are no rules about its composition. */
 import { createRequire } from "node:module";
 import type { PasswordRules } from "../../config/configuration.ts";
 import { characters, normaliseName } from "../text-rules.ts";

@@ -19,17 +19,17 @@ export type PasswordNames = readonly (string | null | undefined)[];
 
 /** Hashing and comparing passwords. */
 export interface Passwords {
-  /** How long a new password has to be, and may be. */
+  /** The minimum and maximum length of a new password. */
   readonly length: PasswordLength;
   /**
-   * The rule that a password breaks which someone chooses; `undefined` if it breaks none.
+   * The rule that a chosen password breaks; `undefined` if it breaks none.
    * @param names of the account: the password must not be one of them.
    */
   problem(password: string, names: PasswordNames): Promise<PasswordProblem | undefined>;
   /** @throws InvalidPassword with that rule. */
   check(password: string, names: PasswordNames): Promise<void>;
   /**
-   * Only the rules about length and characters, for passwords that exist elsewhere already.
+   * Only the rules about length and characters, for passwords that are in use elsewhere.
    * @throws InvalidPassword when it breaks one.
    */
   checkForm(password: string): void;
@@ -172,7 +172,7 @@ function spellings({ maxLength }: PasswordRules, password: string): readonly str
   return [...new Set([...(normal === undefined ? [] : [normal]), ...(isShort ? [password] : [])])];
 }
 
-/** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait for any time. */
+/** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait indefinitely. */
 export type Priority = HashTiming["priority"];
 
 /** Limits for interactive work; beyond them it is refused with `StorageUnavailable`. */

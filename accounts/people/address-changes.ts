@@ -7,9 +7,9 @@ import type { ConfirmationProof, Unproven } from "./confirmations.ts";
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 export type AddressChangeStarted =
-  /** Mail is on its way to the new address, also when it belongs to another account: it says so there. */
+  /** Mail is on its way to the new address. If another account has that address, the mail says so. */
   | { readonly kind: "sent" }
-  /** It is no e-mail address. */
+  /** Not an e-mail address. */
   | { readonly kind: "invalid" }
   /** There is no such account. */
   | { readonly kind: "gone" }
@@ -33,7 +33,7 @@ export interface AddressChanges {
    * Undoes a change with the link from the mail to the old address, within seven days and in any browser: the address is
    * as it was before, also after further changes, and all codes, tokens, sessions and the password end.
    * @returns `undone` with the token of a link to choose a new password, for this browser; `taken`: another account has
-   *   the address, and the link still works once that has let it go.
+   *   the address; the link works again once that account gives it up.
    */
   undo(
     link: string,

@@ -133,7 +133,7 @@ const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const CODE = /^[0-9A-HJKMNP-TV-Z]{8}$/;
 const CODE_LENGTH = 8;
 const LINK_BYTES = 32;
-/** Longer than a code with spaces and dashes. What is longer is not even normalised. */
+/** Longer than a code with spaces and dashes. Longer text is not even normalised. */
 const MAX_TYPED_LENGTH = 64;
 
 function newSecrets(): ConfirmationSecrets {
@@ -209,7 +209,7 @@ export function createConfirmations({
   ): void {
     const { record, secrets } = made(confirmation);
     tx.overwrite(CONFIRMATION.record(record));
-    tx.overwrite(mailRecord(sealMail(sealer, mail(secrets), record.createdAt)));
+    tx.create(mailRecord(sealMail(sealer, mail(secrets), record.createdAt)));
     tx.afterCommit(() => onMail?.());
   }
 
@@ -229,6 +229,9 @@ export function createConfirmations({
   /** Reads a confirmation, on condition that it does not change until the commit. */
   async function read(tx: Transaction, place: Place): Promise<StoredConfirmation | undefined> {
     if ("subject" in place) return tx.get(CONFIRMATION.ref([place.purpose, place.subject]));
+    // A registration has its interaction as its subject.
+    if ("interaction" in place && place.purpose === "registration")
+      return tx.get(CONFIRMATION.ref([place.purpose, place.interaction]));
     const query =
       "link" in place
         ? CONFIRMATION.where("link", linkHmac(place.link))

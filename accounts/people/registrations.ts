@@ -51,7 +51,7 @@ export type FieldProblem = "required" | "invalid" | "reserved" | "domain" | "ter
 export type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
 
 export type RegistrationStarted =
-  /** Mail is on its way, to a known address too: it says so there. */
+  /** Mail is on its way. If the address is known, the mail says so. */
   | { readonly kind: "sent" }
   | {
       readonly kind: "invalid";
@@ -121,8 +121,8 @@ const RULES = {
 type ExtraField = keyof typeof RULES | "username";
 const EXTRA_FIELDS = ["username", ...Object.keys(RULES)] as readonly ExtraField[];
 
-/** Milliseconds that the `check` of the configuration may take. */
-const CHECK_LIMIT = 3_000;
+/** For the `check` of the configuration. */
+const CHECK_TIMEOUT_MS = 3_000;
 
 const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
 
@@ -187,7 +187,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     };
     const waiting = new AbortController();
     const { signal } = waiting;
-    const late = pause(CHECK_LIMIT, "late", { ref: false, signal }).catch(() => "late" as const);
+    const late = pause(CHECK_TIMEOUT_MS, "late", { ref: false, signal }).catch(() => "late" as const);
     try {
       const answer = await Promise.race([settings.check(request as RegistrationRequest), late]);
       if (answer === "late") throw new Error("no answer");

@@ -5,7 +5,7 @@ import { databaseFile, readRedisAddress } from "../../config/storage-address.ts"
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { SignInError } from "../../core/errors.ts";
-import { CLOCK_TOLERANCE, clockDifference } from "../../records/health.ts";
+import { CLOCK_TOLERANCE_MS, clockDifference } from "../../records/health.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
@@ -55,7 +55,7 @@ export function clockFindings(whose: string, differenceMs: number): readonly Fin
   const seconds = Math.round(Math.abs(differenceMs) / 1000);
   return [
     {
-      level: Math.abs(differenceMs) < CLOCK_TOLERANCE ? "warning" : "problem",
+      level: Math.abs(differenceMs) < CLOCK_TOLERANCE_MS ? "warning" : "problem",
       what: `The clock of ${whose} is ${seconds} seconds ${differenceMs > 0 ? "ahead of" : "behind"} that of this machine.`,
       why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
       fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",

@@ -19,7 +19,7 @@ function at(name: string | undefined, { payload: { iat } }: ArtifactValue): Inde
   return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
 }
 
-const noPosition = (): IndexPosition[] => [];
+const byAccount = (kept: ArtifactValue): IndexPosition[] => at(kept.accountId, kept);
 
 /** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
 function defineArtifact(
@@ -29,7 +29,6 @@ function defineArtifact(
   return defineKind({
     name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
     key: "the SHA-256 of what the client or browser holds",
-    index: { uid: noPosition, account: noPosition, client: noPosition },
     // A time of one store's clock means nothing in another store.
     carried: ({ answeredAt: _answered, ...kept }) => kept,
     expires: "at its end, see `lifetimes` of the configuration",
@@ -39,17 +38,14 @@ function defineArtifact(
   });
 }
 
-/** Grants and sessions are indexed by account and client. */
-const FOUND: Declaration["index"] = {
-  uid: (kept) => at(kept.uid, kept),
-  account: (kept) => at(kept.accountId, kept),
-  client: (kept) => at(kept.clientId, kept),
-};
-
 const grants = defineArtifact(GRANT, {
   holds: "what a client may do for an account: the root of a family of codes and tokens",
   personal: "the `sub`",
-  index: FOUND,
+  index: { account: byAccount, client: (kept) => at(kept.clientId, kept) },
+  indexFor: {
+    account: "revoking the tokens of an account",
+    client: "removing a client",
+  },
 });
 
 /** Codes and tokens have the grant as their parent, and no index. */
@@ -64,7 +60,11 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
     holds: "a browser in which an end user is signed in",
     personal:
       "the `sub`, the time of the sign-in; time, shortened address, browser and system of the last use",
-    index: FOUND,
+    index: { uid: (kept) => at(kept.uid, kept), account: byAccount },
+    indexFor: {
+      uid: "finding the session of a running sign-in",
+      account: "ending the sessions of an account, and their list on its pages",
+    },
   }),
   Interaction: defineArtifact("Interaction", {
     holds: "a running sign-in",

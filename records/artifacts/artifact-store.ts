@@ -1,7 +1,6 @@
 /**
  * Codes, tokens, grants, sessions and interactions in the record store. A family is a grant with its codes and tokens.
- * These have the grant as their parent and no index of their own, so revoking a family removes one record. Grants and
- * sessions are indexed by account and client.
+ * These have the grant as their parent and no index of their own, so revoking a family removes one record.
  */
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -76,8 +75,7 @@ export interface ArtifactStore {
   removeByClient(clientId: string): Promise<number>;
 }
 
-/** Milliseconds between two readings of the store's clock. */
-const CLOCK_AGE = 1_000;
+const MAX_CLOCK_AGE_MS = 1_000;
 
 /**
  * The clock of the store, read once a second: every code exchange needs the time, and a round trip for each would double
@@ -94,7 +92,7 @@ class StoreClock {
   /** Never runs ahead of the store's clock: the store read it before the response arrived. */
   async time(): Promise<number> {
     const now = performance.now();
-    if (this.#reading === undefined || now - this.#reading.since > CLOCK_AGE) {
+    if (this.#reading === undefined || now - this.#reading.since > MAX_CLOCK_AGE_MS) {
       const offset = this.#store.ping().then((time) => time - performance.now());
       this.#reading = { since: now, offset };
       offset.catch(() => (this.#reading = undefined));

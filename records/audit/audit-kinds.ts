@@ -1,14 +1,13 @@
 /** Audit records as they are stored, and their indexes. */
-import { hash, randomBytes } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import type { Found, RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Key, type Kind } from "../kinds.ts";
 import type { RefTo } from "../records.ts";
 import { subjectOf } from "./actions.ts";
 import type { AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 
-/** Microseconds of an hour and of a day. Indexes are partitioned by time so that no partition grows forever. */
-export const HOUR: number = 3_600_000_000;
-export const DAY: number = 24 * HOUR;
+/** Microseconds of a day. */
+export const DAY: number = 24 * 3_600_000_000;
 
 /** The stored record. Members with their default are left out. */
 export interface StoredAudit extends Omit<AuditEvent, "action"> {
@@ -20,13 +19,8 @@ export interface StoredAudit extends Omit<AuditEvent, "action"> {
   readonly count?: number;
 }
 
-/** The partitions of the indexes. An account has one partition for all times. */
-export const PARTITIONS = {
-  hour: (order: number): Key => String(Math.floor(order / HOUR)),
-  account: (sub: string): Key => sub,
-  client: (id: string, order: number): Key => [id, String(Math.floor(order / DAY))],
-  action: (action: string, order: number): Key => [action, String(Math.floor(order / DAY))],
-} as const;
+/** The partition of a time. There is one for each day, so that none grows forever. */
+export const dayOf = (order: number): Key => String(Math.floor(order / DAY));
 
 /** The accounts that a record concerns: its subject and its actor. */
 export function accountsOf({
@@ -48,17 +42,21 @@ export function clientsOf({ action, subject, client, actor }: Omit<StoredAudit, 
   return [...new Set([...about, ...through, ...by])];
 }
 
-export const AUDIT: Kind<StoredAudit, keyof typeof PARTITIONS> = defineKind({
+/**
+ * Nearly every record has two index entries, because one is written with every sign-in and every change. So clients and
+ * actions have no index: a filter for them reads the days.
+ */
+export const AUDIT: Kind<StoredAudit, "day" | "account"> = defineKind({
   name: "audit",
   holds: "who did what, from where, and with which outcome; or how often a rate limit refused",
   key: "the time and random characters; for refusals, the hash of the limit, its bucket and its window",
   index: {
-    hour: ({ order }) => [{ at: PARTITIONS.hour(order), order }],
-    account: (stored) =>
-      accountsOf(stored).map((sub) => ({ at: PARTITIONS.account(sub), order: stored.order })),
-    client: (stored) =>
-      clientsOf(stored).map((id) => ({ at: PARTITIONS.client(id, stored.order), order: stored.order })),
-    action: ({ action, order }) => [{ at: PARTITIONS.action(action, order), order }],
+    day: ({ order }) => [{ at: dayOf(order), order }],
+    account: (stored) => accountsOf(stored).map((sub) => ({ at: sub, order: stored.order })),
+  },
+  indexFor: {
+    day: "`audit.list`, also for a client or an action, which it filters",
+    account: "`audit.list` for an account",
   },
   expires: "`audit.retention` after its time",
   store: "storage",
@@ -76,7 +74,7 @@ const timeKey = (order: number): string => String(order).padStart(16, "0");
 
 /** Begins with the time, so that records of one time are stored together; the rest is random. */
 function newKey(order: number): string {
-  return `${timeKey(order)}-${randomBytes(8).toString("hex")}`;
+  return `${timeKey(order)}-${randomUUID().slice(-12)}`;
 }
 
 /**

@@ -1,6 +1,5 @@
-/** The audit on the record store: written with changes or on its own, and read by time, account, client and action. */
+/** The audit on the record store: written with changes or on its own, and read by time or by account. */
 import type { Found, Page, Query, RecordData } from "../../adapters/record-store.ts";
-import type { Key } from "../kinds.ts";
 import type { Records, Transaction } from "../records.ts";
 import type { AuditEvent, AuditFilter, AuditRecord, AuditStore, CollectedEvent } from "./audit-event.ts";
 import {
@@ -9,9 +8,8 @@ import {
   auditRecord,
   clientsOf,
   DAY,
-  HOUR,
+  dayOf,
   type StoredAudit,
-  PARTITIONS,
   refusalRecord,
   refusalRef,
   toAuditRecord,
@@ -19,13 +17,15 @@ import {
 
 /** Records that one read of a partition returns. */
 const PAGE_SIZE = 200;
+/** The same for one partition in which few records may match. */
+const FILTERED_PAGE_SIZE = 1_000;
 /** Partitions in one read. Their number doubles while nothing is found. */
-const MOST_PARTITIONS = 256;
-/** The most records and partitions that are read for one page, however few records match. */
-const MOST_READ = 5_000;
-const MOST_LOOKED_AT = 2_500;
+const MAX_PARTITIONS_PER_READ = 32;
+/** How many records and partitions are read for one page, however few records match. */
+const MAX_RECORDS_READ = 5_000;
+const MAX_PARTITIONS_READ = 2_500;
 /** Microseconds by which the clock of another process may differ. */
-const CLOCK_SKEW = HOUR;
+const CLOCK_SKEW = DAY / 24;
 
 /** A position in the audit: older records come after it. With a key, also records of the same time behind that key. */
 interface Position {
@@ -43,24 +43,19 @@ function parsePosition(after: string): Position {
 const formatPosition = ({ order, key }: Position): string =>
   key === undefined ? String(order) : `${order}.${key}`;
 
-/** An index and its partitions, which are read from the newest to the oldest. */
+/** An index whose partitions are read from the newest to the oldest. */
 interface Partitions {
-  readonly index: keyof typeof PARTITIONS;
-  /** The name of the partition for this time. */
-  readonly at: (order: number) => Key;
+  /** The partition for this time. */
+  readonly at: (order: number) => Pick<Query, "kind" | "index" | "at">;
   /** Microseconds that one partition spans. */
   readonly span: number;
 }
 
-/** The index with the fewest records that don't match. */
-function partitionsFor({ account, client, action }: AuditFilter): Partitions {
-  if (account !== undefined)
-    return { index: "account", at: () => PARTITIONS.account(account), span: Number.MAX_SAFE_INTEGER };
-  if (client !== undefined)
-    return { index: "client", at: (order) => PARTITIONS.client(client, order), span: DAY };
-  if (action !== undefined)
-    return { index: "action", at: (order) => PARTITIONS.action(action, order), span: DAY };
-  return { index: "hour", at: PARTITIONS.hour, span: HOUR };
+/** An account has one partition for all times. */
+function partitionsFor({ account }: AuditFilter): Partitions {
+  if (account === undefined) return { at: (order) => AUDIT.where("day", dayOf(order)), span: DAY };
+  const partition = AUDIT.where("account", account);
+  return { at: () => partition, span: Number.MAX_SAFE_INTEGER };
 }
 
 function fits(stored: StoredAudit, { account, client, action }: AuditFilter): boolean {
@@ -91,14 +86,14 @@ class PageReader {
       const stored = record.value as unknown as StoredAudit;
       this.#read += 1;
       if (fits(stored, this.#filter)) this.found.push(toAuditRecord(record));
-      if (this.found.length < this.#limit && this.#read < MOST_READ) continue;
+      if (this.found.length < this.#limit && this.#read < MAX_RECORDS_READ) continue;
       this.next = { order: stored.order, key: record.key };
       return true;
     }
     return false;
   }
 
-  /** Records of the same time come in an order of the store's own. Those up to the position were on the page before. */
+  /** The records behind the position. Each store has its own order for records of the same time. */
   #afterPosition(records: readonly Found[]): readonly Found[] {
     const after = this.#after;
     if (after?.key === undefined) return records;
@@ -123,7 +118,7 @@ export function createAuditStore(records: Records, positions: () => number, rete
     for (const [index, { ref, ...one }] of counted.entries())
       tx.put(refusalRecord(ref, one, before[index], retention));
     for (const { event, order, refusal } of events)
-      if (refusal === undefined) tx.overwrite(auditRecord(event, order, retention));
+      if (refusal === undefined) tx.create(auditRecord(event, order, retention));
   }
 
   /** Reads some partitions to their ends. @param pages the first page of each. @returns whether the audit page is complete. */
@@ -157,23 +152,26 @@ export function createAuditStore(records: Records, positions: () => number, rete
   return {
     position: positions,
     recordOf,
-    append: (event) => records.transact((tx) => tx.overwrite(recordOf(event))),
+    append: (event) => records.transact((tx) => tx.create(recordOf(event))),
     appendCollected: (events) => records.transact((tx) => storeCollected(tx, events), { relaxed: true }),
     async list({ after, limit, ...filter }) {
       const position = after === undefined ? undefined : parsePosition(after);
       const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));
-      const { index, at, span } = partitionsFor(filter);
+      const { at, span } = partitionsFor(filter);
       const reading = new PageReader(filter, limit, position);
+      const isFiltered = filter.client !== undefined || filter.action !== undefined;
+      const size = isFiltered ? FILTERED_PAGE_SIZE : PAGE_SIZE;
       let looked = 0;
-      for (let top = newest, many = 1; top >= oldest; many = Math.min(2 * many, MOST_PARTITIONS)) {
-        if (looked >= MOST_LOOKED_AT) {
+      for (let top = newest, many = 1; top >= oldest; many = Math.min(2 * many, MAX_PARTITIONS_PER_READ)) {
+        if (looked >= MAX_PARTITIONS_READ) {
           reading.next = { order: top };
           break;
         }
         const queries: Query[] = [];
         for (; queries.length < many && top >= oldest; top = Math.floor(top / span) * span - 1) {
-          const bounds = { from: oldest, to: newest, limit: PAGE_SIZE, descending: true };
-          queries.push({ ...AUDIT.where(index, at(top)), ...bounds });
+          const limitOfEach = many === 1 ? size : PAGE_SIZE;
+          const bounds = { from: oldest, to: newest, limit: limitOfEach, descending: true };
+          queries.push({ ...at(top), ...bounds });
         }
         const pages = await records.store.list(queries);
         if (await readAll(reading, queries, pages)) break;

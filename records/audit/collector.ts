@@ -19,12 +19,12 @@ export interface AuditCollector {
   close(): Promise<void>;
 }
 
-/** Milliseconds from the first event to the commit. */
-const INTERVAL = 1_000;
+/** From the first event to the commit. */
+const COMMIT_INTERVAL_MS = 1_000;
 /** Events in one commit. */
-const BATCH = 500;
-/** The most events that wait while the storage is unavailable. Beyond that the oldest is lost for each new one. */
-const MOST_WAITING = 10_000;
+const MAX_BATCH = 500;
+/** How many events wait while the storage is unavailable. Beyond that, each new one displaces the oldest. */
+const MAX_WAITING = 10_000;
 
 /** @param outage records whether commits succeed. @param onWarning called with the number of lost records. */
 export function createAuditCollector(
@@ -41,15 +41,15 @@ export function createAuditCollector(
   function add(key: string | symbol, one: CollectedEvent): void {
     waiting.set(key, one);
     const [oldest] = waiting.keys();
-    if (waiting.size > MOST_WAITING && oldest !== undefined) {
+    if (waiting.size > MAX_WAITING && oldest !== undefined) {
       waiting.delete(oldest);
       lost += 1;
     }
-    timer ??= setTimeout(() => void flush(), INTERVAL).unref();
+    timer ??= setTimeout(() => void flush(), COMMIT_INTERVAL_MS).unref();
   }
 
   async function storeSome(): Promise<void> {
-    const batch = [...waiting].slice(0, BATCH);
+    const batch = [...waiting].slice(0, MAX_BATCH);
     for (const [key] of batch) waiting.delete(key);
     try {
       await store.appendCollected(batch.map(([, one]) => one));

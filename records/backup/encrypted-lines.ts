@@ -136,9 +136,10 @@ function decrypted(key: Buffer, nonce: Buffer, bytes: Buffer): Buffer {
   }
 }
 
-/** Some lines, and how many bytes of the file were read for them and all before. */
+/** The next lines of a file. */
 export interface ReadLines {
   readonly lines: readonly string[];
+  /** How many bytes of the file have been read so far. */
   readonly bytes: number;
 }
 

@@ -103,6 +103,17 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
       isHead && failedAt !== null ? [{ at: receiver, order: Math.floor(failedAt) }] : [],
     purge: purgePositions,
   },
+  indexFor: {
+    open: "the console's list of what waits or is parked, and discarding it for a receiver",
+    deletion: "the metric of the oldest deletion that waits",
+    receiver: "the console's list for a receiver",
+    user: "the console's list for an account",
+    lane: "what was delivered before in a lane",
+    waiting: "adding a delivery: the head of its lane",
+    due: "claiming what is to be sent next",
+    failed: "resuming a receiver: what to try again",
+    purge: "purging payloads and records",
+  },
   expires: "purged by the worker, see `notifications` of the configuration",
   sealed: (delivery, replace) => ({
     ...delivery,

@@ -15,17 +15,12 @@ export function isOpen(entry: StoredEntry | undefined, clock: Clock): entry is S
 /** What the credentials of a receiver are sealed for. */
 export const receiverContext = (kind: EntryKind, key: string): string => `receiver ${kind}:${key}`;
 
-function entryKind(
-  name: EntryKind,
-  holds: string,
-  group?: Kind<StoredEntry, "group">,
-): Kind<StoredEntry, "group"> {
-  return defineKind<StoredEntry, "group">({
+function entryKind(name: EntryKind, holds: string, group?: Kind<StoredEntry>): Kind<StoredEntry> {
+  return defineKind<StoredEntry>({
     name,
     holds,
     key: "its key",
     keyOf: ({ key }) => key,
-    index: { group: (entry) => (entry.group === null ? [] : [{ at: entry.group }]) },
     sealed: (entry, replace) =>
       entry.receiver === null
         ? entry
@@ -46,7 +41,7 @@ function entryKind(
 const GROUP = entryKind("group", "a group of services with one receiver of notifications");
 
 /** Services, groups and portals. */
-export const ENTRIES: Readonly<Record<EntryKind, Kind<StoredEntry, "group">>> = {
+export const ENTRIES: Readonly<Record<EntryKind, Kind<StoredEntry>>> = {
   group: GROUP,
   service: entryKind("service", "a service to which people are assigned", GROUP),
   portal: entryKind("portal", "a portal to which accounts belong"),
@@ -85,6 +80,11 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
     service: (owner) => positionsOf(owner, servicesOf),
     portal: (owner) => positionsOf(owner, portalOf),
   },
+  indexFor: {
+    number: "`accounts.list`",
+    service: "removing a service: are accounts assigned to it?",
+    portal: "removing a portal: do accounts belong to it?",
+  },
   references(owner) {
     const account = accountIn(owner);
     if (account === undefined) return [];
@@ -99,14 +99,11 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
     "e-mail address, user name, names, date of birth, gender, language, password hash, assignments, consents",
 });
 
-export const CLIENT: Kind<ClientRecord, "service"> = defineKind({
+export const CLIENT: Kind<ClientRecord> = defineKind<ClientRecord>({
   name: "client",
   holds: "a registered client",
   key: "the `client_id`",
   keyOf: ({ client_id }) => client_id,
-  index: {
-    service: ({ service, created_at }) => (service === null ? [] : [{ at: service, order: created_at }]),
-  },
   references: ({ service }) => (service === null ? [] : [ENTRIES.service.ref(service)]),
   store: "storage",
   exported: true,
@@ -184,15 +181,6 @@ export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>(
 
 /** Kinds that most account changes read and few changes write. */
 export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
-
-/** The queries that find the references to an entry. */
-export const REFERRING: Readonly<
-  Record<EntryKind, (key: string) => readonly Pick<Query, "kind" | "index" | "at">[]>
-> = {
-  service: (key) => [CLIENT.where("service", key), ACCOUNT.where("service", key)],
-  group: (key) => [ENTRIES.service.where("group", key)],
-  portal: (key) => [ACCOUNT.where("portal", key)],
-};
 
 /** All accounts, ordered by their numbers. */
 export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);

@@ -7,6 +7,7 @@ import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import type { Records, RefTo } from "../records.ts";
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
 import {
+  ACCOUNT,
   accountIn,
   type AccountReference,
   accountRef,
@@ -19,7 +20,6 @@ import {
   type IdentifierOwner,
   nameRef,
   numberRef,
-  REFERRING,
   REMOVED_CLIENT,
   SERVICE_KEY,
   type ServiceKeyName,
@@ -139,17 +139,18 @@ const MAX_NAMED_REFERENCES = 10;
 /** How long a removal may take. After that the entry can be referred to again. */
 const CLOSING_MS = 4_000;
 
-/** The references to the entry, as `StillReferenced` lists them. */
+/** The references to the entry, as `StillReferenced` lists them. Clients and services are few, so all of them are read. */
 async function references(records: Records, kind: EntryKind, key: string): Promise<string[]> {
-  const queries = REFERRING[kind](key).map((where) => Object.assign(where, { limit: MAX_NAMED_REFERENCES }));
-  const pages = await records.store.list(queries);
-  const named = pages.flatMap((page) =>
-    page.records.map((record) => {
-      const { sub, client_id, key: service } = record.value as Readonly<Record<string, string | undefined>>;
-      return `${record.kind}:${sub ?? client_id ?? service}`;
-    }),
-  );
-  return named.slice(0, MAX_NAMED_REFERENCES);
+  if (kind === "group") {
+    const services = await records.all<StoredEntry>("service");
+    return services.filter(({ group }) => group === key).map((service) => `service:${service.key}`);
+  }
+  const clients = kind === "service" ? await records.all<ClientRecord>("client") : [];
+  const accounts = await records.list<AccountRecord>(ACCOUNT.where(kind, key), MAX_NAMED_REFERENCES);
+  return [
+    ...clients.filter(({ service }) => service === key).map(({ client_id }) => `client:${client_id}`),
+    ...accounts.map(({ value }) => `account:${value.sub}`),
+  ];
 }
 
 /**
@@ -183,14 +184,14 @@ export async function removeEntry(
         if (found.length > 0) tx.put(entryRecord(kind, entry));
         else {
           tx.remove(ref);
-          tx.overwrite(audit.recordOf(event));
+          tx.create(audit.recordOf(event));
         }
         return true;
       },
       { deadline: closingUntil },
     );
     if (!isDone) continue;
-    if (found.length > 0) throw new StillReferenced(`${kind} ${key}`, found);
+    if (found.length > 0) throw new StillReferenced(`${kind} ${key}`, found.slice(0, MAX_NAMED_REFERENCES));
     return true;
   }
 }

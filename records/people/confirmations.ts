@@ -39,8 +39,14 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
   keyOf: ({ purpose, subject }) => [purpose, subject],
   index: {
     link: ({ link }) => [{ at: link }],
-    interaction: ({ purpose, interaction, createdAt }) =>
-      interaction === null ? [] : [{ at: [purpose, interaction], order: createdAt }],
+    interaction: ({ purpose, subject, interaction, createdAt }) =>
+      interaction === null || interaction === subject
+        ? []
+        : [{ at: [purpose, interaction], order: createdAt }],
+  },
+  indexFor: {
+    link: "following the link in a mail",
+    interaction: "typing the code of a password reset in the sign-in that waits for it",
   },
   expires: "an hour after the mail; undoing a change of address: seven days after the change",
   expiresAt: ({ expiresAt }) => expiresAt,

@@ -43,8 +43,8 @@ export interface NewMail {
   readonly expiresAt: number;
 }
 
-/** Milliseconds until a notice is too old to be of use. */
-const NOTICE_LIFETIME = 3 * 86_400_000;
+/** A later notice is of no use. */
+const NOTICE_LIFETIME_MS = 3 * 86_400_000;
 
 /**
  * Mail that tells the owner of an account what has just happened.
@@ -63,7 +63,7 @@ export function noticeTo(
     to: email,
     ...(typeof locale === "string" && { locale }),
     params: { at: String(at), ...params },
-    expiresAt: at + NOTICE_LIFETIME,
+    expiresAt: at + NOTICE_LIFETIME_MS,
   };
 }
 
@@ -81,22 +81,20 @@ export interface StoredMail {
   readonly expiresAt: number;
 }
 
-type MailIndex = "due" | "created";
-
-/** The one partition of the indexes. */
+/** The only partition. */
 const ALL = "all";
 
 const contextOf = (id: string): string => `mail ${id}`;
 
-export const MAIL: Kind<StoredMail, MailIndex> = defineKind({
+export const MAIL: Kind<StoredMail, "due"> = defineKind({
   name: "mail",
   holds: "a mail to a person that waits to be sent",
   key: "random",
   keyOf: ({ id }) => id,
   index: {
     due: ({ due }) => [{ at: ALL, order: due }],
-    created: ({ createdAt }) => [{ at: ALL, order: createdAt }],
   },
+  indexFor: { due: "claiming the mail to send next, and the metrics of what waits" },
   expires: "when it is sent, refused, or out of date",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({ ...rest, sealed: replace(contextOf(rest.id), sealed) }),
@@ -105,10 +103,7 @@ export const MAIL: Kind<StoredMail, MailIndex> = defineKind({
   personal: "the address of the recipient and the values in the text, sealed with `keys.secrets`",
 });
 
-type MailQuery = ReturnType<typeof MAIL.where>;
-
-export const BY_DUE: MailQuery = MAIL.where("due", ALL);
-export const BY_CREATION: MailQuery = MAIL.where("created", ALL);
+export const BY_DUE: ReturnType<typeof MAIL.where> = MAIL.where("due", ALL);
 
 export const mailRecord = (mail: StoredMail): RecordData => MAIL.record(mail);
 

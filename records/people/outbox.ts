@@ -2,13 +2,16 @@
  * The outbox: mail is stored with the change that it is about, and sent later. A worker claims a mail by moving its
  * `due` into the future, on condition that no other worker did. If it dies, the mail becomes due again.
  */
-import type { Records, Transaction } from "../records.ts";
-import { BY_CREATION, BY_DUE, MAIL, mailRecord, type StoredMail } from "./mail-kinds.ts";
+import { PAGE, type Records, type Transaction } from "../records.ts";
+import { BY_DUE, MAIL, mailRecord, type StoredMail } from "./mail-kinds.ts";
 
 /** How much mail waits. */
 export interface WaitingMail {
   readonly count: number;
-  /** When the oldest was stored, in milliseconds since the epoch; `undefined` if none waits. */
+  /**
+   * When the oldest of the 1,000 that are due first was stored, in milliseconds since the epoch; `undefined` if none
+   * waits.
+   */
   readonly oldest: number | undefined;
 }
 
@@ -69,9 +72,11 @@ export function createOutbox(records: Records): Outbox {
       return next?.value.due;
     },
     async waiting() {
-      const [count = 0] = await store.count([{ ...BY_CREATION, limit: 1 }]);
-      const [oldest] = await records.list<StoredMail>(BY_CREATION, 1);
-      return { count, oldest: oldest?.value.createdAt };
+      const [count = 0] = await store.count([{ ...BY_DUE, limit: 1 }]);
+      const waiting = await records.list<StoredMail>(BY_DUE, PAGE);
+      const oldest =
+        waiting.length === 0 ? undefined : Math.min(...waiting.map(({ value }) => value.createdAt));
+      return { count, oldest };
     },
     watch: (onChange) => store.watch?.(WATCHED_MAIL_KINDS, onChange) ?? (() => undefined),
   };

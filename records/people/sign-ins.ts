@@ -87,7 +87,7 @@ export function createSignInStore(records: Records): SignInStore {
         const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER_MS;
         tx.put(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }));
         const mail = failures === mailAt?.failures ? mailAt.mail() : undefined;
-        if (mail !== undefined) tx.overwrite(mailRecord(mail));
+        if (mail !== undefined) tx.create(mailRecord(mail));
         return failures;
       }),
     clearFailures: (ways, subjects) =>
@@ -103,6 +103,7 @@ export function createSignInStore(records: Records): SignInStore {
         if (account === undefined || before?.last === id) return false;
         tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
         if (before === undefined || mail === undefined) return false;
+        // The mail of this sign-in may be there already: its id says which sign-in it is about.
         tx.overwrite(mailRecord(mail));
         return true;
       }),

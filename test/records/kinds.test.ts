@@ -98,6 +98,13 @@ describe("the kinds of a service", () => {
     expect(text === (await kindsPage.generate()) ? "up to date" : "npm run docs").toBe("up to date");
   });
 
+  it("name the call that needs each index", () => {
+    for (const { name, declaration } of KINDS.all) {
+      const { index = {}, indexFor = {} } = declaration;
+      expect([name, Object.keys(indexFor)]).toEqual([name, Object.keys(index)]);
+    }
+  });
+
   it("have descriptions", () => {
     for (const { name, declaration } of KINDS.all) {
       expect([name, declaration.holds]).toEqual([name, expect.stringMatching(/^[a-z].*[^.]$/)]);
