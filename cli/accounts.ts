@@ -8,7 +8,7 @@ import { readNewPassword } from "./program/secret-input.ts";
 const SUB = { form: "SUB", about: "the account's identifier, a UUID" };
 const SERVICE = { form: "SERVICE", about: "the key of a service" };
 const COLUMNS = ["user_id", "sub", "email", "username", "disabled"] as const;
-/** Accounts that are read at a time. */
+/** How many accounts are read at a time. */
 const PAGE = 500;
 
 const FIELDS = ["username", "name", "surname", "date-of-birth", "gender", "locale", "portal"] as const;
@@ -30,7 +30,7 @@ function found<T>(account: T | undefined): T {
   return account;
 }
 
-/** Reports a change that the library answers with whether there was such an account. */
+/** Reports a change, or that there is no such account. */
 function report({ print }: Call, sub: string, isDone: boolean, action: string): void {
   if (!isDone) throw unknown("account");
   print.done(`${action}: ${sub}`, { sub });

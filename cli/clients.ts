@@ -30,7 +30,7 @@ const settingOptions: readonly CommandOption[] = [
   },
 ];
 
-/** The settings that were given. @param before the settings for refresh tokens so far, of which one may change. */
+/** The settings in the options. @param before the client's settings for refresh tokens, of which options may change some. */
 async function settings(
   args: Arguments,
   before: ClientChanges["refresh_tokens"] = {},

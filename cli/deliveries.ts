@@ -12,7 +12,7 @@ const ID = { form: "ID", about: "the webhook-id of the delivery" };
 const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };
 const STATES = ["waiting", "delivered", "parked", "discarded"] as const;
 const TYPES = ["UNASSINGED_FROM_SERVICE", "DELETE_ACCOUNT", "PROFILE_CHANGED"] as const;
-/** Deliveries that are read at a time. */
+/** How many deliveries are read at a time. */
 const PAGE = 500;
 const DEFAULT_LIMIT = 100;
 
@@ -55,7 +55,7 @@ function filterOf(args: Arguments): Pick<DeliveryPageInput, "sub" | "receiver" |
   };
 }
 
-/** Says it when nothing is sent because a backup was restored. */
+/** Warns that nothing is sent while deliveries are paused after a restore. */
 async function tellHeld({ service, context: { err } }: Call): Promise<void> {
   const receivers = await service.notifications.receivers();
   const held = receivers.filter(({ reason }) => reason === RESTORED).map(({ receiver }) => receiver);

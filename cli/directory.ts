@@ -32,7 +32,7 @@ async function readReceiver(path: string, { readInput }: CommandContext): Promis
   return path === "-" ? objectIn(await readInput(), "standard input") : readJsonObject(path);
 }
 
-/** What the entry has now and would lose. */
+/** Settings of the entry that the change would remove. */
 function losses(before: Entry | undefined, settings: ServiceSettings): string[] {
   if (before === undefined) return [];
   const { group } = before as Entry & { readonly group?: string | null };

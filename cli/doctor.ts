@@ -19,7 +19,7 @@ class Report {
   readonly #out: CommandContext["out"];
   readonly #isJson: boolean;
   readonly #found: Finding[] = [];
-  /** The check that gave an advice first. */
+  /** The check that reported a finding first. */
   readonly #advice = new Map<string, string>();
 
   constructor(out: CommandContext["out"], isJson: boolean) {
@@ -27,7 +27,7 @@ class Report {
     this.#isJson = isJson;
   }
 
-  /** What an earlier check has said already is not said again. */
+  /** Omits findings that an earlier check has reported. */
   add({ id, title }: Pick<Check<never>, "id" | "title">, all: readonly Finding[]): void {
     const found = all.filter(({ what }) => this.#found.every((earlier) => earlier.what !== what));
     this.#found.push(...found);
@@ -84,7 +84,7 @@ async function make<S>(
   }
 }
 
-/** A fault of a store, or a refusal that start-up has words for. */
+/** The finding for a failed start; `undefined` for unexpected errors. */
 function findingOf(error: unknown): Finding | undefined {
   if (error instanceof StorageMissing) {
     return {
@@ -150,7 +150,7 @@ async function checkStorage(
   }
 }
 
-/** All checks need an answer: after the first one without, there is no other. */
+/** Stops after the first request without an answer, because all checks need one. */
 async function checkServer(
   subject: ServerSubject,
   running: { readonly report: Report; readonly signal: AbortSignal },

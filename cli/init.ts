@@ -5,7 +5,8 @@ import { makeSecret } from "../config/keys.ts";
 import { isPlainObject } from "../config/plain-data.ts";
 import { writePrivateFile } from "../config/private-file.ts";
 import { readConfiguration } from "../config/read.ts";
-import { databaseFile } from "../config/storage-address.ts";
+import { defaults } from "../config/defaults.ts";
+import { databaseFile, USUAL_STORAGE } from "../config/storage-address.ts";
 import { isLoopback } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
 import { ConfigurationError, neededUser } from "../core/errors.ts";
@@ -19,15 +20,15 @@ import { USUAL_FILE } from "./program/settings.ts";
 
 type Config = Record<string, unknown>;
 
-/** One thing to decide. */
+/** One setting to ask for. */
 interface Question {
   readonly option: string;
   /** The key that it sets, and the top-level keys whose problems are about it. */
   readonly path: readonly string[];
   readonly asked: string;
-  /** Whether it matters, after the answers so far. */
+  /** Whether to ask, given the earlier answers. */
   readonly matters: (config: Config) => boolean;
-  /** Without an answer; `undefined` leaves the key out. */
+  /** The value without an answer; `undefined` leaves the key out. */
   readonly byDefault: string | undefined;
 }
 
@@ -51,9 +52,9 @@ const QUESTIONS: readonly Question[] = [
   {
     option: "storage",
     path: ["storage"],
-    asked: "Storage: sqlite:PATH, postgresql://USER@HOST/DATABASE or mongodb://USER@HOST/DATABASE",
+    asked: `Storage: ${USUAL_STORAGE}`,
     matters: always,
-    byDefault: "sqlite:./sign-in.db",
+    byDefault: defaults.storage,
   },
   {
     option: "mail",
@@ -77,7 +78,7 @@ function urlOf(config: Config): URL | null {
   return typeof oauth2["url"] === "string" ? URL.parse(oauth2["url"]) : null;
 }
 
-/** Browsers come by https, and the bundled server leaves that to a proxy. */
+/** Whether a proxy is needed: browsers use https, which the bundled server leaves to a proxy. */
 function isPublic(config: Config): boolean {
   return urlOf(config)?.protocol === "https:";
 }
@@ -125,7 +126,7 @@ async function answered(config: Config, { option, path }: Question, text: string
   throw new CommandFailure(`--${option} ${[...texts].join("; ")}.`, { exitCode: MISUSED });
 }
 
-/** An address with a user and without a password: asks for the password, which then is not shown. */
+/** Asks for the password of an address that has a user without one. The password is not shown. */
 async function withPassword(text: string, { askSecret }: CommandContext): Promise<string> {
   const [, start = "", rest = ""] = /^([a-z+]+:\/\/[^\s/:@]+)(@.*)$/su.exec(text) ?? [];
   if (start === "" || askSecret === undefined) return text;
@@ -133,7 +134,7 @@ async function withPassword(text: string, { askSecret }: CommandContext): Promis
   return password === "" ? text : `${start}:${encodeURIComponent(password)}${rest}`;
 }
 
-/** Asks until the answer is good. */
+/** Asks until the answer is valid. */
 async function asked(
   config: Config,
   question: Question,
@@ -228,7 +229,7 @@ export const runInit: Run = async (args, context) => {
   return 0;
 };
 
-/** Before the questions, so that nobody answers them for nothing. */
+/** Called before the questions, so that nobody answers them in vain. */
 async function refuseExisting(path: string): Promise<void> {
   const { lstat } = await import("node:fs/promises");
   const found = await lstat(path).catch(() => undefined);

@@ -20,10 +20,10 @@ import { operator } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
 
-/** Kinds of records that an empty storage may have. */
+/** Kinds of records that a storage may have and still count as empty. */
 const BESIDES = [STORAGE_FORMAT.name];
 
-/** The keys that may belong to the backup: of a file, typed, or the first line of standard input. */
+/** The keys to try: from a file, typed, or the first line of standard input. */
 async function readBackupKeys(
   args: Arguments,
   { askSecret, readInput }: CommandContext,

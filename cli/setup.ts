@@ -1,4 +1,6 @@
 /** `init` and `doctor`: the first command, and the one that says why the others fail. */
+import { defaults } from "../config/defaults.ts";
+import { USUAL_STORAGE } from "../config/storage-address.ts";
 import type { Command } from "./program/command.ts";
 import { SERVICE_OPTIONS } from "./program/on-service.ts";
 
@@ -26,7 +28,7 @@ env:NAME reads an address from an environment variable, so that its password doe
       },
       {
         form: "--storage ADDRESS",
-        about: "sqlite:PATH, postgresql://… or mongodb://…; default: sqlite:./sign-in.db",
+        about: `${USUAL_STORAGE}; default: ${defaults.storage}`,
       },
       { form: "--mail ADDRESS", about: "the mail server: smtp://… or smtps://…; default: none" },
       { form: "--mail-from SENDER", about: "the sender of the mail; default: no-reply@ and the host" },

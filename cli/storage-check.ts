@@ -14,11 +14,11 @@ import { openAddressed, type OpenStores } from "./program/open-stores.ts";
 import { printable } from "./program/printable.ts";
 import { Progress } from "./program/progress.ts";
 
-/** Flaws that one check looks for, at most. */
+/** How many flaws one check looks for. */
 const LIMIT = 10_000;
 /** How many flaws of a check are listed. */
 const SHOWN = 5;
-/** Characters of a listed flaw, at most. */
+/** The length of a listed flaw. */
 const MAX_SHOWN_CHARACTERS = 300;
 
 /** The result of one check. */

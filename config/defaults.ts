@@ -27,7 +27,7 @@ const QUARTER_HOUR = 15 * 60;
 const HOUR = 60 * 60;
 const DAY = 24 * HOUR;
 
-/** The table of defaults. Times are in seconds, memory in KiB. Frozen. */
+/** The table of defaults, frozen. Times are in seconds, memory in KiB. */
 export const defaults: Defaults = deepFreeze({
   deployments: { openid: { post: false } },
   storage: "sqlite:./sign-in.db",

@@ -9,7 +9,7 @@ export interface KeyTexts {
   readonly writtenForm?: string;
   /** What the key means. Those of the configuration are documented in `configuration.ts`. */
   readonly description: string;
-  /** What holds when the key is left out and the schema has no default for it. */
+  /** What applies when the key is left out and the schema has no default for it. */
   readonly otherwise?: string;
   /**
    * What must be hidden or can't be written: `secret`, an `address` that may contain a password, or `code`, which only a
@@ -21,7 +21,7 @@ export interface KeyTexts {
 /** Ten years: a longer time is a mistake in the unit. */
 export const MAX_SECONDS: number = 3650 * 24 * 60 * 60;
 
-/** A value with further texts. */
+/** Adds texts to a schema. */
 export function described<S extends z.ZodType>(schema: S, texts: Partial<KeyTexts>): S {
   return schema.meta({ ...texts });
 }
@@ -40,7 +40,7 @@ export function seconds(): z.ZodType<number> {
   return whole(1, MAX_SECONDS);
 }
 
-/** Seconds, also parts of them. */
+/** Seconds with fractions. */
 export function fractionalSeconds(min: number, max: number): z.ZodType<number> {
   return z
     .number()
@@ -112,7 +112,7 @@ export function withMethods<T extends object>(...names: readonly (keyof T & stri
   });
 }
 
-/** What a key is inside its defaults and options. */
+/** The schema of a key without its wrappers for defaults and options. */
 export function bare(schema: unknown): unknown {
   let inner = schema;
   while (
@@ -128,7 +128,7 @@ export function bare(schema: unknown): unknown {
   return inner;
 }
 
-/** The objects that may stand here: one, none, or the alternatives of a union. */
+/** The objects that the schema accepts: one, none, or the alternatives of a union. */
 function objectsOf(schema: unknown): readonly z.ZodObject[] {
   const inner = bare(schema);
   if (inner instanceof z.ZodObject) return [inner];
@@ -220,7 +220,7 @@ export function defaultOf({ byDefault, otherwise }: Leaf): string {
   return byDefault === undefined ? (otherwise ?? "none") : `\`${JSON.stringify(byDefault)}\``;
 }
 
-/** What a table says of a key besides its texts. */
+/** What a table shows for a key besides its texts. */
 export interface KeyNotes {
   /** The environment variable, shown below the key. */
   readonly variable?: string | undefined;

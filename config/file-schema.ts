@@ -1,9 +1,9 @@
-/** The keys of a configuration file that are not the service's: those of the process around it. */
+/** The keys of a configuration file that belong to the bundled server, not to the service. */
 import { z } from "zod";
 import { described } from "./documented-schema.ts";
 import { isListenAddress, LISTEN_FORM } from "./value-forms.ts";
 
-/** The port of a server without another one. The demo uses the two ports after it as well. */
+/** The default port of the server. The demo also uses the two ports after it. */
 export const DEFAULT_PORT = 3000;
 
 /** `port`, `host` and `seed`. */

@@ -1,4 +1,4 @@
-/** What somebody probably meant who wrote a name that is not known. It loads no package, for the command line. */
+/** Finds the name that an unknown name was probably meant to be. It loads no package, for the command line. */
 
 /** Names longer than any key are compared by their first characters. */
 const COMPARED = 64;

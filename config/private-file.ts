@@ -4,10 +4,10 @@ import { constants } from "node:fs";
 import { link, mkdir, open, rename, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Read and written by the owner. */
+/** Only the owner can read and write. */
 const MODE = 0o600;
 
-/** Writes the entry of a file in its folder to disk: after a power failure the file is there under its name. */
+/** Syncs the folder of a file, so that the file keeps its name after a power failure. */
 export async function syncFolder(path: string): Promise<void> {
   // Windows can't open a folder, and syncs its entries itself.
   if (process.platform === "win32") return;

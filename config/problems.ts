@@ -7,7 +7,7 @@ import { isPlainObject, isRefused } from "./plain-data.ts";
 /** A problem with one key. */
 export interface Problem {
   readonly path: readonly PropertyKey[];
-  /** Follows the path and a colon. */
+  /** Printed after the path and a colon. */
   readonly text: string;
 }
 
@@ -73,7 +73,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 
 type Issue = z.core.$ZodIssue;
 
-/** The alternative of a union that the caller probably meant: its issues are inside the value. */
+/** The alternative of a union that the caller probably meant: the one whose issues are inside the value. */
 function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] {
   const inside = (issue: Issue): boolean => issue.path.length > 0 || issue.code === "unrecognized_keys";
   return branches.find((branch) => branch.length > 0 && branch.every((issue) => inside(issue))) ?? [];
@@ -82,7 +82,7 @@ function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] 
 /**
  * Converts issues of zod to problems.
  *
- * @param schema the schema that found them. Its texts word the problems.
+ * @param schema the schema that found them, with the texts for the problems.
  * @param value the checked value.
  * @param elsewhere further keys that an unknown one may be meant for.
  */

@@ -3,7 +3,7 @@ import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
 import type { CheckedConfig } from "./schema.ts";
-import { backendOf, isInMemory, redisProblem, storageProblem } from "./storage-address.ts";
+import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
 import { isLoopback } from "./value-forms.ts";
 
 /** The base URLs as written, valid or not. */
@@ -169,12 +169,12 @@ const artifactsMoveToRedis: Rule = {
       : [
           {
             path: ["artifacts"],
-            text: "must be a `redis://` or `rediss://` URL, or the same as config.storage",
+            text: `must be ${REDIS_FORM}, or the same as config.storage`,
           },
         ],
 };
 
-/** What is wrong with an address whose backend is right. */
+/** Reports what is wrong with an address of a suitable backend. */
 const addressesAreRead: Rule = {
   reads: ["storage", "artifacts", "queue"],
   find: ({ config: { storage, artifacts = "", queue } }) => {
@@ -192,7 +192,7 @@ const addressesAreRead: Rule = {
 const secretsOutsideSqlite: Rule = {
   reads: ["storage", "keys.secrets"],
   find({ config: { storage, keys } }) {
-    // What a malformed address needs is not known.
+    // A malformed address is reported by another rule.
     const needsNone =
       typeof storage === "string" &&
       (backendOf(storage) === "sqlite" || storageProblem(storage) !== undefined);

@@ -44,7 +44,7 @@ import {
 } from "./documented-schema.ts";
 import type { MailInput, SignInServiceConfig } from "./input.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
-import { backendOf, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
+import { backendOf, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
 import {
   isBearerToken,
   isColour,
@@ -66,7 +66,7 @@ import {
   LISTEN_FORM,
 } from "./value-forms.ts";
 
-/** What the schema gives: each key valid on its own, fixed defaults filled in. */
+/** The output of the schema: each key is valid on its own, and fixed defaults are filled in. */
 export interface CheckedConfig
   extends Settings, Pick<SignInServiceConfig, "artifacts" | "mail" | "stripPrefix" | "proxy" | "clock"> {
   readonly storage: string | OwnStore;
@@ -76,7 +76,7 @@ export interface CheckedConfig
   };
 }
 
-/** Without what holds only inside of an object that may be left out. */
+/** The defaults inside objects without a default are used by the sections of these objects. */
 const { deployments: ofDeployments, metrics: ofMetrics, ...fixed } = defaults;
 
 function callable<T>(form: string): z.ZodType<T> {
@@ -371,7 +371,7 @@ const mail = z.union([
   z.custom<(message: MailMessage) => Promise<void>>((value) => typeof value === "function"),
 ]);
 
-/** Shorter ones can be guessed: nothing counts the tries. */
+/** Shorter tokens can be guessed, because failed attempts are not limited. */
 const MIN_TOKEN_LENGTH = 16;
 
 const metrics = section<MetricsSettings>(
@@ -410,10 +410,10 @@ const deployments = section<CheckedConfig["deployments"]>(
 );
 
 /** The rules say what is wrong with an address of a known backend. */
-const storageAddress = text(4096, (value) => !["redis", undefined].includes(backendOf(value)), "");
+const storageAddress = text(4096, (value) => keepsRecords(backendOf(value)), "");
 const LISTED_METHODS = "`get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`";
 const ownStore = withMethods<OwnStore>(...STORE_METHODS);
-/** One check for both: as a union it would say of a wrong address that it is a string. */
+/** One check for both, because a union would report that a wrong address is a string. */
 const isStorage = (value: unknown): boolean =>
   (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
 

@@ -4,7 +4,7 @@
  */
 import { isPrintable, isUrl } from "./value-forms.ts";
 
-/** Where records can be stored. Redis holds artifacts only. */
+/** Where records can be stored. */
 export type Backend = "sqlite" | "postgresql" | "mongodb" | "redis";
 
 const SQLITE = "sqlite:";
@@ -15,27 +15,37 @@ const BACKENDS: Readonly<
     Backend,
     {
       readonly schemes: readonly string[];
-      /** For messages. */
+      /** All forms of its addresses, for messages. */
       readonly form: string;
+      /** The usual form of its addresses, for the help of commands. */
+      readonly usual: string;
       /** What is wrong with an address of one of the schemes. */
       readonly problem: (address: string) => string | undefined;
     }
   >
 > = {
-  sqlite: { schemes: ["sqlite"], form: "`sqlite:PATH`, `sqlite::memory:`", problem: sqliteProblem },
+  sqlite: {
+    schemes: ["sqlite"],
+    form: "`sqlite:PATH`, `sqlite::memory:`",
+    usual: "sqlite:PATH",
+    problem: sqliteProblem,
+  },
   postgresql: {
     schemes: ["postgresql", "postgres"],
     form: "`postgresql://…`",
+    usual: "postgresql://USER@HOST/DATABASE",
     problem: (address) => problemOf(readPostgresAddress(address)),
   },
   mongodb: {
     schemes: ["mongodb", "mongodb+srv"],
     form: "`mongodb://…` or `mongodb+srv://…`",
+    usual: "mongodb://USER@HOST/DATABASE",
     problem: mongoProblem,
   },
   redis: {
     schemes: ["redis", "rediss"],
     form: "a `redis://` or `rediss://` URL",
+    usual: "redis://… or rediss://…",
     problem: (address) => problemOf(readRedisAddress(address)),
   },
 };
@@ -46,8 +56,14 @@ const { redis: REDIS, ...MAIN } = BACKENDS;
 export const STORAGE_FORM: string = Object.values(MAIN)
   .map(({ form }) => form)
   .join(", ");
+/** The usual addresses of `storage`, for the help of commands. */
+export const USUAL_STORAGE: string = Object.values(MAIN)
+  .map(({ usual }) => usual)
+  .join(", ");
 /** The addresses of Redis, for messages. */
 export const REDIS_FORM: string = REDIS.form;
+/** The usual addresses of Redis, for the help of commands. */
+export const USUAL_REDIS: string = REDIS.usual;
 
 const BY_SCHEME: ReadonlyMap<string, Backend> = new Map(
   Object.entries(BACKENDS).flatMap(([backend, { schemes }]) =>
@@ -60,11 +76,15 @@ export function backendOf(address: string): Backend | undefined {
   return BY_SCHEME.get(/^[a-z+]+(?=:)/u.exec(address)?.[0] ?? "");
 }
 
+/** Whether this backend can be the storage. Redis can't: it holds artifacts only. */
+export function keepsRecords(backend: Backend | undefined): backend is Exclude<Backend, "redis"> {
+  return backend !== undefined && backend !== "redis";
+}
+
 /** What is wrong with the address of a storage; `undefined`: nothing. */
 export function storageProblem(address: string): string | undefined {
   const backend = backendOf(address);
-  if (backend === undefined || backend === "redis") return `must be ${STORAGE_FORM}`;
-  return BACKENDS[backend].problem(address);
+  return keepsRecords(backend) ? BACKENDS[backend].problem(address) : `must be ${STORAGE_FORM}`;
 }
 
 /** What is wrong with a Redis address; `undefined`: nothing. */
@@ -236,7 +256,7 @@ const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
 /** @returns the address, or a problem that does not quote it. */
 export function readRedisAddress(text: string): RedisAddress | string {
   const url = isUrl(text, /^rediss?:$/u) ? URL.parse(text) : null;
-  if (url === null) return "must be a `redis://` or `rediss://` URL";
+  if (url === null) return `must be ${REDIS.form}`;
   const [username, password, host] = [decoded(url.username), decoded(url.password), hostOf(url)];
   if (username === undefined || password === undefined || host === undefined) {
     return "has a user or password in which a `%` is not followed by two hexadecimal digits";

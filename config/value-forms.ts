@@ -13,10 +13,10 @@ export function isUrl(text: string, protocols: RegExp): boolean {
   return url !== null && protocols.test(url.protocol) && url.hostname !== "";
 }
 
-/** Whether mail to this server would leave the machine in clear if the server offered no STARTTLS. */
+/** Whether mail to this server would go unencrypted over the network if the server offered no STARTTLS. */
 export function isClearSmtp(url: string): boolean {
   const { protocol, hostname } = new URL(url);
-  // `smtp:` is no scheme that the parser knows: it leaves the case of the host.
+  // The parser doesn't know the scheme `smtp:`, so it keeps the case of the host.
   return protocol === "smtp:" && !isLoopback(hostname.toLowerCase());
 }
 
@@ -125,7 +125,7 @@ export function isHostName(text: string): boolean {
 /** The form of an address that a server listens on. */
 export const LISTEN_FORM = "an IP address or a host name in lower case";
 
-/** Whether a server can be told to listen on this. */
+/** Whether a server can listen on this. */
 export function isListenAddress(text: string): boolean {
   return isHostName(text) || (isNetwork(text) && !text.includes("/"));
 }

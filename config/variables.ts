@@ -110,7 +110,7 @@ function fromJson(text: string): unknown {
   throw new Refusal(`is not valid JSON: line ${fault.line}, column ${fault.column}: ${fault.what}`);
 }
 
-/** What the text means for this key. A text that fits nothing stays one: the check of the key then says what it must be. */
+/** The value of the text for this key. Text without a meaning stays text: the check of the key then reports what it must be. */
 function meaning(schema: unknown, text: string): unknown {
   const inner = bare(schema);
   const forms = inner instanceof z.ZodUnion ? inner.options.map(bare) : [inner];
@@ -136,7 +136,7 @@ function isWithin(path: readonly string[], outer: readonly string[]): boolean {
   return outer.every((key, index) => path[index] === key);
 }
 
-/** What one variable gives, or the problem with it. */
+/** The value of one variable, or the problem with it. */
 type Reading = VariableValue | string;
 
 async function readOne(name: string, text: string, known: ReadonlyMap<string, Node>): Promise<Reading> {
@@ -224,7 +224,7 @@ export function withVariables(
   return result;
 }
 
-/** The variable that a key has its value from, or `undefined`. */
+/** The variable that sets a key, or `undefined`. */
 export function variableBehind(
   path: readonly string[],
   values: readonly VariableValue[],

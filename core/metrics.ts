@@ -97,7 +97,7 @@ interface Loaded {
 /** One value of a gauge, with its labels. */
 type Reading = readonly [value: number, labels?: Readonly<Record<string, string>> | undefined];
 
-/** How long a value read from the storage is shown, and when a storage that does not answer counts as down. */
+/** How long a value from the storage is reused, and how long to wait for a new one. */
 const CACHE_MS = 1_000;
 const READ_TIMEOUT_MS = 2_000;
 

@@ -2,7 +2,7 @@
 
 const NEEDED = 24;
 
-/** What an older Node.js is told; `undefined` if this one is new enough. */
+/** The problem with an older Node.js; `undefined` if this one is new enough. */
 export function olderNodeProblem(): string | undefined {
   const { node } = process.versions;
   if (Number.parseInt(node, 10) >= NEEDED) return undefined;

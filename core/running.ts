@@ -1,4 +1,4 @@
-/** Counts what runs, so that a close can wait for it. */
+/** Counts running requests or other work, so that closing can wait for them. */
 export class Running {
   #count = 0;
   #idle: PromiseWithResolvers<void> | undefined;
@@ -15,7 +15,7 @@ export class Running {
     };
   }
 
-  /** Resolves when nothing runs, or after the time-out. */
+  /** Resolves when nothing is running, or after the time-out. */
   async idle(timeoutMs: number): Promise<void> {
     if (this.#count === 0) return;
     const idle = (this.#idle ??= Promise.withResolvers<void>());

@@ -82,7 +82,7 @@ export interface Sealer {
   /** @throws SignInError `keys` when no key opens it. */
   open(context: string, sealed: string): string;
   /**
-   * Seals again what another key than the first has sealed. @returns the same text if the first key opens it.
+   * Seals again what a key other than the first has sealed. @returns the same text if the first key opens it.
    * @throws SignInError `keys` when no key opens it.
    */
   reseal(context: string, sealed: string): string;

@@ -37,7 +37,7 @@ export function closestLocale(available: readonly string[], tags: readonly strin
 
 /** Every locale must have the keys and placeholders of this one. */
 const REFERENCE = "en";
-/** Keys for the views of a team. */
+/** Keys for views of your own begin with this. */
 const OWN_KEY = /^own\./;
 const PLACEHOLDER = /\{(\w+)\}/g;
 const FOLDER = join(import.meta.dirname, "locales");

@@ -58,7 +58,7 @@ export interface SeededService {
   readonly configuration?: Pick<Configuration, "logger">;
 }
 
-/** How many clients that are not in the seed the log names. */
+/** How many clients that are missing in the seed the log names. */
 const MAX_NAMED = 20;
 
 /** The shortest secret that any service accepts. The service may require a longer one. */
@@ -209,7 +209,7 @@ async function applyAccount(accounts: SeededService["accounts"], account: Import
   }
 }
 
-/** Reports problems that only the service can find with their path in the seed, like all others. */
+/** Adds the path in the seed to problems that only the service can find. */
 async function located(path: readonly PropertyKey[], work: () => Promise<unknown>): Promise<void> {
   try {
     await work();

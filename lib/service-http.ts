@@ -65,7 +65,7 @@ export interface ServiceHttpOptions {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly events: ServiceEmitter;
-  /** Records what happens at the endpoints and pages. */
+  /** Emits the events of endpoints and pages. */
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   /** For the delivery console. */
   readonly notifications: Notifications;
@@ -74,9 +74,9 @@ export interface ServiceHttpOptions {
   readonly mailDeployment: DeploymentKind | undefined;
   /** Called after a commit that stored mail. */
   readonly onMail: () => void;
-  /** Gets messages for the operator. */
+  /** Receives warnings for the operator. */
   readonly onWarning: (text: string) => void;
-  /** Gets unexpected errors. */
+  /** Receives unexpected errors. */
   readonly onDefect: (error: unknown) => void;
   /** Called after each request, for metrics. */
   readonly onRequest: (timing: RequestTiming) => void;

@@ -96,7 +96,7 @@ export async function createSignInServiceOver(
  */
 export type Role = "server" | "command";
 
-/** For the running deliveries when the service closes. */
+/** How long running deliveries may take when the service closes. */
 const DELIVERIES_DRAIN_MS = 30_000;
 
 async function build(
@@ -244,7 +244,7 @@ async function warnAboutNetwork(
   );
 }
 
-/** Names of the service that are no password: its own, and those of its hosts. */
+/** Names that are refused as passwords: those of the service and of its hosts. */
 function passwordSurroundings(
   { passwords, profile, interactions, deployments, fetch: ownFetch }: Configuration,
   outages: (work: string) => Outage,
@@ -293,7 +293,6 @@ export interface Sweeper {
   stop(): Promise<void>;
 }
 
-/** Between two passes, and how many records are deleted at a time. */
 const SWEEP_INTERVAL_MS = 30_000;
 const SWEEP_BATCH_RECORDS = 500;
 

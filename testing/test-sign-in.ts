@@ -271,7 +271,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
   return test;
 }
 
-/** For taking mail from the outbox. */
+/** How long the test may hold mail from the outbox. */
 const LEASE_MS = 60_000;
 
 /** Takes the mail that waits, as a service that delivers would send it. */

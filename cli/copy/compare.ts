@@ -16,7 +16,7 @@ export interface KindComparison {
 /** Records in one page. */
 const PAGE = 200;
 
-/** Gets the number of records of both sides that were looked up. */
+/** Called with the number of records that were looked up. */
 export interface ComparisonRun {
   readonly signal: AbortSignal;
   readonly onCount: (count: number) => void;

@@ -11,8 +11,8 @@ import { compareKind, type KindComparison } from "./compare.ts";
 /** MongoDB holds the locks of a killed run until it ends the transaction, some time after a minute. */
 const COMMIT_TIMEOUT_MS = 120_000;
 
-/** Records in one page, which are one commit of the target. */
-const PAGE = 100;
+/** A page is one commit of the target. */
+const PAGE_RECORDS = 100;
 
 /** How many records are done, out of approximately `total` if that is known. */
 export interface CopyProgress {
@@ -134,7 +134,7 @@ async function copyKind(
 ): Promise<void> {
   let progress: CopiedKind = begun ?? { count: 0, isDone: false };
   while (!progress.isDone) {
-    const page = await source.scan(kind.name, progress.after, PAGE);
+    const page = await source.scan(kind.name, progress.after, PAGE_RECORDS);
     const records = toWrites(kind, page.records);
     await write(source, target, records, clock);
     progress = {

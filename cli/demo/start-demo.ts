@@ -26,7 +26,7 @@ import { listenerOf, type Opened } from "../server/opened.ts";
 /** By default, the demo is reachable only from this machine. */
 const HERE = "127.0.0.1";
 
-/** For running requests of the receiver at the end. Notifications without a response are sent again. */
+/** How long requests to the receiver may take at the end. Notifications without a response are sent again. */
 const RECEIVER_DRAIN_MS = 1_000;
 
 /** The parts of the demo besides the server. */

@@ -56,7 +56,7 @@ async function isRefused({ sourceOf }: Settings, file: string): Promise<boolean>
   return sourceOf(["keys", "secrets"]) === "file" && (await isOpenToAll(file));
 }
 
-/** One advice for all files. */
+/** One finding for all readable files. */
 function readable(files: readonly (readonly [what: string, path: string])[]): readonly Finding[] {
   const fix = `Run: chmod 600 ${files.map(([, path]) => path).join(" ")}`;
   return files.map(([what]) => ({

@@ -112,14 +112,14 @@ function json({ text }: Answer): Readonly<Record<string, unknown>> {
   }
 }
 
-/** What someone else says, for a terminal: printable, and not long. */
+/** Text from another server, made printable and shortened. */
 function quoted(value: unknown): string {
   return typeof value === "string"
     ? `"${value.replaceAll(/[^\x20-\x7E]/gu, "?").slice(0, 200)}"`
     : "something else";
 }
 
-/** What an answer that is not ours says about the way to the server. */
+/** What a response from another server says about the route to this one. */
 function unservedFinding(
   { configuration }: ServerSubject,
   { url, path }: Deployment,
@@ -249,7 +249,7 @@ function cookieFault({ name, value, path, sameSite, ...cookie }: Cookie, base: U
 
 const MAX_REDIRECTS = 5;
 
-/** All cookies on the way to the login page, and the first redirect that leaves the deployment. */
+/** All cookies of the redirects to the login page, and the first redirect that leaves the deployment. */
 async function signIn(
   subject: ServerSubject,
   deployment: Deployment,
@@ -349,7 +349,7 @@ const clock: Check<ServerSubject> = {
   },
 };
 
-/** What the server's health says of the requests that it got, these included. `undefined` if it can't be asked. */
+/** What `/health` of the server reports about its requests, including these. `undefined` if it can't be reached. */
 async function arrivals({ configuration: { metrics } }: ServerSubject): Promise<string | undefined> {
   if (metrics?.port === undefined || metrics.port === 0) return undefined;
   const host = ["0.0.0.0", "::"].includes(metrics.host) ? "localhost" : metrics.host;

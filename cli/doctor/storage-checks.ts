@@ -16,13 +16,13 @@ import { type Check, sentence, type Finding } from "./check.ts";
 export interface StorageSubject {
   readonly configuration: Configuration;
   readonly storage: Storage;
-  /** What the start of the service would warn about. */
+  /** The warnings that the service would log at its start. */
   readonly warnings: readonly string[];
 }
 
 const QUEUE_TIMEOUT_MS = 5000;
 
-/** The warnings of opening both. */
+/** The warnings from opening both. */
 async function queueWarnings({ queue }: Configuration): Promise<readonly string[]> {
   const address = queue === "embedded" ? undefined : readRedisAddress(queue);
   if (address === undefined || typeof address === "string") return [];
@@ -49,7 +49,7 @@ const redis: Check<StorageSubject> = {
 /** Above this, times in the audit are hard to compare. */
 const MIN_DIFFERENCE_MS = 2000;
 
-/** What to say of a clock that is ahead of that of this machine, or behind it. */
+/** The finding for a clock that is ahead of the clock of this machine, or behind it. */
 export function clockFindings(whose: string, differenceMs: number): readonly Finding[] {
   if (Math.abs(differenceMs) < MIN_DIFFERENCE_MS) return [];
   const seconds = Math.round(Math.abs(differenceMs) / 1000);
@@ -194,7 +194,7 @@ function connectionFinding(who: string, error: Error): Finding {
   };
 }
 
-/** Connections at a time. */
+/** How many connections are tried at a time. */
 const PARALLEL = 10;
 
 const receivers: Check<StorageSubject> = {

@@ -1,10 +1,9 @@
-/** The operands and options that a command was given. */
+/** The operands and options of a command. */
 import { misused } from "./command-failure.ts";
 
 type Value = string | boolean | readonly string[] | undefined;
 
-/** Seconds of the units of a duration. */
-const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+const SECONDS_IN_UNIT: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /** Reads operands by their position and options by their name without dashes. Messages never contain a value. */
 export class Arguments {
@@ -70,7 +69,7 @@ export class Arguments {
     const text = this.text(name);
     if (text === undefined) return undefined;
     const [, digits = "", unit = ""] = /^(\d{1,6})([smhd])$/u.exec(text) ?? [];
-    const seconds = UNITS[unit];
+    const seconds = SECONDS_IN_UNIT[unit];
     if (seconds === undefined) throw misused(`--${name} must be a duration such as 30s, 15m, 12h or 90d`);
     return Number(digits) * seconds;
   }

@@ -1,4 +1,4 @@
-/** The error of a command that failed, and what the operator is told about any error. */
+/** The error of a command that failed, and the message for any error. */
 import { nearestKey } from "../../config/nearest-key.ts";
 import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
 

@@ -1,4 +1,4 @@
-/** The interface of commands, and what they get from their process. */
+/** The interface of commands, and the context in which they run. */
 import type { Environment } from "../../config/environment.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Arguments } from "./arguments.ts";
@@ -7,7 +7,7 @@ import type { Output } from "./progress.ts";
 /** The value of an environment variable; `undefined` if it is not set. */
 export type ReadVariable = (name: string) => string | undefined;
 
-/** The environment of a command. */
+/** What a command may use of its process. */
 export interface CommandContext {
   readonly clock: Clock;
   /** Any variable of the environment that the operator names. */
@@ -62,6 +62,6 @@ export interface Command {
   readonly options?: readonly CommandOption[];
   /** Calls for `--help` and the documentation, without the name of the program. */
   readonly examples: readonly string[];
-  /** Loads what it does: only then is the service loaded, so that `--help` is fast. */
+  /** Loads the code of the command. The service is loaded only then, so that `--help` is fast. */
   readonly load: () => Promise<Run>;
 }

@@ -8,7 +8,7 @@ import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
 import type { Arguments } from "./arguments.ts";
 import { Printer } from "./printer.ts";
 
-/** What a command works with. */
+/** What a command on a service gets. */
 export interface Call {
   readonly service: SignInService;
   readonly args: Arguments;
@@ -35,7 +35,7 @@ export const SERVICE_OPTIONS: readonly CommandOption[] = [
 /** The option of commands that ask a question. */
 export const YES: CommandOption = { form: "--yes", about: "does not ask" };
 
-/** Makes a command of the calls that it makes. */
+/** Makes a command of a function that calls the service. */
 export function onService(work: (call: Call) => Promise<void>): Run {
   return async (args, context) => {
     const service = await openService(args, context);

@@ -1,14 +1,14 @@
-/** Text of a storage or of a person for a terminal. */
+/** Makes text from a storage or a person safe to print on a terminal. */
 
 /** Control characters, which terminals would obey, and characters that change the direction of text. */
 const UNSAFE = /[\p{C}\p{Zl}\p{Zp}]/gu;
 
-/** Replaces what a terminal would obey. */
+/** Replaces characters that a terminal would obey. */
 export function printable(text: string): string {
   return text.replaceAll(UNSAFE, "\uFFFD");
 }
 
-/** A value as one line of JSON, with what a terminal would obey escaped. */
+/** A value as one line of JSON, with characters that a terminal would obey escaped. */
 export function jsonLine(value: unknown): string {
   return JSON.stringify(value).replaceAll(UNSAFE, (character) =>
     [...Array(character.length).keys()]

@@ -2,7 +2,7 @@
 import { jsonLine, printable } from "./printable.ts";
 import type { Output } from "./progress.ts";
 
-/** Members of the library that are milliseconds since the epoch. Commands print them in seconds. */
+/** Members that the library has in milliseconds since the epoch. Commands print them in seconds. */
 export const MILLISECONDS: ReadonlySet<string> = new Set([
   "storedAt",
   "nextAttemptAt",
@@ -66,7 +66,7 @@ type Shown = object;
 export class Printer {
   readonly #out: Output;
   readonly #isJson: boolean;
-  /** Whether a table without rows was to be printed. */
+  /** Whether a table had no rows. */
   #isEmpty = false;
   /** Of the table that is being printed. */
   #widths: readonly number[] | undefined;
@@ -109,7 +109,7 @@ export class Printer {
     this.#line(this.#isJson ? jsonLine(facts) : printable(sentence));
   }
 
-  /** Says that there was nothing to print: nothing at all looks like a failure. @param err not part of the results. */
+  /** Says that there are no results, because no output at all looks like a failure. @param err not part of the results. */
   finish(err: Output): void {
     if (this.#isEmpty && this.#widths === undefined && !this.#isJson) err.write("Nothing found.\n");
   }

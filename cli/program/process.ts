@@ -29,7 +29,7 @@ async function confirm(question: string, stop: AbortController): Promise<boolean
 /**
  * Runs a command line.
  * @param args without the program.
- * @param environment what reads the environment variables.
+ * @param environment reads the environment variables.
  * @returns the exit code.
  */
 export async function runProcess(

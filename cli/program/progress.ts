@@ -22,7 +22,7 @@ function shareOf(done: number, total: number): string {
   return `[${"#".repeat(filled)}${".".repeat(BAR_CHARACTERS - filled)}] ${Math.floor(share * 100)} %  `;
 }
 
-/** Shows how far a command is. */
+/** Shows the progress of a command. */
 export class Progress {
   readonly #output: Output;
   readonly #now: () => number;

@@ -1,4 +1,4 @@
-/** The one reader of the configuration for all commands: the file, then environment variables. */
+/** Reads the configuration for all commands: the file, then environment variables. */
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { nodesOf } from "../../config/documented-schema.ts";
@@ -20,7 +20,7 @@ import { readJsonObject } from "./json-file.ts";
 /** The configuration file if nothing names another one: that of the current folder. `init` writes it. */
 export const USUAL_FILE = "sign-in.json";
 
-/** What a process is told: not checked, apart from the names of variables and the form of the file. */
+/** The settings of a process, unchecked apart from the names of variables and the form of the file. */
 export interface Settings {
   /** The configuration of the service. */
   readonly config: Readonly<Record<string, unknown>>;
@@ -28,7 +28,7 @@ export interface Settings {
   readonly port: unknown;
   /** The address that the bundled server listens on. */
   readonly host: unknown;
-  /** What the bundled server applies at its start. */
+  /** The seed that the bundled server applies at its start. */
   readonly seed: unknown;
   /** The path of the configuration file, if there is one. */
   readonly file: string | undefined;
@@ -56,7 +56,7 @@ function fileOf(
   return named ?? (existsSync(USUAL_FILE) ? USUAL_FILE : undefined);
 }
 
-/** Whether there is anything to read. */
+/** Whether there is a file or a variable to read. */
 export function isConfigured(
   args: Pick<Arguments, "text">,
   context: Pick<CommandContext, "variables">,
@@ -64,7 +64,7 @@ export function isConfigured(
   return context.variables.size > 0 || fileOf(args, context) !== undefined;
 }
 
-/** Every user of the machine who is neither the owner nor in the group. */
+/** The permissions of users who are neither the owner nor in the group. */
 const ALL_OTHERS = 0o007;
 
 /** Whether every user of the machine can use the file. */
@@ -73,7 +73,7 @@ export async function isOpenToAll(path: string): Promise<boolean> {
   return process.platform !== "win32" && ((await stat(path)).mode & ALL_OTHERS) !== 0;
 }
 
-/** Like a key file: who has `keys.secrets` can read everything that the storage keeps encrypted. */
+/** Like a key file: anyone with `keys.secrets` can decrypt what the storage keeps encrypted. */
 async function refuseOpenFile(path: string): Promise<void> {
   if (!(await isOpenToAll(path))) return;
   throw new CommandFailure(

@@ -1,12 +1,12 @@
-/** Everything that a process of the bundled server has opened, so that it can close it. */
+/** Keeps track of what a process of the bundled server has opened, and closes it. */
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Listener, PortWords } from "./listener.ts";
 
-/** For running requests when the process stops. */
+/** How long running requests may take when the process stops. */
 export const DRAIN_MS = 30_000;
 
-/** After this time a process exits even if it hasn't stopped. */
+/** A process that is still closing after this time exits. */
 const EXIT_TIMEOUT_MS = 35_000;
 
 /** A service or a worker. */
@@ -15,7 +15,7 @@ export interface Closable {
 }
 
 export interface ListenOptions {
-  /** For running requests when the process stops. */
+  /** How long running requests may take when the process stops. Default 30 seconds. */
   readonly drainMs?: number;
   /** How to change the port, for error messages. */
   readonly words?: PortWords;
@@ -75,7 +75,7 @@ export async function untilStopped(
     await opened.close();
     throw error;
   }
-  // Stopped while it starts, its failure tells nobody anything.
+  // If the process is stopped while it starts, a failure of the start does not matter.
   starting.catch(() => undefined);
   await stopped.promise;
   return inTime(opened.close());

@@ -130,7 +130,7 @@ export function onReloadSignal(): ReloadSignal {
 const STORES = ["storage", "artifacts", "queue"] as const;
 const PLACE = ["port", "host"] as const;
 
-/** The new configuration, with the old values of what a running process can't change, and the names of those. */
+/** The new configuration with the old values of keys that a running process can't change, and the names of these keys. */
 function withoutRestart(
   old: ConfigFile,
   read: ConfigFile,
@@ -158,7 +158,7 @@ function withoutRestart(
   return { file: { ...read, ...place, config }, restart };
 }
 
-/** These members of an object, as far as it has them. */
+/** Picks the members that the object has. */
 function pick<T extends object, K extends keyof T>(object: T, keys: readonly K[]): Pick<T, K> {
   return Object.fromEntries(
     keys.filter((key) => object[key] !== undefined).map((key) => [key, object[key]]),

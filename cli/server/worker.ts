@@ -10,7 +10,7 @@ import { METRICS_PORT, metricsPlace, monitoringListener, withMetricsPort } from 
 import { type Closable, type Opened, untilStopped } from "./opened.ts";
 import { onReloadSignal, Reloadable } from "./reload.ts";
 
-/** For running requests for health or metrics when the process stops. */
+/** How long requests for health or metrics may take when the process stops. */
 const METRICS_DRAIN_MS = 5_000;
 
 interface Worker extends Closable {
