@@ -11,7 +11,9 @@ export class Running {
       if (isOver) return;
       isOver = true;
       this.#count -= 1;
-      if (this.#count === 0) this.#idle?.resolve();
+      if (this.#count > 0) return;
+      this.#idle?.resolve();
+      this.#idle = undefined;
     };
   }
 

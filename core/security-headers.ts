@@ -22,8 +22,8 @@ export interface PageSecurity {
   readonly secure: boolean;
 }
 
-/** The `max-age` of HSTS: one year, in seconds. */
-const STAY_ON_HTTPS = 31_536_000;
+/** One year. */
+const HSTS_MAX_AGE_SECONDS = 31_536_000;
 
 /**
  * Sets Content-Security-Policy, X-Content-Type-Options, Referrer-Policy, X-Frame-Options, Cache-Control and, on
@@ -40,7 +40,7 @@ export function securityHeaders(
   ctx.set("X-Frame-Options", "DENY");
   ctx.set("Cache-Control", "no-store");
   // Without includeSubDomains: other hosts of the domain may belong to others.
-  if (secure) ctx.set("Strict-Transport-Security", `max-age=${STAY_ON_HTTPS}`);
+  if (secure) ctx.set("Strict-Transport-Security", `max-age=${HSTS_MAX_AGE_SECONDS}`);
 }
 
 /** Without form-action: browsers also apply it to redirects after a submitted form, which lead to the client. */

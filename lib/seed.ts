@@ -62,10 +62,10 @@ export interface SeededService {
 const MAX_NAMED = 20;
 
 /** The shortest secret that any service accepts. The service may require a longer one. */
-const SHORTEST_SECRET = 16;
+const MIN_SECRET_CHARACTERS = 16;
 
 /** A client of a seed. */
-export const seedClient: z.ZodType<NewClient & ClientCredentials> = identifiedClient(SHORTEST_SECRET);
+export const seedClient: z.ZodType<NewClient & ClientCredentials> = identifiedClient(MIN_SECRET_CHARACTERS);
 
 type CheckedSeed = Omit<Seed, "clients"> & {
   readonly clients?: readonly (NewClient & ClientCredentials)[] | undefined;

@@ -13,8 +13,8 @@ export interface StorageFaults {
   failCommits(count?: number): void;
   /** Every read and commit fails, and so does the health check, until {@link StorageFaults.mend}. */
   unavailable(): void;
-  /** Every read and commit takes so many milliseconds longer, of the system's time. */
-  slow(milliseconds: number): void;
+  /** Delays every read and commit, by the system's time. */
+  slow(delayMs: number): void;
   /** Ends all faults. */
   mend(): void;
 }

@@ -195,7 +195,7 @@ function connectionFinding(who: string, error: Error): Finding {
 }
 
 /** How many connections are tried at a time. */
-const PARALLEL = 10;
+const MAX_PARALLEL = 10;
 
 const receivers: Check<StorageSubject> = {
   id: "receivers",
@@ -214,8 +214,8 @@ const receivers: Check<StorageSubject> = {
     const agents = createGuardedAgents({ rules, keep: 0 });
     const found: Finding[] = [];
     try {
-      for (let at = 0; at < targets.length; at += PARALLEL) {
-        const tried = targets.slice(at, at + PARALLEL).map(async ([who, address]) => {
+      for (let at = 0; at < targets.length; at += MAX_PARALLEL) {
+        const tried = targets.slice(at, at + MAX_PARALLEL).map(async ([who, address]) => {
           const timeoutMs = notifications.timeouts.connect * 1000;
           const error = await connect(address, (protocol) => agents.agentFor(protocol), timeoutMs);
           return error === undefined ? [] : [connectionFinding(who, error)];
