@@ -2,20 +2,13 @@
 import type { Configuration } from "../config/configuration.ts";
 import { backendOf, databaseFile, redisProblem, storageProblem } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
-import { memoryRateLimits, type RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
-
-/** An open store, and the rate limiters that its processes share. */
-export interface OpenedStore {
-  readonly store: RecordStore;
-  readonly rateLimits: RateLimiterFactory;
-}
 
 /** The stores of a service. */
 export interface OpenedStores {
-  readonly main: OpenedStore;
+  readonly main: RecordStore;
   /** The store of codes, tokens, sessions and rate limits, if it is not `main`. */
-  readonly artifacts: OpenedStore | undefined;
+  readonly artifacts: RecordStore | undefined;
   close(): Promise<void>;
 }
 
@@ -27,17 +20,13 @@ export interface StoresConfiguration extends Pick<
   readonly sharedKinds: readonly string[];
   /** Kinds that are watched, for stores that announce commits. */
   readonly watchedKinds: readonly string[];
-  /** Counts rate limits if the storage can't. Default: in the memory of this store. */
-  readonly memoryCounters?: RateLimiterFactory | undefined;
   /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
   readonly mustExist?: boolean;
 }
 
-async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
+async function openMain(configuration: StoresConfiguration): Promise<RecordStore> {
   const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
-  const { memoryCounters = memoryRateLimits(clock) } = configuration;
-  // The storage contract has no rate limits, so each process counts on its own.
-  if (own !== undefined) return { store: own as RecordStore, rateLimits: memoryCounters };
+  if (own !== undefined) return own as RecordStore;
   const backend = backendOf(storage);
   if (backend === "postgresql") {
     const { openPostgres } = await import("./postgresql/record-store.ts");
@@ -48,9 +37,7 @@ async function openMain(configuration: StoresConfiguration): Promise<OpenedStore
     return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
   }
   const { openSqlite } = await import("./sqlite/record-store.ts");
-  const store = await openSqlite({ path: databaseFile(storage) ?? ":memory:", clock, mustExist });
-  // With several processes each would allow the whole limit, but SQLite is meant for one process.
-  return { store, rateLimits: memoryCounters };
+  return openSqlite({ path: databaseFile(storage) ?? ":memory:", clock, mustExist });
 }
 
 /**
@@ -70,7 +57,7 @@ export async function openStores(
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
   const main = await openMain(configuration);
-  if (!isSeparate) return { main, artifacts: undefined, close: () => main.store.close() };
+  if (!isSeparate) return { main, artifacts: undefined, close: () => main.close() };
   try {
     const { openRedis } = await import("./redis/record-store.ts");
     const separate = await openRedis({ url: artifacts, clock, onWarning });
@@ -78,11 +65,11 @@ export async function openStores(
       main,
       artifacts: separate,
       async close() {
-        await Promise.all([main.store.close(), separate.store.close()]);
+        await Promise.all([main.close(), separate.close()]);
       },
     };
   } catch (error) {
-    await main.store.close();
+    await main.close();
     throw error;
   }
 }

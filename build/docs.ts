@@ -5,6 +5,7 @@ import { auditPage } from "./audit.ts";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
+import { limitsPage } from "./limits.ts";
 import { metricsPage } from "./metrics.ts";
 import { openapiPage } from "./openapi.ts";
 import type { Page } from "./page.ts";
@@ -20,6 +21,7 @@ export const pages: readonly Page[] = [
   commandLinePage,
   configurationPage,
   kindsPage,
+  limitsPage,
   metricsPage,
   openapiPage,
   seedPage,

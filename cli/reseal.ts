@@ -1,5 +1,4 @@
 /** `keys reseal`: encrypts everything that is sealed anew, beside running services. */
-import { memoryRateLimits } from "../adapters/rate-limits.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
@@ -30,10 +29,7 @@ async function reseal(
   const stores = await openAddressed({ storage: address, artifacts: undefined, secrets: "" }, options, clock);
   const progress = new Progress(err);
   try {
-    const storage = storageOver(
-      { store: stores.storage, rateLimits: memoryRateLimits(clock) },
-      configuration,
-    );
+    const storage = storageOver(stores.storage, configuration);
     const sealer = await openSealer(configuration, storage.directory, { mustExist: true });
     const run: SealedRun = {
       signal,

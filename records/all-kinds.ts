@@ -18,6 +18,7 @@ import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
+import { RATE_LIMIT } from "./rate-limits.ts";
 
 export const KINDS: Kinds = collectKinds([
   ENTRIES.group,
@@ -41,6 +42,7 @@ export const KINDS: Kinds = collectKinds([
   SIGNED_IN_BEFORE,
   CONFIRMATION,
   ...ARTIFACTS,
+  RATE_LIMIT,
   STORAGE_FORMAT,
   UNFINISHED_COPY,
 ]);

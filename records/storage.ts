@@ -1,6 +1,5 @@
 /** The storage of a service: opens the configured stores and combines them with the rules above them. */
-import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
-import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
+import { openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
@@ -21,6 +20,7 @@ import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./people/outbox.t
 import { checkFormat } from "./format.ts";
 import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
+import { createRateLimits, type RateLimits } from "./rate-limits.ts";
 import { Records } from "./records.ts";
 
 /** The kinds whose changes by one process other processes want to hear of soon. */
@@ -57,8 +57,7 @@ export interface Storage {
   readonly audit: AuditStore;
   /** What is sealed with `keys.secrets`, of all kinds. */
   readonly sealed: SealedStore;
-  /** Makes rate limiters. Their points are shared by all processes that use this storage, if it can be shared. */
-  readonly rateLimits: RateLimiterFactory;
+  readonly rateLimits: RateLimits;
   /** The parts of the storage, for health checks: at least `storage`. */
   readonly parts: readonly StoragePart[];
   /** Calls back after each call to a store, for metrics. There is one listener. */
@@ -78,7 +77,7 @@ export interface StorageConfiguration extends Omit<StoresConfiguration, "sharedK
   readonly audit?: Configuration["audit"];
 }
 
-function part(name: string, { store }: OpenedStore): StoragePart {
+function part(name: string, store: RecordStore): StoragePart {
   return { name, ping: () => store.ping() };
 }
 
@@ -87,18 +86,17 @@ function part(name: string, { store }: OpenedStore): StoragePart {
  * @param artifacts default: `main`.
  */
 export function storageOver(
-  main: OpenedStore,
+  main: RecordStore,
   { clock, audit: { retention } = defaults.audit }: Pick<StorageConfiguration, "clock" | "audit">,
-  artifacts?: OpenedStore,
+  artifacts?: RecordStore,
 ): Storage {
   let listener: ((call: StoreCall) => void) | undefined;
-  const store = timedStore(main.store, "storage", () => listener);
+  const store = timedStore(main, "storage", () => listener);
   const lanes = new LaneAccess(store, clock, KINDS);
   const positions = createPositions(lanes);
   const audit = createAuditStore(lanes, positions, retention);
   const keys = createSigningKeyStore(lanes, audit);
-  const away = artifacts ?? main;
-  const artifactStore = artifacts && timedStore(artifacts.store, "artifacts", () => listener);
+  const artifactStore = artifacts && timedStore(artifacts, "artifacts", () => listener);
   const stores = artifactStore === undefined ? [store] : [store, artifactStore];
   return {
     records: lanes,
@@ -110,7 +108,7 @@ export function storageOver(
     signIns: createSignInStore(lanes),
     audit,
     sealed: createSealedStore(lanes, keys),
-    rateLimits: away.rateLimits,
+    rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, KINDS), clock),
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],
     measure: (report) => (listener = report),
     async sweep(limit) {
@@ -142,17 +140,16 @@ export async function openStorage(
   );
   const { main, artifacts } = opened;
   try {
-    await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS), configuration);
+    await checkFormat({ store: main, key: "storage" }, new Records(main, clock, KINDS), configuration);
     if (artifacts !== undefined) {
-      const records = new Records(artifacts.store, clock, KINDS);
-      await checkFormat({ ...artifacts, key: "artifacts" }, records, configuration);
+      const records = new Records(artifacts, clock, KINDS);
+      await checkFormat({ store: artifacts, key: "artifacts" }, records, configuration);
     }
   } catch (error) {
     await opened.close();
     throw error;
   }
-  const within = (each: OpenedStore): OpenedStore => ({ ...each, store: through(each.store) });
-  return storageOver(within(main), configuration, artifacts && within(artifacts));
+  return storageOver(through(main), configuration, artifacts && through(artifacts));
 }
 
 /** The same store, whose calls are reported when they have ended. Without a listener nothing is measured. */

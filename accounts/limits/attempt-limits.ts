@@ -2,10 +2,10 @@
 import { createHmac } from "node:crypto";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
-import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import type { RateLimit, RateLimits } from "../../config/configuration.ts";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
+import type { Bucket, RateLimits as Counters } from "../../records/rate-limits.ts";
 import { typedName } from "../text-rules.ts";
 import type { SecretKey } from "../../core/sealing.ts";
 
@@ -83,42 +83,169 @@ export interface MailRequest {
   readonly device?: string | undefined;
 }
 
-/** Length of a bucket key: long enough against collisions, and short enough to keep 20,000 per limit in memory. */
+/** Length of a bucket key: long enough against collisions. */
 const KEY_BYTES = 16;
 
-/** One of the limits, with its counters. */
-interface Limit {
-  readonly name: LimitName;
-  readonly seconds: number;
-  readonly limiter: RateLimiter;
+/** A limit of the service. */
+export interface LimitDeclaration {
+  /** What it counts, in words for the documentation. */
+  readonly counts: string;
+  /** Who shares a bucket. */
+  readonly per: string;
+  /** Whether a success gives its point back. */
+  readonly failuresOnly: boolean;
+  readonly rule: (limits: RateLimits) => RateLimit;
+  /** The members of an audit event that identify the bucket: a refused attempt is recorded with these only. */
+  readonly about: readonly ("subject" | "client" | "address")[];
 }
 
-type Bucket = readonly [limit: Limit, key: string];
+/** Attempts with a name with which 100 in a row have failed, until one succeeds. */
+const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
 
-/** The members of an audit event that identify a bucket: a refused attempt is recorded with these only. */
-const ABOUT = {
-  "signIn.accountAndAddress": ["address"],
-  "signIn.account": [],
-  "signIn.address": ["address"],
-  "signIn.guessed": [],
-  "passwordGrant.accountAndClient": ["client"],
-  "passwordGrant.account": [],
-  "passwordGrant.client": ["client"],
-  "mail.recipientAndCaller": ["address"],
-  "mail.recipientAndCallerDaily": ["address"],
-  "mail.recipient": [],
-  "mail.recipientDaily": [],
-  "mail.caller": ["address"],
-  "mail.device": ["address"],
-  changes: ["subject"],
-  usernames: [],
-  registrations: ["address"],
-  "passwordGrant.guessed": [],
-  clientSecret: ["subject", "address"],
-  interactions: ["address"],
-} as const;
+/** How often one account, or one registration, hears that a username is taken. */
+const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
-type LimitName = keyof typeof ABOUT;
+const LIMITS = {
+  "signIn.accountAndAddress": {
+    counts: "Failed sign-ins",
+    per: "name and caller; name and browser, if the browser has signed in to the account before",
+    failuresOnly: true,
+    rule: (limits) => limits.signIn.accountAndAddress,
+    about: ["address"],
+  },
+  "signIn.account": {
+    counts: "Failed sign-ins",
+    per: "name",
+    failuresOnly: true,
+    rule: (limits) => limits.signIn.account,
+    about: [],
+  },
+  "signIn.address": {
+    counts: "Failed sign-ins",
+    per: "caller",
+    failuresOnly: true,
+    rule: (limits) => limits.signIn.address,
+    about: ["address"],
+  },
+  "signIn.guessed": {
+    counts: "Failed sign-ins after 100 failures in a row",
+    per: "name",
+    failuresOnly: true,
+    rule: () => GUESSED,
+    about: [],
+  },
+  "passwordGrant.accountAndClient": {
+    counts: "Failed password grants",
+    per: "name and client",
+    failuresOnly: true,
+    rule: (limits) => limits.passwordGrant.accountAndClient,
+    about: ["client"],
+  },
+  "passwordGrant.account": {
+    counts: "Failed password grants",
+    per: "name",
+    failuresOnly: true,
+    rule: (limits) => limits.passwordGrant.account,
+    about: [],
+  },
+  "passwordGrant.client": {
+    counts: "Failed password grants",
+    per: "client",
+    failuresOnly: true,
+    rule: (limits) => limits.passwordGrant.client,
+    about: ["client"],
+  },
+  "passwordGrant.guessed": {
+    counts: "Failed password grants after 100 failures in a row",
+    per: "name",
+    failuresOnly: true,
+    rule: () => GUESSED,
+    about: [],
+  },
+  clientSecret: {
+    counts: "Wrong client secrets",
+    per: "client and caller",
+    failuresOnly: true,
+    rule: (limits) => limits.clientSecret,
+    about: ["subject", "address"],
+  },
+  interactions: {
+    counts: "Sign-ins started",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits) => limits.interactions,
+    about: ["address"],
+  },
+  registrations: {
+    counts: "Registrations",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits) => limits.registrations,
+    about: ["address"],
+  },
+  "mail.recipientAndCaller": {
+    counts: "Mail that somebody asked for",
+    per: "recipient and caller",
+    failuresOnly: false,
+    rule: (limits) => limits.mail.recipientAndCaller,
+    about: ["address"],
+  },
+  "mail.recipientAndCallerDaily": {
+    counts: "Mail that somebody asked for",
+    per: "recipient and caller",
+    failuresOnly: false,
+    rule: (limits) => limits.mail.recipientAndCallerDaily,
+    about: ["address"],
+  },
+  "mail.recipient": {
+    counts: "Mail that somebody asked for",
+    per: "recipient",
+    failuresOnly: false,
+    rule: (limits) => limits.mail.recipient,
+    about: [],
+  },
+  "mail.recipientDaily": {
+    counts: "Mail that somebody asked for",
+    per: "recipient",
+    failuresOnly: false,
+    rule: (limits) => limits.mail.recipientDaily,
+    about: [],
+  },
+  "mail.caller": {
+    counts: "Mail that somebody asked for",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits) => limits.mail.caller,
+    about: ["address"],
+  },
+  "mail.device": {
+    counts:
+      "Mail that somebody asked for in a browser that has signed in to the account before; no other limit of mail counts it",
+    per: "recipient and browser",
+    failuresOnly: false,
+    rule: (limits) => limits.mail.device,
+    about: ["address"],
+  },
+  changes: {
+    counts: "Changes that a signed-in person makes",
+    per: "account",
+    failuresOnly: false,
+    rule: (limits) => limits.changes,
+    about: ["subject"],
+  },
+  usernames: {
+    counts: "Answers that a username is taken",
+    per: "account, or running registration",
+    failuresOnly: false,
+    rule: () => USERNAMES,
+    about: [],
+  },
+} as const satisfies Readonly<Record<string, LimitDeclaration>>;
+
+type LimitName = keyof typeof LIMITS;
+
+/** Every limit of the service, by its name. `docs/security.md` prints it. */
+export const RATE_LIMITS: Readonly<Record<string, LimitDeclaration>> = LIMITS;
 
 /** Counts a refused attempt in the audit, once for each bucket that refused it. */
 export function noteLimited(
@@ -127,8 +254,8 @@ export function noteLimited(
   { refusedBy }: Pick<Attempt, "refusedBy">,
 ): void {
   for (const refusal of refusedBy) {
-    const names: readonly ("subject" | "client" | "address")[] = ABOUT[refusal.limit as LimitName];
-    const known = names.map((name) => [name, event[name]] as const);
+    const { about }: LimitDeclaration = LIMITS[refusal.limit as LimitName];
+    const known = about.map((name) => [name, event[name]] as const);
     const { action, actor } = event;
     audit.noteRefusal(
       {
@@ -144,13 +271,7 @@ export function noteLimited(
   }
 }
 
-const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: name, bucket, seconds });
-
-/** Tries with a name with which 100 in a row have failed, until one succeeds. */
-const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
-
-/** How often one account, or one registration, can learn that a username is taken. */
-const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
+const refusalOf = ({ limit, key, seconds }: Bucket): Refusal => ({ limit, bucket: key, seconds });
 
 /** Longer than any IPv6 address with its zone. */
 const MAX_ADDRESS_LENGTH = 64;
@@ -177,85 +298,50 @@ function subjectOf(typed: string, caller: string): readonly string[] {
   return name === undefined ? ["too long", caller] : ["name", name];
 }
 
-async function take(buckets: readonly Bucket[]): Promise<Attempt> {
-  const taken = await Promise.all(buckets.map(([{ limiter }, key]) => limiter.take(key)));
-  const refused = taken.filter(({ allowed }) => !allowed);
-  // A refused attempt is not a guess, so it takes no points from the other buckets.
-  if (refused.length > 0) {
-    const granted = buckets.filter((_bucket, index) => taken[index]?.allowed);
-    await Promise.all(granted.map(([{ limiter }, key]) => limiter.giveBack(key)));
-  }
-  async function giveBack(): Promise<void> {
-    await Promise.all(buckets.map(([{ limiter }, key]) => limiter.giveBack(key)));
-  }
-  return {
-    allowed: refused.length === 0,
-    retryAfter: Math.max(0, ...refused.map(({ retryAfter }) => retryAfter)),
-    refusedBy: buckets.filter((_bucket, index) => !taken[index]?.allowed).map(refusalOf),
-    succeed: giveBack,
-    withdraw: giveBack,
-  };
-}
-
 /**
- * @param create creates the counters of one limit, in memory or shared between processes.
+ * @param counters of the storage.
  * @param key makes HMACs of names and addresses, so that all buckets are small and the storage shows neither. Processes
  *   that share buckets need the same key.
  */
-export function createAttemptLimits(
-  limits: RateLimits,
-  create: RateLimiterFactory,
-  key: SecretKey,
-): AttemptLimits {
+export function createAttemptLimits(limits: RateLimits, counters: Counters, key: SecretKey): AttemptLimits {
   const keyOf = (...parts: readonly string[]): string =>
     createHmac("sha256", key).update(JSON.stringify(parts)).digest().toString("base64url", 0, KEY_BYTES);
-  const limit = (name: LimitName, rules: RateLimit): Limit => ({
-    name,
-    seconds: rules.seconds,
-    limiter: create(name, rules),
+  const bucket = (limit: LimitName, ...parts: readonly string[]): Bucket => ({
+    limit,
+    ...LIMITS[limit].rule(limits),
+    key: keyOf(...parts),
   });
-  const signIn = {
-    accountAndAddress: limit("signIn.accountAndAddress", limits.signIn.accountAndAddress),
-    account: limit("signIn.account", limits.signIn.account),
-    address: limit("signIn.address", limits.signIn.address),
-    guessed: limit("signIn.guessed", GUESSED),
-  };
-  const passwordGrant = {
-    accountAndClient: limit("passwordGrant.accountAndClient", limits.passwordGrant.accountAndClient),
-    account: limit("passwordGrant.account", limits.passwordGrant.account),
-    client: limit("passwordGrant.client", limits.passwordGrant.client),
-    guessed: limit("passwordGrant.guessed", GUESSED),
-  };
-  const clientSecret = limit("clientSecret", limits.clientSecret);
-  const interactions = limit("interactions", limits.interactions);
-  const mail = {
-    recipientAndCaller: limit("mail.recipientAndCaller", limits.mail.recipientAndCaller),
-    recipientAndCallerDaily: limit("mail.recipientAndCallerDaily", limits.mail.recipientAndCallerDaily),
-    recipient: limit("mail.recipient", limits.mail.recipient),
-    recipientDaily: limit("mail.recipientDaily", limits.mail.recipientDaily),
-    caller: limit("mail.caller", limits.mail.caller),
-    device: limit("mail.device", limits.mail.device),
-  };
-  const registrations = limit("registrations", limits.registrations);
-  const changes = limit("changes", limits.changes);
-  const usernames = limit("usernames", USERNAMES);
+
+  /** A refused attempt is not a guess, so it takes no points. */
+  async function take(buckets: readonly Bucket[]): Promise<Attempt> {
+    const taken = await counters.take(buckets);
+    const giveBack = (): Promise<void> => counters.giveBack(buckets);
+    return {
+      allowed: taken.every(({ allowed }) => allowed),
+      retryAfter: Math.max(...taken.map(({ retryAfter }) => retryAfter)),
+      refusedBy: buckets.filter((_bucket, index) => !taken[index]?.allowed).map(refusalOf),
+      succeed: giveBack,
+      withdraw: giveBack,
+    };
+  }
+
   /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
   function mailBuckets(what: "asked" | "sent", { name, address, device }: MailRequest): readonly Bucket[] {
     const network = callerNetwork(address);
     const subject = [what, ...subjectOf(name, network)];
     // Requests from elsewhere must not keep the owner of an account from a new password.
-    if (device !== undefined) return [[mail.device, keyOf(...subject, "device", device)]];
+    if (device !== undefined) return [bucket("mail.device", ...subject, "device", device)];
     return [
-      [mail.recipientAndCaller, keyOf(...subject, network)],
-      [mail.recipientAndCallerDaily, keyOf(...subject, network)],
-      [mail.recipient, keyOf(...subject)],
-      [mail.recipientDaily, keyOf(...subject)],
+      bucket("mail.recipientAndCaller", ...subject, network),
+      bucket("mail.recipientAndCallerDaily", ...subject, network),
+      bucket("mail.recipient", ...subject),
+      bucket("mail.recipientDaily", ...subject),
     ];
   }
   function askedBuckets(request: MailRequest): readonly Bucket[] {
     const own = mailBuckets("asked", request);
     return request.device === undefined
-      ? [...own, [mail.caller, keyOf(callerNetwork(request.address))]]
+      ? [...own, bucket("mail.caller", callerNetwork(request.address))]
       : own;
   }
   return {
@@ -264,38 +350,37 @@ export function createAttemptLimits(
       const subject = subjectOf(name, network);
       // Guesses by others, also behind the same address, don't lock out a browser that has signed in to this account before.
       if (device !== undefined)
-        return take([[signIn.accountAndAddress, keyOf(...subject, "device", device)]]);
+        return take([bucket("signIn.accountAndAddress", ...subject, "device", device)]);
       return take([
-        [signIn.accountAndAddress, keyOf(...subject, network)],
-        [signIn.account, keyOf(...subject)],
-        [signIn.address, keyOf(network)],
-        ...(guessed ? [[signIn.guessed, keyOf(...subject)] as const] : []),
+        bucket("signIn.accountAndAddress", ...subject, network),
+        bucket("signIn.account", ...subject),
+        bucket("signIn.address", network),
+        ...(guessed ? [bucket("signIn.guessed", ...subject)] : []),
       ]);
     },
     passwordGrant({ name, client, guessed }) {
       const subject = subjectOf(name, client);
       return take([
-        [passwordGrant.accountAndClient, keyOf(...subject, client)],
-        [passwordGrant.account, keyOf(...subject)],
-        [passwordGrant.client, keyOf(client)],
-        ...(guessed ? [[passwordGrant.guessed, keyOf(...subject)] as const] : []),
+        bucket("passwordGrant.accountAndClient", ...subject, client),
+        bucket("passwordGrant.account", ...subject),
+        bucket("passwordGrant.client", client),
+        ...(guessed ? [bucket("passwordGrant.guessed", ...subject)] : []),
       ]);
     },
     async clientSecret({ client, address }, check) {
-      const bucket = keyOf(client, callerNetwork(address));
+      const wrongSecrets = bucket("clientSecret", client, callerNetwork(address));
       const match = check();
       if (match === "generated") return { allowed: true, matches: true, retryAfter: 0, refusedBy: [] };
-      const { limiter } = clientSecret;
-      const { allowed, retryAfter } = await (match ? limiter.look(bucket) : limiter.take(bucket));
-      const refusedBy = allowed ? [] : [refusalOf([clientSecret, bucket])];
-      return { allowed, matches: match !== undefined, retryAfter, refusedBy };
+      if (match === undefined) return { ...(await take([wrongSecrets])), matches: false };
+      const { allowed, retryAfter } = await counters.look(wrongSecrets);
+      return { allowed, matches: true, retryAfter, refusedBy: allowed ? [] : [refusalOf(wrongSecrets)] };
     },
-    interaction: (address) => take([[interactions, keyOf(callerNetwork(address))]]),
+    interaction: (address) => take([bucket("interactions", callerNetwork(address))]),
     mail: (request) => take(askedBuckets(request)),
     registration: (request) =>
-      take([...askedBuckets(request), [registrations, keyOf(callerNetwork(request.address))]]),
+      take([...askedBuckets(request), bucket("registrations", callerNetwork(request.address))]),
     recipient: async (request) => (await take(mailBuckets("sent", request))).allowed,
-    change: (sub) => take([[changes, keyOf(sub)]]),
-    usernameTaken: (asker) => take([[usernames, keyOf(asker)]]),
+    change: (sub) => take([bucket("changes", sub)]),
+    usernameTaken: (asker) => take([bucket("usernames", asker)]),
   };
 }

@@ -42,8 +42,6 @@ export interface StoredMark {
 const RECORDS = "records";
 const ENTRIES = "record_entries";
 const MARKS = "record_marks";
-/** The points of rate limits. */
-export const POINTS = "record_points";
 
 /** How often a page is read at most, if its records change their positions meanwhile. */
 const TRIES = 10;
@@ -114,7 +112,6 @@ export function prepareCollections(db: Db): Promise<void> {
       ]);
     await db.collection(ENTRIES).createIndexes([{ key: { index: 1, order: 1, record: 1 } }]);
     await db.collection(MARKS).createIndexes([{ key: { at: 1 }, expireAfterSeconds: STORED_FOR }]);
-    await db.collection(POINTS).createIndexes([{ key: { forget_at: 1 }, expireAfterSeconds: 0 }]);
   });
 }
 

@@ -2,10 +2,8 @@
 import type { Clock } from "../../core/clock.ts";
 import { StorageMissing, StorageUnavailable } from "../../core/errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
-import type { RateLimiterFactory } from "../rate-limits.ts";
 import { closeClient, connect, type Connection, openClient } from "./connection.ts";
 import { asFault, isDuplicate } from "./faults.ts";
-import { mongoRateLimits } from "./rate-limits.ts";
 import { CommitRun } from "./record-commit.ts";
 import { hasRecords, idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
 
@@ -53,25 +51,15 @@ async function prepare({ url, mustExist = false }: MongoOptions): Promise<void> 
   }
 }
 
-/** The store, and its shared rate limiters. */
-export interface OpenedMongo {
-  readonly store: RecordStore;
-  readonly rateLimits: RateLimiterFactory;
-}
-
 /**
  * Opens the store and creates its collections and indexes. Any number of processes may do so at the same time.
  * @throws StorageUnavailable when the server does not answer within five seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
-export async function openMongo(options: MongoOptions): Promise<OpenedMongo> {
+export async function openMongo(options: MongoOptions): Promise<RecordStore> {
   const { url, clock, shared = [] } = options;
   await prepare(options);
-  const connection = await connect(url, clock);
-  return {
-    store: createStore(connection, clock, shared),
-    rateLimits: mongoRateLimits(connection),
-  };
+  return createStore(await connect(url, clock), clock, shared);
 }
 
 function createStore(connection: Connection, clock: Clock, shared: readonly string[]): RecordStore {

@@ -16,10 +16,8 @@ import {
   type Query,
   type RecordStore,
 } from "../record-store.ts";
-import type { RateLimiterFactory } from "../rate-limits.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 import { asFault, Connections, isPassing, lateFault, sqlState } from "./connection.ts";
-import { POINTS_SCHEMA, postgresRateLimits } from "./rate-limits.ts";
 import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
 
 export interface PostgresOptions {
@@ -345,9 +343,7 @@ async function hasRecords(connections: Connections): Promise<boolean> {
  * @throws ConfigurationError when the server is older than PostgreSQL 14, or refuses the user or the database.
  * @throws StorageUnavailable when it can't be reached.
  */
-export async function openPostgres(
-  options: PostgresOptions,
-): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
+export async function openPostgres(options: PostgresOptions): Promise<RecordStore> {
   const connections = await Connections.open(options.url);
   try {
     const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
@@ -355,16 +351,11 @@ export async function openPostgres(
       throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
     }
     if (options.mustExist !== true) {
-      await connections.raw(
-        `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
-      );
+      await connections.raw(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} COMMIT;`);
     } else if (!(await hasRecords(connections))) {
       throw new StorageMissing("there is no storage in that database of PostgreSQL");
     }
-    return {
-      store: new PostgresStore(connections, options),
-      rateLimits: postgresRateLimits(connections, options.clock),
-    };
+    return new PostgresStore(connections, options);
   } catch (error) {
     await connections.close();
     throw openingFault(error);

@@ -4,7 +4,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import { readRedisAddress } from "../../config/storage-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
-import type { RateLimiterFactory } from "../rate-limits.ts";
 import {
   checkCommit,
   type Commit,
@@ -19,7 +18,6 @@ import {
 import { withTimeout } from "../../core/with-timeout.ts";
 import { answerCode, Connection, createClient, Unanswered } from "./connection.ts";
 import { firstConnection, checkServer, type Purpose, unusable } from "./startup.ts";
-import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
 
 export interface RedisOptions {
@@ -293,7 +291,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
 }
 
 /** Runs the commands of a running service, so that missing rights are reported at start-up. */
-async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock): Promise<void> {
+async function tryOut(store: RecordStore, clock: Clock): Promise<void> {
   const key = randomUUID();
   const parent = { kind: "trial", key };
   const index = [{ name: "trial", at: key, order: 0 }];
@@ -312,15 +310,6 @@ async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock:
   await store.count([query]);
   await store.sweep(1);
   await store.commit({ id: `remove-${key}`, deadline, remove: [parent] });
-  const limiter = rateLimits("trial", { points: 1, seconds: 1 });
-  await limiter.take(key);
-  await limiter.giveBack(key);
-}
-
-/** The store, and the shared rate limiters. */
-export interface OpenedRedis {
-  readonly store: RecordStore;
-  readonly rateLimits: RateLimiterFactory;
 }
 
 /**
@@ -333,7 +322,7 @@ export async function openRedis({
   clock,
   onWarning = () => undefined,
   patience = PATIENCE,
-}: RedisOptions): Promise<OpenedRedis> {
+}: RedisOptions): Promise<RecordStore> {
   const address = readRedisAddress(url);
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
   const { prefix = PREFIX } = address;
@@ -343,11 +332,10 @@ export async function openRedis({
     await checkServer(client, PURPOSE, onWarning);
     const connection = new Connection(client);
     const store = createStore(connection, prefix, clock);
-    const rateLimits = redisRateLimits(connection, prefix, clock);
-    await tryOut(store, rateLimits, clock).catch((error: unknown) => {
+    await tryOut(store, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });
-    return { store, rateLimits };
+    return store;
   } catch (error) {
     client.disconnect();
     throw error;

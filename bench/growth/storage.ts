@@ -94,7 +94,7 @@ async function open(
   server.on("request", (request, response) => void answer(request, response));
   const place: GrowingStorage = {
     backend,
-    store: main.store,
+    store: main,
     storage,
     service,
     bytes,

@@ -41,16 +41,16 @@ export async function openAddressed(
     const opened = await openStores(configuration, onWarning);
     const { main, artifacts: away = main } = opened;
     try {
-      await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS), { mustExist });
+      await checkFormat({ store: main, key: "storage" }, new Records(main, clock, KINDS), { mustExist });
       if (away !== main) {
-        const records = new Records(away.store, clock, KINDS);
-        await checkFormat({ ...away, key: "artifacts" }, records, { mustExist });
+        const records = new Records(away, clock, KINDS);
+        await checkFormat({ store: away, key: "artifacts" }, records, { mustExist });
       }
     } catch (error) {
       await opened.close();
       throw error;
     }
-    return { storage: main.store, artifacts: away.store, close: () => opened.close() };
+    return { storage: main, artifacts: away, close: () => opened.close() };
   } catch (error) {
     if (error instanceof ConfigurationError) {
       const problems = error.problems.map((problem) => problem.replace(/^config\.\w+: /, ""));

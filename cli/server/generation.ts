@@ -4,7 +4,6 @@ import type { Logger } from "pino";
 import { applySeed, type SignInService } from "../../lib/index.ts";
 import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
-import type { RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { Running } from "../../core/running.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
@@ -17,8 +16,6 @@ export interface GenerationOptions {
   readonly logger: Logger;
   /** Receives all mail. Default: mail is sent as configured. */
   readonly mailbox?: Mailbox | undefined;
-  /** Counts rate limits of a storage that can't, such as SQLite, so that they outlive the generation. */
-  readonly memoryCounters?: RateLimiterFactory;
 }
 
 export class Generation {
@@ -40,12 +37,12 @@ export class Generation {
    * @throws ConfigurationError when a production storage has passwords or secrets of the examples.
    */
   static async open({ config, seed }: ConfigFile, options: GenerationOptions): Promise<Generation> {
-    const { logger, mailbox, memoryCounters } = options;
+    const { logger, mailbox } = options;
     const opened = Promise.withResolvers<Storage>();
     const service = await createSignInServiceOver(
       { ...config, ...(mailbox && { mailer: mailbox }), logger },
       async (configuration, onWarning) => {
-        const storage = await openStorage({ ...configuration, memoryCounters }, onWarning);
+        const storage = await openStorage(configuration, onWarning);
         opened.resolve(storage);
         return storage;
       },

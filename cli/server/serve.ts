@@ -1,6 +1,5 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
 import { pino } from "pino";
-import { memoryRateLimits } from "../../adapters/rate-limits.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import type { Environment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
@@ -115,8 +114,7 @@ async function startConfigured(
     metricsAt && (await opened.listen(metricsAt.port, metricsAt.host, { words: METRICS_PORT }));
   await requirePort(...address);
   let mailbox = mailboxFor(file.config);
-  const memoryCounters = memoryRateLimits(createSystemClock());
-  const first = await Generation.open(file, { logger, mailbox, memoryCounters });
+  const first = await Generation.open(file, { logger, mailbox });
   const reloadable = opened.add(
     new Reloadable({
       running: first,
@@ -128,7 +126,7 @@ async function startConfigured(
         // Messages stay readable.
         const needed = mailboxFor(next.config);
         mailbox = needed && (mailbox ?? needed);
-        return Generation.open(next, { logger, mailbox, memoryCounters });
+        return Generation.open(next, { logger, mailbox });
       },
       use(running) {
         listener.serve(running.answer);

@@ -5,7 +5,7 @@
  * delays deliveries.
  */
 import type { Queue, Worker } from "bullmq";
-import { KeyedBatches } from "../../adapters/keyed-batches.ts";
+import { KeyedBatches } from "../../core/keyed-batches.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/storage-address.ts";

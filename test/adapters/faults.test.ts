@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { OpenedStore } from "../../adapters/open.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Commit, Expectation, Ref } from "../../adapters/record-store.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { find, outcomes, ref, thing } from "../../testing/storage/stage.ts";
@@ -23,16 +23,16 @@ const SECRET = "a-secret-that-is-nowhere";
 
 let server: Server;
 let wire: Wire;
-let opened: OpenedStore;
+let opened: RecordStore;
 
 const commit = (wait: number, change: Omit<Commit, "id" | "deadline">): Promise<void> =>
-  opened.store.commit({ id: randomUUID(), deadline: clock.now() + wait, ...change });
+  opened.commit({ id: randomUUID(), deadline: clock.now() + wait, ...change });
 const having = (key: string, version: string): { readonly expect: readonly Expectation[] } => ({
   expect: [{ ref: ref(key), version }],
 });
 
 /** A call of each kind. */
-function calls({ store, rateLimits }: OpenedStore): (() => Promise<unknown>)[] {
+function calls(store: RecordStore): (() => Promise<unknown>)[] {
   const query = { kind: "thing", index: "all", at: SECRET, limit: 9 };
   const index = [{ name: "all", at: SECRET, order: 1 }];
   const put = [thing(SECRET, { value: { SECRET }, index })];
@@ -47,7 +47,6 @@ function calls({ store, rateLimits }: OpenedStore): (() => Promise<unknown>)[] {
     () => commit(4_500, { ...having("none", "present"), put }),
     () => store.next(SECRET),
     () => store.sweep(9),
-    () => rateLimits("name", { points: 1_000, seconds: 60 }).take(SECRET),
   ];
 }
 
@@ -102,17 +101,8 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
     });
     afterEach(async () => {
       server.resume();
-      await opened.store.close();
+      await opened.close();
       await wire.close();
-    });
-
-    it("shares the points of a limit with other processes", async () => {
-      const address = await server.newAddress();
-      const processes = await Promise.all([openAt(address, clock), openAt(address, clock)]);
-      const limiters = processes.map(({ rateLimits }) => rateLimits("name", { points: 10, seconds: 60 }));
-      const taken = await Promise.all(Array.from({ length: 40 }, (_, at) => limiters[at % 2]!.take("key")));
-      expect(taken.filter(({ allowed }) => allowed)).toHaveLength(10);
-      await Promise.all(processes.map(({ store }) => store.close()));
     });
 
     it("refuses every call while the server is down, and has everything acknowledged when it is back", async () => {
@@ -122,7 +112,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       await expectRefused();
       await server.start();
       await untilHealed();
-      expect(await find(opened.store, "before")).toBeDefined();
+      expect(await find(opened, "before")).toBeDefined();
     });
 
     it("refuses every call while the server stands still, and recovers when it continues", async () => {
@@ -136,7 +126,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       "has not written what was refused at its deadline of %i ms, and its repeat succeeds",
       async (wait) => {
         await commit(4_500, { put: [thing("code"), thing("other")] });
-        const version = (await find(opened.store, "code"))?.version ?? "";
+        const version = (await find(opened, "code"))?.version ?? "";
         const exchange = { ...having("code", version), put: [thing("token")], remove: [ref("code")] };
         const change = { put: [thing("other", { value: { changed: true } })], relaxed: true };
         server.pause();
@@ -146,12 +136,10 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
         await untilHealed();
         // By now the server has processed what was in transit.
         await pause(300);
-        const [code, token, other] = await opened.store.get(
-          ["code", "token", "other"].map((key) => ref(key)),
-        );
+        const [code, token, other] = await opened.get(["code", "token", "other"].map((key) => ref(key)));
         expect([code?.version, token, other?.value]).toEqual([version, undefined, { key: "other" }]);
         await commitOnce(exchange);
-        expect(await find(opened.store, "token")).toBeDefined();
+        expect(await find(opened, "token")).toBeDefined();
       },
     );
 
@@ -159,14 +147,14 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       "writes once what waits for a server that sleeps for %i ms, whether the connection was given up or not",
       async (sleep) => {
         await commit(4_500, { put: [thing("code")] });
-        const version = (await find(opened.store, "code"))?.version ?? "";
+        const version = (await find(opened, "code"))?.version ?? "";
         const exchange = { ...having("code", version), put: [thing("token")], remove: [ref("code")] };
         server.pause();
         const written = commit(30_000, exchange);
         await pause(sleep);
         server.resume();
         await written;
-        expect(await find(opened.store, "token")).toBeDefined();
+        expect(await find(opened, "token")).toBeDefined();
         await untilHealed();
         await expect(commit(4_500, exchange)).rejects.toMatchObject({ code: "condition_failed" });
       },
@@ -175,7 +163,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
     it("knows the outcome of a commit, whichever response is lost", async () => {
       for (let answer = 1; answer <= 8; answer += 1) {
         await commit(4_500, { put: [thing("code"), thing("parent")] });
-        const version = (await find(opened.store, "code"))?.version ?? "";
+        const version = (await find(opened, "code"))?.version ?? "";
         const child = thing(`child-${answer}`, { parent: ref("parent") });
         const exchange = { ...having("code", version), put: [child], remove: [ref("code")] };
         const lost = wire.loseAnswer(answer);
@@ -189,7 +177,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
         ]);
         wire.loseNothing();
         await untilHealed();
-        expect(await find(opened.store, `child-${answer}`)).toBeDefined();
+        expect(await find(opened, `child-${answer}`)).toBeDefined();
       }
     });
 
@@ -197,9 +185,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       const numbers: number[] = [];
       for (let answer = 1; numbers.length < 20; answer = (answer % 4) + 1) {
         void wire.loseAnswer(answer);
-        const results = await Promise.allSettled(
-          Array.from({ length: 4 }, () => opened.store.next("people")),
-        );
+        const results = await Promise.allSettled(Array.from({ length: 4 }, () => opened.next("people")));
         wire.loseNothing();
         numbers.push(...results.flatMap((each) => (each.status === "fulfilled" ? each.value : [])));
         await untilHealed();
@@ -229,17 +215,17 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       stop.abort();
       await Promise.all(writers);
       await untilHealed();
-      const there = await opened.store.get(both(acknowledged));
+      const there = await opened.get(both(acknowledged));
       expect(there.filter((record) => record === undefined)).toEqual([]);
-      expect((await opened.store.get(both(refused))).filter((record) => record !== undefined)).toEqual([]);
+      expect((await opened.get(both(refused))).filter((record) => record !== undefined)).toEqual([]);
     });
 
     it("closes while the server does not respond", async () => {
       server.pause();
       const asked = outcomes(calls(opened).map((call) => call()));
       await pause(20);
-      const closed = opened.store.close();
-      await expect(opened.store.get([ref("a")])).rejects.toMatchObject({ code: "storage_unavailable" });
+      const closed = opened.close();
+      await expect(opened.get([ref("a")])).rejects.toMatchObject({ code: "storage_unavailable" });
       await closed;
       expect(new Set(await asked)).toEqual(new Set(["storage_unavailable"]));
     });

@@ -59,7 +59,7 @@ describe.each(BACKENDS.filter(({ name }) => name in LOCKS))(
       afterAll(() => ground.close());
       beforeEach(async () => {
         const address = await ground.newAddress();
-        ({ store } = await openAt(address, clock));
+        store = await openAt(address, clock);
         await commit(4_500, { put: [thing("held")] });
         unlock = await LOCKS[name]?.(address);
       });

@@ -77,7 +77,7 @@ function address(user: string, host: string, query: Readonly<Record<string, stri
 /** `opened`, or the error. */
 async function outcome(url: string): Promise<string> {
   try {
-    const { store } = await openPostgres({ url, clock });
+    const store = await openPostgres({ url, clock });
     await store.ping();
     await store.close();
     return "opened";
@@ -120,7 +120,7 @@ function withFile(): string {
 
 describe("password_file", () => {
   it("has the password, which may change while the service runs", async () => {
-    const { store } = await openPostgres({ url: withFile(), clock });
+    const store = await openPostgres({ url: withFile(), clock });
     await administrator.query("ALTER ROLE file_user PASSWORD 'another password'");
     writeFileSync(at("password"), "another password");
     await administrator.query(
@@ -131,7 +131,7 @@ describe("password_file", () => {
   });
 
   it("is read for each connection: without it, the storage can't be reached", async () => {
-    const { store } = await openPostgres({ url: withFile(), clock });
+    const store = await openPostgres({ url: withFile(), clock });
     rmSync(at("password"));
     await administrator.query(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'file_user'",
@@ -154,7 +154,7 @@ async function connectionsOf(name: string): Promise<number> {
 
 it("pool_size limits the connections of a process", async () => {
   const query = { pool_size: "3", application_name: "pool_of_three" };
-  const { store } = await openPostgres({ url: address("postgres", "127.0.0.1", query), clock });
+  const store = await openPostgres({ url: address("postgres", "127.0.0.1", query), clock });
   const counts: number[] = [];
   for (let round = 0; round < 10; round += 1) {
     const pings = Promise.all(Array.from({ length: 30 }, () => store.ping()));

@@ -2,8 +2,7 @@ import { type AddressInfo, createServer } from "node:net";
 import * as runner from "@jest/globals";
 import { Client } from "pg";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
-import { describeRateLimits } from "../records/rules/rate-limits.ts";
-import { ManualClock, type Stage as RateStage } from "../records/rules/stage.ts";
+import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
 const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } = runner;
@@ -14,26 +13,13 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-describe("rate limits in PostgreSQL", () => {
-  const stage = {} as RateStage;
-
-  beforeEach(async () => {
-    stage.clock = new ManualClock();
-    const { store, rateLimits } = await openPostgres({ url: await server.newDatabase(), clock: stage.clock });
-    stage.storage = { rateLimits, close: () => store.close() } as unknown as RateStage["storage"];
-  });
-  afterEach(() => stage.storage.close());
-
-  describeRateLimits(stage, runner);
-});
-
 describe("a PostgreSQL that can't be used", () => {
   const SECRET = "a-secret-that-is-nowhere";
 
   /** The code and the text of the error. */
   async function refused(url: string): Promise<string> {
     const error = await openPostgres({ url, clock: new ManualClock() }).then(
-      ({ store }) => store.close(),
+      (store) => store.close(),
       (reason: unknown) => reason as Error & { readonly code: string },
     );
     if (error === undefined) return "opened";

@@ -225,7 +225,7 @@ describe.each(BACKENDS)("two processes on $name", ({ name, describe: describeBac
       {
         async open(stageClock) {
           address = await ground.newAddress();
-          return (await openAt(address, stageClock)).store;
+          return openAt(address, stageClock);
         },
         reopen: (stageClock) => processes[0]!.open(address, stageClock),
       },

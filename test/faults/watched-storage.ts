@@ -65,7 +65,7 @@ export class WatchedStorage {
       audit: { ...real.audit, append: (event) => audit.append(event) },
       // What has expired stays: it would be removed between any two looks at what is stored.
       sweep: async () => 0,
-      rateLimits: (name, limit) => this.#watch("rateLimits", real.rateLimits(name, limit)),
+      rateLimits: this.#watch("rateLimits", real.rateLimits),
       sealed: real.sealed,
       parts: real.parts,
       measure: (listener) => real.measure(listener),

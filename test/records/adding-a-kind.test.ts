@@ -65,20 +65,20 @@ async function onSqlite(clock: ManualClock): Promise<Opened> {
 
 async function onPostgres(clock: ManualClock): Promise<Opened> {
   const server = await openOwnPostgres();
-  const { store } = await openPostgres({ url: await server.newDatabase(), clock });
+  const store = await openPostgres({ url: await server.newDatabase(), clock });
   return { store, close: () => server.close() };
 }
 
 async function onMongo(clock: ManualClock): Promise<Opened> {
   const server = await openMongoServer();
-  const { store } = await openMongo({ url: server.nextUrl(), clock });
+  const store = await openMongo({ url: server.nextUrl(), clock });
   return { store, close: () => server.close() };
 }
 
 async function onRedis(clock: ManualClock): Promise<Opened> {
   const server = await openOwnRedis();
   const url = `${server.url}?prefix=${randomBytes(6).toString("hex")}:`;
-  const { store } = await openRedis({ url, clock });
+  const store = await openRedis({ url, clock });
   return { store, close: () => server.close() };
 }
 

@@ -24,7 +24,7 @@ for (const backend of BACKENDS)
     it("gets its format when it is first used, and is opened again", async () => {
       const address = await ground.newAddress();
       await (await open(address)).close();
-      const { store } = await openAt(address, clock);
+      const store = await openAt(address, clock);
       await expect(store.get([STORAGE_FORMAT.ref("current")])).resolves.toMatchObject([
         { value: { format: FORMAT } },
       ]);
@@ -37,7 +37,7 @@ for (const backend of BACKENDS)
       ["an earlier version", FORMAT - 1],
     ])("that %s wrote is refused, and not changed", async (version, format) => {
       const address = await ground.newAddress();
-      const { store } = await openAt(address, clock);
+      const store = await openAt(address, clock);
       const put = [STORAGE_FORMAT.record({ format }, { key: "current" })];
       await store.commit({ id: randomUUID(), deadline: clock.now() + 5_000, put });
       const key = address.startsWith("redis:") ? "artifacts" : "storage";

@@ -69,8 +69,7 @@ for (const backend of BACKENDS)
     beforeAll(async () => {
       ground = await backend.start();
       const address = await ground.newAddress();
-      const opened = [await openAt(address, clock), await openAt(address, clock)];
-      stores = opened.map(({ store }) => store);
+      stores = [await openAt(address, clock), await openAt(address, clock)];
       const [first, second] = stores.map((store) => new Records(store, clock, KINDS));
       records = [first!, second!];
     });

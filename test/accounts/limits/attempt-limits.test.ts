@@ -1,11 +1,14 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { memoryRateLimits, type RateLimiterFactory } from "../../../adapters/rate-limits.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
 import {
   type AttemptLimits,
   callerNetwork,
   createAttemptLimits,
 } from "../../../accounts/limits/attempt-limits.ts";
+import { KINDS } from "../../../records/all-kinds.ts";
+import { type Bucket, createRateLimits, type RateLimits as Counters } from "../../../records/rate-limits.ts";
+import { Records } from "../../../records/records.ts";
 import { ManualClock } from "../../records/rules/stage.ts";
 
 const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });
@@ -31,30 +34,29 @@ const KEY = Buffer.alloc(32, 1);
 
 let limits: AttemptLimits;
 let clock: ManualClock;
-/** All keys that the limiters were called with. */
+/** All keys that the counters were called with. */
 let keys: string[];
+let counters: Counters;
 
-function recorded(key: string): string {
-  keys.push(key);
-  return key;
-}
-
-/** The same limiters, which also record their keys. */
-function recording(create: RateLimiterFactory): RateLimiterFactory {
-  return (name, limit) => {
-    const limiter = create(name, limit);
-    return {
-      take: (key) => limiter.take(recorded(key)),
-      look: (key) => limiter.look(recorded(key)),
-      giveBack: (key) => limiter.giveBack(recorded(key)),
-    };
+/** The same counters, which also record their keys. */
+function recording(real: Counters): Counters {
+  const recorded = (buckets: readonly Bucket[]): readonly Bucket[] => {
+    keys.push(...buckets.map(({ key }) => key));
+    return buckets;
+  };
+  return {
+    take: (buckets) => real.take(recorded(buckets)),
+    look: (bucket) => real.look(recorded([bucket])[0]!),
+    giveBack: (buckets) => real.giveBack(recorded(buckets)),
   };
 }
 
-beforeEach(() => {
+beforeEach(async () => {
   clock = new ManualClock();
   keys = [];
-  limits = createAttemptLimits(LIMITS, recording(memoryRateLimits(clock)), KEY);
+  const store = await openSqlite({ path: ":memory:", clock });
+  counters = recording(createRateLimits(new Records(store, clock, KINDS), clock));
+  limits = createAttemptLimits(LIMITS, counters, KEY);
 });
 
 /** How many of `count` failing attempts are allowed. */
@@ -192,7 +194,7 @@ describe("names in rate limits", () => {
     expect(keys.filter((key) => !/^[\w-]{22}$/.test(key))).toEqual([]);
     const first = new Set(keys);
     keys = [];
-    const elsewhere = createAttemptLimits(LIMITS, recording(memoryRateLimits(clock)), Buffer.alloc(32, 2));
+    const elsewhere = createAttemptLimits(LIMITS, counters, Buffer.alloc(32, 2));
     await elsewhere.signIn({ name: "ada", address: "192.0.2.1", device: undefined, guessed: false });
     expect(keys.filter((key) => first.has(key))).toEqual([]);
   });

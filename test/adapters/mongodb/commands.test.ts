@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { type CommandStartedEvent, type Document, MongoClient } from "mongodb";
 import { afterAll, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
-import type { OpenedStore } from "../../../adapters/open.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { Commit } from "../../../adapters/record-store.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import { find, ref, thing } from "../../../testing/storage/stage.ts";
@@ -31,10 +31,10 @@ describeOwnMongo("the commands to MongoDB", () => {
   let server: OwnMongo;
   /** The commands since it was last emptied. */
   const commands: CommandStartedEvent[] = [];
-  let opened: OpenedStore;
+  let opened: RecordStore;
 
   const commit = (change: Omit<Commit, "id" | "deadline">): Promise<void> =>
-    opened.store.commit({ id: randomUUID(), deadline: clock.now() + 4_500, ...change });
+    opened.commit({ id: randomUUID(), deadline: clock.now() + 4_500, ...change });
 
   beforeAll(async () => {
     server = await startOwnMongo();
@@ -45,7 +45,7 @@ describeOwnMongo("the commands to MongoDB", () => {
     connect.mockRestore();
   });
   afterAll(async () => {
-    await opened.store.close();
+    await opened.close();
     await server.close();
   });
   beforeEach(async () => {
@@ -58,13 +58,10 @@ describeOwnMongo("the commands to MongoDB", () => {
 
   /** The largest number of round trips of each call. */
   const CALLS: Readonly<Record<string, readonly [call: () => Promise<unknown>, most: number]>> = {
-    "read one record": [() => find(opened.store, "alone"), 1],
-    "read many with their parents": [
-      () => opened.store.get([ref("code"), ref("alone")], { withParents: true }),
-      2,
-    ],
-    "read a page": [() => opened.store.list([QUERY]), 3],
-    "count a page": [() => opened.store.count([QUERY]), 1],
+    "read one record": [() => find(opened, "alone"), 1],
+    "read many with their parents": [() => opened.get([ref("code"), ref("alone")], { withParents: true }), 2],
+    "read a page": [() => opened.list([QUERY]), 3],
+    "count a page": [() => opened.count([QUERY]), 1],
     "exchange a code": [
       () =>
         commit({
@@ -74,8 +71,7 @@ describeOwnMongo("the commands to MongoDB", () => {
         }),
       9,
     ],
-    "take the next number": [() => opened.store.next("people"), 3],
-    "take a point": [() => opened.rateLimits("n", { points: 9, seconds: 60 }).take("k"), 2],
+    "take the next number": [() => opened.next("people"), 3],
   };
 
   it.each(Object.entries(CALLS))("are no more than necessary to %s", async (_what, [call, most]) => {
@@ -86,9 +82,9 @@ describeOwnMongo("the commands to MongoDB", () => {
 
   it("find everything by an index", async () => {
     for (const [call] of Object.values(CALLS)) await call();
-    await opened.store.scan("thing", undefined, 9);
+    await opened.scan("thing", undefined, 9);
     await commit({ remove: [ref("grant"), ref("alone")] });
-    await opened.store.sweep(9);
+    await opened.sweep(9);
     const asked = commands.flatMap(questions);
     expect(new Set(asked.map(([collection]) => collection)).size).toBeGreaterThan(3);
     const db = server.client.db("wire");
@@ -106,13 +102,6 @@ describeOwnMongo("the commands to MongoDB", () => {
         searched.push(`${collection} ${JSON.stringify(filter)}`);
     }
     expect(searched).toEqual([]);
-  });
-
-  it("are one for all rate-limit points that are taken while another command runs", async () => {
-    const limiter = opened.rateLimits("m", { points: 50, seconds: 60 });
-    const taken = await Promise.all(Array.from({ length: 100 }, () => limiter.take("k")));
-    expect(taken.filter(({ allowed }) => allowed)).toHaveLength(50);
-    expect(commands.length).toBeLessThanOrEqual(3);
   });
 });
 

@@ -11,7 +11,7 @@ import {
   requireTransactions,
 } from "../../../adapters/mongodb/connection.ts";
 import { prepareCollections } from "../../../adapters/mongodb/record-reads.ts";
-import type { OpenedStore } from "../../../adapters/open.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import { ConditionFailed } from "../../../core/errors.ts";
 import { freePorts } from "../../examples/processes.ts";
@@ -228,7 +228,7 @@ describeOwnMongo("a MongoDB that can't be used", () => {
       code: "configuration",
       problems: [expect.stringMatching(/refuses the user or the password$/)],
     });
-    const { store } = (await opening("writer:secret@")) as OpenedStore;
+    const store = (await opening("writer:secret@")) as RecordStore;
     expect(await store.next("people")).toBe(1);
     await store.close();
     await server.close();

@@ -1,7 +1,7 @@
 /** What lies in Redis: names, times, and that nothing stays. */
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { OpenedStore } from "../../../adapters/open.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { Commit, RecordData } from "../../../adapters/record-store.ts";
 import { openRedis } from "../../../adapters/redis/record-store.ts";
 import { createSystemClock } from "../../../core/clock.ts";
@@ -11,7 +11,7 @@ import { Wire } from "../../servers/wire.ts";
 
 const clock = createSystemClock();
 let redis: OwnRedis;
-let opened: OpenedStore;
+let opened: RecordStore;
 
 beforeAll(async () => {
   redis = await openOwnRedis();
@@ -21,9 +21,9 @@ beforeEach(async () => {
   opened = await openRedis({ url: redis.url, clock });
   await redis.client.flushall();
 });
-afterEach(() => opened.store.close());
+afterEach(() => opened.close());
 
-const commit = (change: Partial<Commit>, { store } = opened): Promise<void> =>
+const commit = (change: Partial<Commit>, store = opened): Promise<void> =>
   store.commit({ id: randomUUID(), deadline: clock.now() + 4_500, ...change });
 const index = (at: string): Pick<RecordData, "index"> => ({ index: [{ name: "all", at, order: 1 }] });
 
@@ -58,9 +58,6 @@ describe("nothing is left behind", () => {
     await commit({ put: [thing("code-2", { ...ending(100), parent: ref("grant-2") })] });
     await commit({ remove: [ref("grant-3"), ref("token-4")] });
     await outcomes([commit({ expect: [{ ref: ref("none"), version: "present" }] })]);
-    const limiter = opened.rateLimits("name", { points: 2, seconds: 1 });
-    await Promise.all(["a", "a", "a", "b"].map((key) => limiter.take(key)));
-    await limiter.giveBack("b");
     const all = await lives("*");
     expect(all.size).toBeGreaterThan(40);
     // The indexes wait for the sweep.
@@ -68,7 +65,7 @@ describe("nothing is left behind", () => {
     expect(endless).toEqual([]);
     expect([...all.keys()].filter((name) => !name.startsWith("sign-in:"))).toEqual([]);
     while ((await redis.client.dbsize()) > 0) {
-      await opened.store.sweep(5);
+      await opened.sweep(5);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   });
@@ -91,8 +88,8 @@ describe("nothing is left behind", () => {
     await redis.client.config("SET", "maxmemory", "0");
     expect(results[0]).toBe("storage_unavailable");
     expect(await redis.client.keys("sign-in:x:thing all y")).toEqual([]);
-    expect(await find(opened.store, "new")).toBeUndefined();
-    expect((await find(opened.store, "old")) === undefined).toBe(results[1] === "done");
+    expect(await find(opened, "new")).toBeUndefined();
+    expect((await find(opened, "old")) === undefined).toBe(results[1] === "done");
   });
 });
 
@@ -103,7 +100,7 @@ describe("names", () => {
       id: "first",
       put: [{ ...thing("grant", index("ada")), kind: "grant" }, thing("token", { parent })],
     });
-    await opened.store.next("people");
+    await opened.next("people");
     expect(new Set(await redis.client.keys("*"))).toEqual(
       new Set(
         [
@@ -125,15 +122,11 @@ describe("names", () => {
       await commit({ id: "same", put: [thing("k", { value: { number }, ...index("x") })] }, service);
     }
     await commit({ remove: [ref("k")] }, services[0]);
-    const found = await Promise.all(services.map(({ store }) => find(store, "k")));
+    const found = await Promise.all(services.map((store) => find(store, "k")));
     expect(found.map((record) => record?.value)).toEqual([undefined, { number: 1 }, { number: 2 }]);
-    const scanned = await Promise.all(services.map(({ store }) => store.scan("thing", undefined, 9)));
+    const scanned = await Promise.all(services.map((store) => store.scan("thing", undefined, 9)));
     expect(scanned.map(({ records }) => records.length)).toEqual([0, 1, 1]);
-    const taken = await Promise.all(
-      services.map(({ rateLimits }) => rateLimits("n", { points: 1, seconds: 60 }).take("k")),
-    );
-    expect(taken.map(({ allowed }) => allowed)).toEqual([true, true, true]);
-    await Promise.all(services.map(({ store }) => store.close()));
+    await Promise.all(services.map((store) => store.close()));
   });
 });
 
@@ -141,14 +134,14 @@ it.each([1_000, 4e12])("times follow the clock of the service, also at %i", asyn
   const own = new ManualClock(now);
   const other = await openRedis({ url: `${redis.url}?prefix=other:`, clock: own });
   const deadline = now + 4_500;
-  await other.store.commit({ id: randomUUID(), deadline, put: [thing("k", { expiresAt: now + 60_000 })] });
-  expect(await find(other.store, "k")).toMatchObject({ expiresAt: now + 60_000 });
+  await other.commit({ id: randomUUID(), deadline, put: [thing("k", { expiresAt: now + 60_000 })] });
+  expect(await find(other, "k")).toMatchObject({ expiresAt: now + 60_000 });
   const [left] = (await lives("other:r:thing k")).values();
   expect(left).toBeGreaterThan(50_000);
   expect(left).toBeLessThanOrEqual(60_000);
   own.advance(60_000);
-  expect(await find(other.store, "k")).toBeUndefined();
-  await other.store.close();
+  expect(await find(other, "k")).toBeUndefined();
+  await other.close();
 });
 
 it("a commit that was written is not written again, even if another process has written since", async () => {
@@ -156,14 +149,14 @@ it("a commit that was written is not written again, even if another process has 
   await commit(first);
   await commit({ put: [thing("k", { value: { n: 2 } })] });
   await commit(first);
-  expect((await find(opened.store, "k"))?.value).toEqual({ n: 2 });
+  expect((await find(opened, "k"))?.value).toEqual({ n: 2 });
 });
 
 it("a key of the wrong type fails alone", async () => {
   await redis.client.set("sign-in:r:thing spoilt", "no hash");
   const results = await outcomes([
     commit({ put: [thing("a")] }),
-    find(opened.store, "spoilt"),
+    find(opened, "spoilt"),
     commit({ put: [thing("spoilt")] }),
     commit({ put: [thing("b")] }),
   ]);
@@ -177,15 +170,15 @@ describe("a primary that has become a replica", () => {
     const other = await openOwnRedis();
     const wire = await Wire.to(Number(new URL(redis.url).port));
     const service = await openRedis({ url: `redis://127.0.0.1:${wire.port}`, clock });
-    await service.store.ping();
+    await service.ping();
     await redis.client.replicaof("127.0.0.1", 1);
     wire.leadTo(Number(new URL(other.url).port));
-    await expect(service.store.ping()).rejects.toMatchObject({ message: "Redis answered READONLY" });
+    await expect(service.ping()).rejects.toMatchObject({ message: "Redis answered READONLY" });
     while ((await outcomes([commit({ put: [thing("k")] }, service)]))[0] !== "done") {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     await expect(other.client.exists("sign-in:r:thing k")).resolves.toBe(1);
-    await service.store.close();
+    await service.close();
     await Promise.all([wire.close(), other.close()]);
   });
 });

@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
-import type { OpenedStore } from "../../../adapters/open.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openRedis } from "../../../adapters/redis/record-store.ts";
 import { openStorage } from "../../../records/storage.ts";
@@ -27,7 +26,7 @@ async function redisWith(...options: string[]): Promise<OwnRedis> {
 }
 
 interface Attempt {
-  readonly parts?: OpenedStore;
+  readonly store?: RecordStore;
   readonly warnings: readonly string[];
   /** The error's code and text. */
   readonly refused?: string;
@@ -36,9 +35,9 @@ interface Attempt {
 async function attempt(url: string, patience = 10_000): Promise<Attempt> {
   const warnings: string[] = [];
   try {
-    const parts = await openRedis({ url, clock, patience, onWarning: (text) => warnings.push(text) });
-    opened.push(parts.store);
-    return { parts, warnings };
+    const store = await openRedis({ url, clock, patience, onWarning: (text) => warnings.push(text) });
+    opened.push(store);
+    return { store, warnings };
   } catch (error) {
     const { code, message } = error as Error & { code: string };
     expect(`${JSON.stringify(error)} ${message} ${String((error as Error).stack)}`).not.toContain(SECRET);
@@ -54,7 +53,7 @@ const put = (store: RecordStore, key: string, fill = ""): Promise<void> =>
   });
 
 /** Does everything that a store can do. */
-async function works({ store, rateLimits }: OpenedStore): Promise<void> {
+async function works(store: RecordStore): Promise<void> {
   const query = { kind: "thing", index: "all", at: "x", limit: 9 };
   await put(store, "k");
   expect(await store.list([query])).toMatchObject([{ records: [{ key: "k" }] }]);
@@ -67,8 +66,6 @@ async function works({ store, rateLimits }: OpenedStore): Promise<void> {
   expect(await store.next("people")).toBeGreaterThan(0);
   await store.sweep(9);
   await store.ping();
-  const limiter = rateLimits("n", { points: 1, seconds: 1 });
-  await expect(limiter.take(randomUUID())).resolves.toMatchObject({ allowed: true });
 }
 
 /** The address with a user and password in it. */
@@ -115,7 +112,7 @@ describe("a Redis that does not answer", () => {
     const waiting = attempt(redis.url);
     await new Promise((resolve) => setTimeout(resolve, 300));
     await redis.start();
-    await works((await waiting).parts!);
+    await works((await waiting).store!);
   });
 
   it("may still load its data, and is an error when that takes too long", async () => {
@@ -128,7 +125,7 @@ describe("a Redis that does not answer", () => {
     await expect(attempt(redis.url, 2000)).resolves.toMatchObject({
       refused: "storage_unavailable: the Redis of config.artifacts can't be used (LOADING)",
     });
-    await works((await attempt(redis.url, 60_000)).parts!);
+    await works((await attempt(redis.url, 60_000)).store!);
     await loading;
   }, 60_000);
 
@@ -157,7 +154,7 @@ describe("authentication", () => {
   it("uses the password, and a wrong one is refused at once", async () => {
     const redis = await redisWith();
     await redis.client.config("SET", "requirepass", SECRET);
-    await works((await attempt(redis.url.replace("redis://", `redis://:${SECRET}@`))).parts!);
+    await works((await attempt(redis.url.replace("redis://", `redis://:${SECRET}@`))).store!);
     for (const url of [redis.url, as(redis, "", "wrong"), as(redis, "nobody", SECRET)]) {
       const { refused } = await attempt(url, 60_000);
       expect(refused).toMatch(
@@ -174,8 +171,8 @@ describe("authentication", () => {
     const allow = (...more: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...more);
     await allow(...rules.map((rule) => (rule === ">password" ? `>${password}` : rule)));
     const url = as(redis, "sign-in", password);
-    const { parts, warnings } = await attempt(url);
-    await works(parts!);
+    const { store, warnings } = await attempt(url);
+    await works(store!);
     expect(warnings).toEqual([]);
     expect((await attempt(`${url}?prefix=other:`)).refused).toMatch(/Redis answered/);
     const needed = rules.filter(
@@ -212,25 +209,25 @@ describe("the server", () => {
 
   it("one that may evict keys causes a warning, also when CONFIG is forbidden", async () => {
     const redis = await redisWith("--maxmemory-policy", "allkeys-lru", "--rename-command", "CONFIG", "");
-    const { parts, warnings } = await attempt(redis.url);
+    const { store, warnings } = await attempt(redis.url);
     expect(warnings).toEqual([
       "the Redis of config.artifacts has maxmemory-policy allkeys-lru: set it to noeviction, or people are signed out and what was ended may come back when its memory is full",
     ]);
-    await works(parts!);
+    await works(store!);
   });
 
   it("one whose memory is full refuses new records and keeps the others", async () => {
     const redis = await redisWith();
-    const { parts } = await attempt(redis.url);
-    await put(parts!.store, "before");
+    const { store } = await attempt(redis.url);
+    await put(store!, "before");
     await redis.client.config("SET", "maxmemory", "1mb");
-    await expect(put(parts!.store, "fill", "x".repeat(2_000_000))).rejects.toMatchObject({
+    await expect(put(store!, "fill", "x".repeat(2_000_000))).rejects.toMatchObject({
       code: "storage_unavailable",
     });
-    await expect(put(parts!.store, "after")).rejects.toMatchObject({ message: "Redis answered OOM" });
-    await expect(find(parts!.store, "before")).resolves.toBeDefined();
+    await expect(put(store!, "after")).rejects.toMatchObject({ message: "Redis answered OOM" });
+    await expect(find(store!, "before")).resolves.toBeDefined();
     await redis.client.config("SET", "maxmemory", "0");
-    await put(parts!.store, "later");
+    await put(store!, "later");
   });
 });
 
@@ -244,7 +241,7 @@ describe("TLS", () => {
     const url = `rediss://localhost:${port}`;
     expect((await attempt(url, 500)).refused).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
     setDefaultCACertificates([...trusted, cert]);
-    await works((await attempt(url)).parts!);
+    await works((await attempt(url)).store!);
     expect((await attempt(`rediss://127.0.0.1:${port}`, 500)).refused).toContain(
       "ERR_TLS_CERT_ALTNAME_INVALID",
     );

@@ -29,7 +29,7 @@ export async function answer({ accounts }: SignInService, { number, change }: Or
 async function openJournalled(configuration: Configuration): Promise<Storage> {
   const kinds = { sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS };
   const { main, artifacts } = await openStores({ ...configuration, ...kinds });
-  return storageOver({ ...main, store: withJournalOf(main.store) }, configuration, artifacts);
+  return storageOver(withJournalOf(main), configuration, artifacts);
 }
 
 if (import.meta.main) {

@@ -155,7 +155,7 @@ export async function openReader({ storage }: { readonly storage: string }): Pro
     sharedKinds: SHARED_KINDS,
     watchedKinds: WATCHED_KINDS,
   });
-  const { store } = stores.main;
+  const store = stores.main;
   const lanes = new LaneAccess(store, clock, KINDS);
   const deliveryStore = createDeliveryStore(lanes, createPositions(lanes));
   return {

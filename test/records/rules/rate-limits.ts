@@ -1,8 +1,17 @@
 /** The contract of rate limiters. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { RateLimiter } from "../../../adapters/rate-limits.ts";
+import { KINDS } from "../../../records/all-kinds.ts";
+import { createRateLimits, type RateLimits, type Taken } from "../../../records/rate-limits.ts";
+import { Records } from "../../../records/records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { hostileKeys, type Stage } from "./stage.ts";
+
+/** The calls for one limit, by the key of a bucket. */
+interface RateLimiter {
+  take(key: string): Promise<Taken>;
+  look(key: string): Promise<Taken>;
+  giveBack(key: string): Promise<void>;
+}
 
 async function takes(limiter: RateLimiter, times: number): Promise<boolean[]> {
   const taken = await Promise.all(Array.from({ length: times }, () => limiter.take("k")));
@@ -12,8 +21,51 @@ async function takes(limiter: RateLimiter, times: number): Promise<boolean[]> {
 /** @param stage the store of the running case. */
 export function describeRateLimits(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  const limiter = (points: number, seconds = 900, name = "signIn.account"): RateLimiter =>
-    stage.storage.rateLimits(name, { points, seconds });
+  function limiter(
+    points: number,
+    seconds = 900,
+    limit = "signIn.account",
+    limits: RateLimits = stage.storage.rateLimits,
+  ): RateLimiter {
+    const bucket = (key: string) => ({ limit, points, seconds, key });
+    return {
+      async take(key) {
+        const [taken] = await limits.take([bucket(key)]);
+        return taken!;
+      },
+      look: (key) => limits.look(bucket(key)),
+      giveBack: (key) => limits.giveBack([bucket(key)]),
+    };
+  }
+
+  it("are shared by all processes with the storage", async () => {
+    const other = createRateLimits(new Records(stage.storage.records.store, stage.clock, KINDS), stage.clock);
+    const processes = [stage.storage.rateLimits, other].map((limits) => limiter(10, 900, "shared", limits));
+    // One on each process, in turn.
+    const taken = await Promise.all(Array.from({ length: 40 }, (_, at) => processes[at % 2]!.take("k")));
+    expect(taken.filter(({ allowed }) => allowed)).toHaveLength(10);
+  });
+
+  it("take a point from each bucket, or from none", async () => {
+    const { rateLimits } = stage.storage;
+    const one = { limit: "one", points: 1, seconds: 900, key: "k" };
+    const three = { limit: "three", points: 3, seconds: 900, key: "k" };
+    await rateLimits.take([one, three]);
+    const refused = await rateLimits.take([one, three]);
+    expect(refused.map(({ allowed }) => allowed)).toEqual([false, true]);
+    expect(await rateLimits.take([three])).toMatchObject([{ allowed: true }]);
+    expect(await rateLimits.take([three])).toMatchObject([{ allowed: true }]);
+    expect(await rateLimits.take([three])).toMatchObject([{ allowed: false }]);
+    await rateLimits.giveBack([one, three]);
+    expect(await rateLimits.take([one, three])).toMatchObject([{ allowed: true }, { allowed: true }]);
+  });
+
+  it("end a window earlier when the limit is shortened, and apply the number of points of now", async () => {
+    await takes(limiter(3, 900, "changed"), 3);
+    const { allowed, retryAfter } = await limiter(3, 60, "changed").take("k");
+    expect([allowed, retryAfter <= 60]).toEqual([false, true]);
+    await expect(limiter(4, 900, "changed").take("k")).resolves.toMatchObject({ allowed: true });
+  });
 
   it("allow exactly as many of 100 parallel attempts as there are points", async () => {
     const ten = limiter(10);

@@ -1,8 +1,7 @@
 /**
- * One batch at a time for each key: requests that arrive while a batch of their key is running go into the next one.
- * Rate limits need it for their order (a point is given back after it was taken) and because requests for one key
- * would otherwise wait for each other's locks, each on a connection of its own. Claims of deliveries need it because
- * parallel claims of one receiver conflict, and all but one would be repeated.
+ * One batch at a time for each key: requests that arrive while a batch of their key is running go into the next one. Rate
+ * limits need it for their order (a point is given back after it was taken). Both they and claims of deliveries need it
+ * because parallel requests for one key conflict, and all but one would be repeated.
  */
 
 interface Waiting<Request, Result> {

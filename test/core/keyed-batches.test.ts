@@ -2,7 +2,7 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Claim } from "../../records/deliveries/delivery.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
-import { KeyedBatches } from "../../adapters/keyed-batches.ts";
+import { KeyedBatches } from "../../core/keyed-batches.ts";
 
 interface Call {
   readonly receiver: string;

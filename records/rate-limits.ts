@@ -1,0 +1,164 @@
+/** Rate limits: points in fixed windows, which all processes with the storage share. */
+import type { Clock } from "../core/clock.ts";
+import { KeyedBatches } from "../core/keyed-batches.ts";
+import { defineKind, type Kind } from "./kinds.ts";
+import type { Records, RefTo } from "./records.ts";
+
+/** A limit, and what is counted. */
+export interface Bucket {
+  /** The name of the limit. Limits with different names share no points. */
+  readonly limit: string;
+  /** How often it is allowed in each window. */
+  readonly points: number;
+  /** The length of a window. */
+  readonly seconds: number;
+  /** What is counted. Any string; the service uses keyed hashes. */
+  readonly key: string;
+}
+
+/** The answer to a request for a point. */
+export interface Taken {
+  /** False when no point was left: refuse the request, even if its secret is right. */
+  readonly allowed: boolean;
+  /** Seconds until there is a point again, for `Retry-After`. */
+  readonly retryAfter: number;
+}
+
+/**
+ * A window begins with the first point that is taken and ends as a whole. Refused requests are not counted, and giving points
+ * back never makes more than the limit. Calls take effect in their order, even those that are not awaited yet, and parallel
+ * calls of any number of processes never get more points than there are. Faults reject with `StorageUnavailable`.
+ */
+export interface RateLimits {
+  /**
+   * Takes one point from each bucket, or none if one of them has none left.
+   * @returns the answer of each bucket.
+   */
+  take(buckets: readonly Bucket[]): Promise<readonly Taken[]>;
+  /** Whether the bucket has a point, without taking it. */
+  look(bucket: Bucket): Promise<Taken>;
+  /** Gives one point back to each bucket after a success. */
+  giveBack(buckets: readonly Bucket[]): Promise<void>;
+}
+
+interface Window {
+  readonly taken: number;
+  readonly ends_at_ms: number;
+}
+
+/** The open window of a bucket. It may be lost with the power, so it is written relaxed. */
+export const RATE_LIMIT: Kind<Window> = defineKind({
+  name: "rate-limit",
+  holds: "how many points of a rate limit are taken",
+  key: "the limit, and a keyed hash of what it counts",
+  expires: "with its window",
+  expiresAt: ({ ends_at_ms }) => ends_at_ms,
+  store: "artifacts",
+  exported: false,
+  personal: undefined,
+});
+
+/** Calls that one commit applies at most. */
+const MAX_BATCH = 100;
+
+interface Step {
+  readonly buckets: readonly Bucket[];
+  /** Points to add: 1 to take, -1 to give back, 0 to look. */
+  readonly points: 1 | 0 | -1;
+}
+
+/** The windows of one batch while its steps are applied. */
+class Windows {
+  readonly #now: number;
+  readonly #windows: ReadonlyMap<string, Window | undefined>;
+  readonly changed = new Map<string, Window | undefined>();
+
+  constructor(windows: ReadonlyMap<string, Window | undefined>, now: number) {
+    this.#windows = windows;
+    this.#now = now;
+  }
+
+  /** Applies a step. @returns the answer of each bucket. */
+  apply({ buckets, points }: Step): Taken[] {
+    const answers = buckets.map((bucket) => this.#answer(bucket));
+    if (points === 0 || (points === 1 && answers.some(({ allowed }) => !allowed))) return answers;
+    for (const bucket of buckets) {
+      const { taken = 0, ends_at_ms = this.#latestEnd(bucket) } = this.#open(bucket) ?? {};
+      const after = taken + points;
+      this.changed.set(nameOf(bucket), after > 0 ? { taken: after, ends_at_ms } : undefined);
+    }
+    return answers;
+  }
+
+  #answer(bucket: Bucket): Taken {
+    const open = this.#open(bucket);
+    if (open === undefined || open.taken < bucket.points) return { allowed: true, retryAfter: 0 };
+    return { allowed: false, retryAfter: Math.max(1, Math.ceil((open.ends_at_ms - this.#now) / 1000)) };
+  }
+
+  #open(bucket: Bucket): Window | undefined {
+    const name = nameOf(bucket);
+    const window = this.changed.has(name) ? this.changed.get(name) : this.#windows.get(name);
+    if (window === undefined || window.ends_at_ms <= this.#now) return undefined;
+    // The limit may have been shortened since the window began.
+    return { ...window, ends_at_ms: Math.min(window.ends_at_ms, this.#latestEnd(bucket)) };
+  }
+
+  #latestEnd({ seconds }: Bucket): number {
+    return this.#now + seconds * 1000;
+  }
+}
+
+function refOf({ limit, key }: Bucket): RefTo<Window> {
+  return RATE_LIMIT.ref([limit, key]);
+}
+
+function nameOf(bucket: Bucket): string {
+  return refOf(bucket).key;
+}
+
+/**
+ * The rate limits in a store. What a process asks for while its last commit is under way goes into the next one, so its
+ * requests never conflict with each other; those of other processes make it decide again.
+ */
+export function createRateLimits(records: Records, clock: Clock): RateLimits {
+  const queue = new KeyedBatches<Step, readonly Taken[]>((_key, steps) => applyAll(steps), MAX_BATCH);
+
+  function applyAll(steps: readonly Step[]): Promise<Taken[][]> {
+    const buckets = new Map(
+      steps.flatMap((step) => step.buckets.map((each) => [nameOf(each), each] as const)),
+    );
+    return records.transact(
+      async (tx) => {
+        const found = await tx.peekAll([...buckets.values()].map(refOf));
+        const windows = new Windows(
+          new Map([...buckets.keys()].map((name, at) => [name, found[at]])),
+          clock.now(),
+        );
+        const answers = steps.map((step) => windows.apply(step));
+        for (const [name, bucket] of buckets) {
+          if (!windows.changed.has(name)) continue;
+          const window = windows.changed.get(name);
+          if (window === undefined) tx.remove(refOf(bucket));
+          else tx.put(RATE_LIMIT.record(window, { key: [bucket.limit, bucket.key] }));
+        }
+        return answers;
+      },
+      { relaxed: true },
+    );
+  }
+
+  const add = (buckets: readonly Bucket[], points: Step["points"]): Promise<readonly Taken[]> =>
+    queue.add("", { buckets, points });
+
+  return {
+    take: (buckets) => add(buckets, 1),
+    async look(bucket) {
+      const [taken] = await add([bucket], 0);
+      return taken as Taken;
+    },
+    async giveBack(buckets) {
+      await add(buckets, -1);
+    },
+  };
+}
