@@ -39,8 +39,10 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
   }
 
   it("are shared by all processes with the storage", async () => {
-    const other = createRateLimits(new Records(stage.storage.records.store, stage.clock, KINDS), stage.clock);
-    const processes = [stage.storage.rateLimits, other].map((limits) => limiter(10, 900, "shared", limits));
+    const { store } = stage.storage.records;
+    const processes = [1, 2].map(() =>
+      limiter(10, 900, "shared", createRateLimits(new Records(store, stage.clock, KINDS), stage.clock)),
+    );
     // One on each process, in turn.
     const taken = await Promise.all(Array.from({ length: 40 }, (_, at) => processes[at % 2]!.take("k")));
     expect(taken.filter(({ allowed }) => allowed)).toHaveLength(10);
