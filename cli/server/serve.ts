@@ -1,6 +1,5 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
 import { pino } from "pino";
-import { createSystemClock } from "../../core/clock.ts";
 import type { Environment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";

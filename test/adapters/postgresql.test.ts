@@ -1,11 +1,10 @@
 import { type AddressInfo, createServer } from "node:net";
-import * as runner from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
-const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } = runner;
 let server: OwnPostgres;
 
 beforeAll(async () => {

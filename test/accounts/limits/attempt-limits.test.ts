@@ -38,12 +38,13 @@ let clock: ManualClock;
 let keys: string[];
 let counters: Counters;
 
+function recorded(buckets: readonly Bucket[]): readonly Bucket[] {
+  keys.push(...buckets.map(({ key }) => key));
+  return buckets;
+}
+
 /** The same counters, which also record their keys. */
 function recording(real: Counters): Counters {
-  const recorded = (buckets: readonly Bucket[]): readonly Bucket[] => {
-    keys.push(...buckets.map(({ key }) => key));
-    return buckets;
-  };
   return {
     take: (buckets) => real.take(recorded(buckets)),
     look: (bucket) => real.look(recorded([bucket])[0]!),
