@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
+import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
 import {
@@ -7,7 +8,12 @@ import {
   createAttemptLimits,
 } from "../../../accounts/limits/attempt-limits.ts";
 import { KINDS } from "../../../records/all-kinds.ts";
-import { type Bucket, createRateLimits, type RateLimits as Counters } from "../../../records/rate-limits.ts";
+import {
+  type Bucket,
+  createRateLimits,
+  RATE_LIMIT,
+  type RateLimits as Counters,
+} from "../../../records/rate-limits.ts";
 import { Records } from "../../../records/records.ts";
 import { ManualClock } from "../../records/rules/stage.ts";
 
@@ -37,6 +43,7 @@ let clock: ManualClock;
 /** All keys that the counters were called with. */
 let keys: string[];
 let counters: Counters;
+let store: RecordStore;
 
 function recorded(buckets: readonly Bucket[]): readonly Bucket[] {
   keys.push(...buckets.map(({ key }) => key));
@@ -55,7 +62,7 @@ function recording(real: Counters): Counters {
 beforeEach(async () => {
   clock = new ManualClock();
   keys = [];
-  const store = await openSqlite({ path: ":memory:", clock });
+  store = await openSqlite({ path: ":memory:", clock });
   counters = recording(createRateLimits(new Records(store, clock, KINDS), clock));
   limits = createAttemptLimits(LIMITS, counters, KEY);
 });
@@ -73,6 +80,15 @@ const from = (name: string, address: string, device?: string) => () =>
   limits.signIn({ name, address, device, guessed: false });
 
 describe("attempts to sign in", () => {
+  it("leave three windows, however many are refused, and none once they have ended [D-LIMIT-3]", async () => {
+    const stored = async () => (await store.scan(RATE_LIMIT.name, undefined, 1_000)).records.length;
+    await allowedOf(50, from("a", "192.0.2.1"));
+    await expect(stored()).resolves.toBe(3);
+    clock.advance(900_000);
+    await store.sweep(1_000);
+    await expect(stored()).resolves.toBe(0);
+  });
+
   it("are limited per account and address, per account, and per address [D-TOKEN-21]", async () => {
     await expect(allowedOf(10, from("a", "192.0.2.1"))).resolves.toBe(2);
     await expect(allowedOf(10, from("a", "192.0.2.2"))).resolves.toBe(2);

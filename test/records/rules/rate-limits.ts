@@ -1,7 +1,7 @@
 /** The contract of rate limiters. */
 import { setTimeout as pause } from "node:timers/promises";
 import { KINDS } from "../../../records/all-kinds.ts";
-import { createRateLimits, type RateLimits, type Taken } from "../../../records/rate-limits.ts";
+import { createRateLimits, RATE_LIMIT, type RateLimits, type Taken } from "../../../records/rate-limits.ts";
 import { Records } from "../../../records/records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { hostileKeys, type Stage } from "./stage.ts";
@@ -46,6 +46,27 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     // One on each process, in turn.
     const taken = await Promise.all(Array.from({ length: 40 }, (_, at) => processes[at % 2]!.take("k")));
     expect(taken.filter(({ allowed }) => allowed)).toHaveLength(10);
+  });
+
+  it("keep nothing for a refused attempt, and nothing once a window has ended", async () => {
+    const { store } = stage.storage.records;
+    const limits = createRateLimits(new Records(store, stage.clock, KINDS), stage.clock);
+    const short = limiter(1, 60, "short", limits);
+    const stored = async () => (await store.scan(RATE_LIMIT.name, undefined, 1_000)).records;
+    await Promise.all(Array.from({ length: 20 }, (_, key) => short.take(String(key))));
+    const before = await stored();
+    expect(before).toHaveLength(20);
+    const again = await Promise.all(Array.from({ length: 20 }, (_, key) => short.take(String(key))));
+    expect(again.some(({ allowed }) => allowed)).toBe(false);
+    expect(await stored()).toEqual(before);
+    await limiter(2, 60, "returned", limits).take("k");
+    await limiter(2, 60, "returned", limits).giveBack("k");
+    expect(await stored()).toHaveLength(20);
+    stage.clock.advance(60_000);
+    expect(await stored()).toEqual([]);
+    let swept = 0;
+    for (let round = 0; round < 10 && swept < 20; round += 1) swept += await store.sweep(1_000);
+    expect(swept).toBeGreaterThan(19);
   });
 
   it("take a point from each bucket, or from none", async () => {
