@@ -50,9 +50,9 @@ export function createStorageFaults(): PlantedFaults {
       unavailable() {
         isAway = true;
       },
-      slow(milliseconds) {
-        if (!(milliseconds >= 0)) throw new TypeError("milliseconds: must be 0 or more");
-        delay = milliseconds;
+      slow(delayMs) {
+        if (!(delayMs >= 0)) throw new TypeError("delayMs: must be 0 or more");
+        delay = delayMs;
       },
       mend() {
         isAway = false;
