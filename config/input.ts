@@ -69,7 +69,7 @@ export interface SignInServiceConfig
    * of hops, or networks (CIDR). Default: `false`; required with an https deployment.
    */
   readonly proxy?: boolean | number | readonly string[];
-  /** The source of time. Default: the system's clock. */
+  /** The source of time, except for oidc-provider: tests use `createTestSignIn`. Default: the system's clock. */
   readonly clock?: Clock;
 }
 

@@ -80,6 +80,8 @@ export interface ServiceHttpOptions {
   readonly onDefect: (error: unknown) => void;
   /** Called after each request, for metrics. */
   readonly onRequest: (timing: RequestTiming) => void;
+  /** Called with each new instance of oidc-provider, before it serves. */
+  readonly onProvider: ProviderOptions["onProvider"];
 }
 
 export interface ServiceHttp {
@@ -119,7 +121,8 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
   const offersRegistration = people.registrations !== undefined;
   const answers = createAnswers(pages);
-  const providerOptions = { ...shared, keys, pages: answers, backchannel, offersRegistration };
+  const { onProvider } = options;
+  const providerOptions = { ...shared, keys, pages: answers, backchannel, offersRegistration, onProvider };
   const currentProvider = createCurrentProvider(
     (signing) => createProvider(providerOptions, signing),
     () => keys.signing.inForce(),

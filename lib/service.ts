@@ -77,13 +77,13 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
-  role: Role = "server",
+  { role = "server", onProvider }: StartOptions = {},
 ): Promise<SignInService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
   try {
-    return await build(configuration, storage, { logger, role });
+    return await build(configuration, storage, { logger, role, onProvider });
   } catch (error) {
     await storage.close();
     throw error;
@@ -99,10 +99,18 @@ export type Role = "server" | "command";
 /** How long running deliveries may take when the service closes. */
 const DELIVERIES_DRAIN_MS = 30_000;
 
+/** What the command line and test services decide. */
+export interface StartOptions {
+  /** Default: `server`. */
+  readonly role?: Role | undefined;
+  /** Called with each new instance of oidc-provider, before it serves. */
+  readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
+}
+
 async function build(
   configuration: Configuration,
   storage: Storage,
-  { logger, role }: { readonly logger: Logger; readonly role: Role },
+  { logger, role, onProvider }: StartOptions & { readonly role: Role; readonly logger: Logger },
 ): Promise<SignInService> {
   const isServer = role === "server";
   const { clock } = configuration;
@@ -181,6 +189,7 @@ async function build(
       onWarning,
       onDefect,
       onRequest: (timing) => metrics.request(timing),
+      onProvider: onProvider && ((provider) => onProvider(provider, configuration)),
     });
     sessionsEnded = (ended) => http.sessionsEnded(ended);
     const sweeper = isServer ? startSweeper(storage, outages("removing what has expired")) : undefined;

@@ -1,9 +1,9 @@
 /**
  * Everything that changes oidc-provider beyond its public interface, and the file of oidc-provider that makes it
- * necessary. Nothing else in this project changes its prototypes, and nothing imports `oidc-provider/lib/*`.
+ * necessary. Nothing imports `oidc-provider/lib/*`, and only the clock of test services changes prototypes elsewhere
+ * (`testing/provider-clock.ts`).
  */
 import type { Client, Provider } from "oidc-provider";
-import { type Clock, seconds } from "../core/clock.ts";
 import type { SecretCheck } from "./clients.ts";
 
 /** A model class of oidc-provider, as far as it is patched. */
@@ -99,140 +99,6 @@ function hashedSecrets(provider: Provider, check: SecretCheck): void {
   });
 }
 
-/** A model with its times, in seconds. */
-interface Timed {
-  iat?: number;
-  exp?: number;
-  /** When the first of a chain of refresh tokens was issued. */
-  iiat?: number;
-  readonly loginTs?: number;
-  readonly rotations?: number;
-  /** The configured lifetime. */
-  readonly expiration: number;
-  save(lifetime: number): Promise<unknown>;
-}
-
-interface TimedClass extends ModelClass {
-  /** Only tokens have it; the lifetime of other models is the argument of `save`. */
-  readonly expiresIn?: unknown;
-}
-
-/** The check of a stored model. */
-type Verify = (
-  this: TimedClass,
-  stored: { readonly exp?: number },
-  options?: { readonly ignoreExpiration?: boolean },
-) => Promise<unknown>;
-
-/** Seconds since the epoch. */
-type Now = () => number;
-
-/**
- * oidc-provider reads the system clock (lib/helpers/epoch_time.js); the rest of this service reads the configured one.
- * Codes, tokens, grants, sessions and interactions begin and end by the configured clock. Times that clients sign, such
- * as those of DPoP proofs, are still compared with the system clock.
- */
-function configuredClock(provider: Provider, clock: Clock): void {
-  const now: Now = () => seconds(clock);
-  timesOfModels(Object.getPrototypeOf(provider.Session) as TimedClass, now);
-  timesOfSessions(provider, now);
-  timesOfIdTokens(provider, now);
-}
-
-/** lib/models/base_model.js, and for `iiat` the constructor of lib/models/refresh_token.js. */
-function timesOfModels(base: TimedClass, now: Now): void {
-  const verify = Reflect.get(base, "verify") as Verify;
-  const save = Reflect.get(base.prototype, "save") as Timed["save"];
-  Object.defineProperty(base, "verify", {
-    async value(this: TimedClass, ...[stored, options]: Parameters<Verify>) {
-      if (options?.ignoreExpiration !== true && Number(stored.exp) <= now())
-        throw new Error("the artifact has expired");
-      return verify.call(this, stored, { ...options, ignoreExpiration: true });
-    },
-  });
-  Object.defineProperties(base.prototype, {
-    isExpired: {
-      get(this: Timed) {
-        return Number(this.exp) <= now();
-      },
-    },
-    remainingTTL: {
-      get(this: Timed) {
-        return this.exp ? this.exp - now() : this.expiration;
-      },
-    },
-    save: {
-      value(this: Timed, lifetime: number) {
-        const at = now();
-        const isToken = typeof (this.constructor as unknown as TimedClass).expiresIn === "function";
-        if (isToken) this.exp ??= at + this.expiration;
-        // For other models `save` assigns the end by the system clock.
-        else Object.defineProperty(this, "exp", fixed(at + lifetime));
-        if (this.iat === undefined && this.iiat !== undefined && !this.rotations) this.iiat = at;
-        this.iat ??= at;
-        return save.call(this, lifetime);
-      },
-    },
-  });
-}
-
-/** A property that ignores assignments. */
-function fixed(value: number): PropertyDescriptor {
-  return { configurable: true, enumerable: true, get: () => value, set: () => undefined };
-}
-
-/** lib/models/session.js, `persist` and, for `max_age`, `past`; callers of `save` in lib/models/interaction.js. */
-function timesOfSessions(provider: Provider, now: Now): void {
-  const { prototype: session } = provider.Session as unknown as ModelClass;
-  const { prototype: interaction } = provider.Interaction as unknown as ModelClass;
-  const save = Reflect.get(interaction, "save") as Timed["save"];
-  Object.defineProperties(session, {
-    persist: {
-      value(this: Timed) {
-        return this.save(Number(this.exp) - now());
-      },
-    },
-    past: {
-      value(this: Timed, age: number | string) {
-        return this.loginTs === undefined || now() - this.loginTs > Number(age);
-      },
-    },
-  });
-  Object.defineProperty(interaction, "save", {
-    value(this: Timed, lifetime: number) {
-      return save.call(this, this.exp === undefined ? lifetime : this.exp - now());
-    },
-  });
-}
-
-/** ID tokens and logout tokens get both times when they are signed (lib/models/id_token.js, lib/helpers/jwt.js). */
-function timesOfIdTokens(provider: Provider, now: Now): void {
-  const { prototype } = provider.IdToken as unknown as ModelClass;
-  const claims = Reflect.get(prototype, "payload") as (this: unknown) => Promise<object>;
-  Object.defineProperty(prototype, "payload", {
-    async value(this: unknown) {
-      const at = now();
-      const written: { exp?: number | undefined; iat?: number | undefined } = {};
-      return Object.defineProperties(await claims.call(this), {
-        iat: {
-          enumerable: true,
-          get: () => written.iat && at,
-          set: (value?: number) => {
-            written.iat = value;
-          },
-        },
-        exp: {
-          enumerable: true,
-          get: () => written.iat && written.exp && at + written.exp - written.iat,
-          set: (value?: number) => {
-            written.exp = value;
-          },
-        },
-      });
-    },
-  });
-}
-
 /**
  * ID tokens of clients with back-channel logout have the claim `sid` (lib/models/client.js, `includeSid`). Those of all others
  * have it too, so that signing out with one shows of which session it is.
@@ -242,12 +108,11 @@ function sessionOfIdTokens(provider: Provider): void {
 }
 
 /** Applies all patches to one instance; other instances in the process are not changed. */
-export function patchProvider(provider: Provider, checkSecret: SecretCheck, clock: Clock): void {
+export function patchProvider(provider: Provider, checkSecret: SecretCheck): void {
   keepMembers(provider);
   documentedTokenType(provider);
   emptySessionsUnwritten(provider);
   ownAuthorizations(provider);
   hashedSecrets(provider, checkSecret);
-  configuredClock(provider, clock);
   sessionOfIdTokens(provider);
 }

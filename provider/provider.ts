@@ -61,6 +61,8 @@ export interface ProviderOptions {
   readonly backchannel: Pick<BackchannelLogout, "listen">;
   /** Whether people can make accounts of their own. */
   readonly offersRegistration: boolean;
+  /** Called with each new instance, before it serves. */
+  readonly onProvider?: ((provider: Provider) => void) | undefined;
   /** The cookie keys: the first signs, all verify. */
   readonly keys: { readonly cookies: readonly string[] };
 }
@@ -100,7 +102,8 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   }
 
   const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
-  patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.clock);
+  patchProvider(provider, createSecretCheck(clients, limits, audit));
+  options.onProvider?.(provider);
   storeSessionGeneration(provider);
   storeSessionUse(provider, configuration.clock);
   reportEndedAccess(provider, units, events, audit);

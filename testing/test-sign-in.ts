@@ -20,6 +20,7 @@ import { createSignInServiceOver, type SignInService } from "../lib/service.ts";
 import { Browser } from "./browser/browser.ts";
 import { createTestDelivering, type TestDelivering } from "./deliver-due.ts";
 import { createStorageFaults, type StorageFaults } from "./storage-faults.ts";
+import { followClock } from "./provider-clock.ts";
 import { type SignInOptions, TestClient, type TestPerson, type TestTokens } from "./test-client.ts";
 import { TestClock } from "./test-clock.ts";
 import { TestReceiver } from "./test-receiver.ts";
@@ -131,6 +132,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
     },
     async (configuration) =>
       (opened.storage = await openStorage(configuration, undefined, (store) => planted.through(store))),
+    { onProvider: followClock },
   ).catch(async (error: unknown) => {
     await listener?.close();
     throw error;

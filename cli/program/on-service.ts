@@ -86,7 +86,7 @@ async function openService(args: Arguments, context: CommandContext): Promise<Si
     createSignInServiceOver(
       quiet as unknown as Parameters<typeof createSignInServiceOver>[0],
       (opened) => openStorage({ ...opened, mustExist: true }, tell),
-      "command",
+      { role: "command" },
     ),
   );
 }

@@ -10,6 +10,7 @@ import { openStorage } from "../../records/storage.ts";
 import { createSealer } from "../../core/sealing.ts";
 import { sealMail } from "../../records/people/mail-kinds.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
+import { followClock } from "../../testing/provider-clock.ts";
 import type { SignInStore } from "../../records/people/sign-ins.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { newStorage } from "../servers/storage.ts";
@@ -50,15 +51,19 @@ async function start(): Promise<void> {
   running = await startService({
     config: { ...settings(), ...(await newStorage()) },
     start: (config) =>
-      createSignInServiceOver(config, async (configuration, onWarning) => {
-        const storage = await openStorage(configuration, onWarning);
-        ({ signIns } = storage);
-        const addFailure: SignInStore["addFailure"] = (way, subject, mailAt) => {
-          counted = [way, subject];
-          return storage.signIns.addFailure(way, subject, mailAt);
-        };
-        return { ...storage, signIns: { ...storage.signIns, addFailure } };
-      }),
+      createSignInServiceOver(
+        config,
+        async (configuration, onWarning) => {
+          const storage = await openStorage(configuration, onWarning);
+          ({ signIns } = storage);
+          const addFailure: SignInStore["addFailure"] = (way, subject, mailAt) => {
+            counted = [way, subject];
+            return storage.signIns.addFailure(way, subject, mailAt);
+          };
+          return { ...storage, signIns: { ...storage.signIns, addFailure } };
+        },
+        { onProvider: followClock },
+      ),
   });
   news = relyingParty(running, "oauth2", NEWS);
 }

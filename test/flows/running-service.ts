@@ -18,7 +18,9 @@ import type { DeploymentsInput, Input, SignInServiceConfig } from "../../config/
 import type { Account, ImportedAccount } from "../../accounts/account.ts";
 import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
-import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
+import { openStorage } from "../../records/storage.ts";
+import { followClock } from "../../testing/provider-clock.ts";
 
 /** The browsers of the tests stop before this address. */
 export const CALLBACK = "http://127.0.0.1:4000/callback";
@@ -119,7 +121,7 @@ export interface RunningOptions {
   readonly config?: Omit<SignInServiceConfig, "deployments">;
   /** Default: the OAuth 2.0 deployment at the origin, the OpenID Connect one under `/openid`. */
   readonly deployments?: (origin: string) => DeploymentsInput;
-  /** What starts the service. Default: `createSignInService`. */
+  /** What starts the service. Default: as `createSignInService` does, but oidc-provider follows `config.clock`, too. */
   readonly start?: (config: SignInServiceConfig) => Promise<SignInService>;
   /** Default: any free port. */
   readonly port?: number;
@@ -167,9 +169,15 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
     : storage;
 }
 
+/** Starts a service whose oidc-provider follows `config.clock`, too. */
+export const startWithClock = (config: SignInServiceConfig): Promise<SignInService> =>
+  createSignInServiceOver(config, openStorage, {
+    ...(config.clock !== undefined && { onProvider: followClock }),
+  });
+
 /** Starts a service. The caller closes it. */
 export async function startService(options: RunningOptions = {}): Promise<RunningService> {
-  const { config = {}, start = createSignInService } = options;
+  const { config = {}, start = startWithClock } = options;
   // The base URLs contain the port, so the server listens first.
   const server = createServer();
   const origin = await listen(server, options.port ?? 0);

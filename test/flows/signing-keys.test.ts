@@ -9,12 +9,19 @@ import { calculateJwkThumbprint, createRemoteJWKSet, decodeProtectedHeader, jwtV
 import type { Context } from "koa";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { createSignInService, type SignInService } from "../../lib/service.ts";
+import type { SignInService } from "../../lib/service.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { BACKENDS } from "../servers/storage.ts";
 import type { SigningKey } from "../../accounts/keys/signing-keys.ts";
 import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
-import { ADA, NEWS, type RunningService, startService, storageIn } from "./running-service.ts";
+import {
+  ADA,
+  NEWS,
+  type RunningService,
+  startService,
+  startWithClock,
+  storageIn,
+} from "./running-service.ts";
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
@@ -49,8 +56,7 @@ async function start(config: Pick<SignInServiceConfig, "keys"> = {}): Promise<vo
       void application.use((ctx: Context, next) => (isSecond ? second.routes()(ctx, next) : next())),
   });
   const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
-  another = () =>
-    createSignInService({ ...common, deployments, proxy: false, logger: pino({ level: "silent" }) });
+  another = () => startWithClock({ ...common, deployments, proxy: false, logger: pino({ level: "silent" }) });
   second = await another();
   news = relyingParty(running, "openid", NEWS);
 }
