@@ -1,9 +1,27 @@
 /** Every page with data as people see it, for the contact sheet and for the tests in a browser. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createPages, type Pages, type PageSettings } from "../interactions/pages.ts";
+import { deletionView } from "../interactions/account/delete.ts";
+import { addressView, newAddressView } from "../interactions/account/email.ts";
+import { accountPage } from "../interactions/account/pages.ts";
+import { passwordView } from "../interactions/account/password.ts";
+import { profileView } from "../interactions/account/profile.ts";
+import { servicesView } from "../interactions/account/services.ts";
+import { sessionsView } from "../interactions/account/sessions.ts";
+import {
+  errorPage,
+  loggedOutPage,
+  logoutPage,
+  startAgainPage,
+  unavailablePage,
+} from "../interactions/answers.ts";
+import { confirmPage } from "../interactions/confirm.ts";
+import { deliveriesPage, deliveryPage, receiversPage } from "../interactions/console/console-views.ts";
+import type { Pages, Visit } from "../interactions/page.ts";
+import { createPages, type PageSettings } from "../interactions/pages.ts";
 import { sampleDelivery, sampleReceiver, type SampleStep, sampleStep } from "../interactions/sample-pages.ts";
 import type { StepName } from "../interactions/steps/step.ts";
+import { stepPage } from "../interactions/steps/views.ts";
 
 /** A made-up language that is written from right to left: English words in another direction. */
 export const RIGHT_TO_LEFT = "qaa";
@@ -14,7 +32,7 @@ export const LANGUAGES: readonly string[] = ["en", "pl", RIGHT_TO_LEFT];
 /** One page in one state. */
 export interface Screen {
   readonly name: string;
-  html(locale: string): Promise<string>;
+  html(visit: Visit): string;
 }
 
 const ENGLISH = join(import.meta.dirname, "../core/locales/en.json");
@@ -51,7 +69,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
     const account = step === "consent" && { account: { sub: SUB, email: ADA } };
     const signIn = { client, path: "/interaction/1", csrf: "c", ...account, ...shown.signIn };
     const present = sampleStep(step, "https://example.org/terms", { ...shown, signIn });
-    return { name, html: (locale) => pages.step({ locale, here: "", step: present }) };
+    return { name, html: (visit) => pages.render(stepPage(step), visit, present) };
   };
   const loginHint = "ada";
   const waiting = { step: "confirm-email", email: ADA } as const;
@@ -105,11 +123,11 @@ function stepScreens(pages: Pages): readonly Screen[] {
     screen("terms", "terms"),
     {
       name: "confirm-elsewhere",
-      html: (locale) => pages.confirm({ locale, here: "", accountUrl: ACCOUNT_URL, kind: "elsewhere" }),
+      html: (visit) => pages.render(confirmPage, visit, { accountUrl: ACCOUNT_URL, kind: "elsewhere" }),
     },
     {
       name: "confirm-gone",
-      html: (locale) => pages.confirm({ locale, here: "", accountUrl: ACCOUNT_URL, kind: "gone" }),
+      html: (visit) => pages.render(confirmPage, visit, { accountUrl: ACCOUNT_URL, kind: "gone" }),
     },
   ];
 }
@@ -117,7 +135,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
 /** The pages of a signed-in person. */
 function personScreens(pages: Pages): readonly Screen[] {
   const email = "ada@example.com";
-  const common = { here: "", base: "", action: "", csrf: "c" };
+  const common = { base: "", action: "", csrf: "c" };
   const overview = { ...common, email, fullName: "Ada Lovelace", sub: SUB, canChangeEmail: true };
   const address = { ...common, email, isConfirmed: true };
   const pending = { email: "ada.lovelace@example.org", hasLink: false };
@@ -160,63 +178,66 @@ function personScreens(pages: Pages): readonly Screen[] {
   return [
     {
       name: "account",
-      html: (locale) => pages.account({ ...overview, locale, deliveries: "/account/deliveries" }),
+      html: (visit) => pages.render(accountPage, visit, { ...overview, deliveries: "/account/deliveries" }),
     },
     {
       name: "account-changed",
-      html: (locale) => pages.account({ ...overview, locale, fullName: "", notice: "password" }),
+      html: (visit) => pages.render(accountPage, visit, { ...overview, fullName: "", notice: "password" }),
     },
-    { name: "account-profile", html: (locale) => pages.accountProfile({ ...profile, locale }) },
+    { name: "account-profile", html: (visit) => pages.render(profileView, visit, { ...profile }) },
     {
       name: "account-profile-wrong",
-      html: (locale) =>
-        pages.accountProfile({
+      html: (visit) =>
+        pages.render(profileView, visit, {
           ...profile,
-          locale,
           problems: [
             { field: "username", reason: "taken" },
             { field: "date_of_birth", reason: "date" },
           ],
         }),
     },
-    { name: "account-email", html: (locale) => pages.accountEmail({ ...address, locale }) },
+    { name: "account-email", html: (visit) => pages.render(addressView, visit, { ...address }) },
     {
       name: "account-email-pending",
-      html: (locale) => pages.accountEmail({ ...address, locale, pending, notice: "codeSent" }),
+      html: (visit) => pages.render(addressView, visit, { ...address, pending, notice: "codeSent" }),
     },
     {
       name: "account-email-wrong-code",
-      html: (locale) =>
-        pages.accountEmail({ ...address, locale, pending, problem: { reason: "wrongCode", triesLeft: 3 } }),
+      html: (visit) =>
+        pages.render(addressView, visit, {
+          ...address,
+          pending,
+          problem: { reason: "wrongCode", triesLeft: 3 },
+        }),
     },
     {
       name: "account-email-link",
-      html: (locale) => pages.accountEmail({ ...address, locale, pending: { ...pending, hasLink: true } }),
+      html: (visit) =>
+        pages.render(addressView, visit, { ...address, pending: { ...pending, hasLink: true } }),
     },
     {
       name: "account-new-email",
-      html: (locale) => pages.accountNewEmail({ ...common, locale, value: "" }),
+      html: (visit) => pages.render(newAddressView, visit, { ...common, value: "" }),
     },
     {
       name: "account-new-email-wrong",
-      html: (locale) =>
-        pages.accountNewEmail({ ...common, locale, value: "ada", problem: { reason: "invalid" } }),
+      html: (visit) =>
+        pages.render(newAddressView, visit, { ...common, value: "ada", problem: { reason: "invalid" } }),
     },
-    { name: "account-password", html: (locale) => pages.accountPassword({ ...password, locale }) },
+    { name: "account-password", html: (visit) => pages.render(passwordView, visit, { ...password }) },
     {
       name: "account-password-refused",
-      html: (locale) => pages.accountPassword({ ...password, locale, problem: "common" }),
+      html: (visit) => pages.render(passwordView, visit, { ...password, problem: "common" }),
     },
     {
       name: "account-sessions",
-      html: (locale) => pages.accountSessions({ ...common, locale, sessions, now: NOW }),
+      html: (visit) => pages.render(sessionsView, visit, { ...common, sessions, now: NOW }),
     },
     {
       name: "account-sessions-one",
-      html: (locale) =>
-        pages.accountSessions({
+      html: (visit) =>
+        pages.render(sessionsView, visit, {
           ...common,
-          locale,
           sessions: sessions.slice(0, 1),
           now: NOW,
           notice: "sessions",
@@ -224,19 +245,19 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "account-services",
-      html: (locale) => pages.accountServices({ ...common, locale, services, now: NOW }),
+      html: (visit) => pages.render(servicesView, visit, { ...common, services, now: NOW }),
     },
     {
       name: "account-services-none",
-      html: (locale) =>
-        pages.accountServices({ ...common, locale, services: [], now: NOW, notice: "service" }),
+      html: (visit) =>
+        pages.render(servicesView, visit, { ...common, services: [], now: NOW, notice: "service" }),
     },
     {
       name: "account-delete",
-      html: (locale) =>
-        pages.accountDelete({ ...common, locale, email, told: services.map(({ name }) => name) }),
+      html: (visit) =>
+        pages.render(deletionView, visit, { ...common, email, told: services.map(({ name }) => name) }),
     },
-    { name: "account-deleted", html: (locale) => pages.loggedOut({ locale, after: "deleted" }) },
+    { name: "account-deleted", html: (visit) => pages.render(loggedOutPage, visit, { after: "deleted" }) },
   ];
 }
 
@@ -245,18 +266,16 @@ export function screens(pages: Pages): readonly Screen[] {
   return [
     ...stepScreens(pages),
     ...personScreens(pages),
-    { name: "logout", html: (locale) => pages.logout({ locale, here: "", action: "/x", xsrf: "x" }) },
-    { name: "logged-out", html: (locale) => pages.loggedOut({ locale, here: "" }) },
+    { name: "logout", html: (visit) => pages.render(logoutPage, visit, { action: "/x", xsrf: "x" }) },
+    { name: "logged-out", html: (visit) => pages.render(loggedOutPage, visit, { after: "signed out" }) },
     {
       name: "start-again",
-      html: (locale) => pages.startAgain({ locale, here: "", accountUrl: ACCOUNT_URL, action: "/i" }),
+      html: (visit) => pages.render(startAgainPage, visit, { accountUrl: ACCOUNT_URL, action: "/i" }),
     },
     {
       name: "error",
-      html: (locale) =>
-        pages.error({
-          locale,
-          here: "",
+      html: (visit) =>
+        pages.render(errorPage, visit, {
           accountUrl: ACCOUNT_URL,
           error: "invalid_redirect_uri",
           description: "redirect_uri did not match any of the client's registered redirect_uris",
@@ -264,7 +283,7 @@ export function screens(pages: Pages): readonly Screen[] {
     },
     {
       name: "unavailable",
-      html: (locale) => pages.unavailable({ locale, here: "", accountUrl: ACCOUNT_URL }),
+      html: (visit) => pages.render(unavailablePage, visit, { accountUrl: ACCOUNT_URL }),
     },
     ...consoleScreens(pages),
   ];
@@ -272,7 +291,6 @@ export function screens(pages: Pages): readonly Screen[] {
 
 function consoleScreens(pages: Pages): readonly Screen[] {
   const common = {
-    here: "",
     list: "/account/deliveries",
     receiversPath: "/account/deliveries/receivers",
     path: "/account/deliveries/receivers",
@@ -326,19 +344,23 @@ function consoleScreens(pages: Pages): readonly Screen[] {
   return [
     {
       name: "deliveries",
-      html: (locale) => pages.deliveries({ ...list, locale, deliveries, next: "msg_e", redriveAll: "t" }),
+      html: (visit) =>
+        pages.render(deliveriesPage, visit, { ...list, deliveries, next: "msg_e", redriveAll: "t" }),
     },
-    { name: "deliveries-none", html: (locale) => pages.deliveries({ ...list, locale, deliveries: [] }) },
+    {
+      name: "deliveries-none",
+      html: (visit) => pages.render(deliveriesPage, visit, { ...list, deliveries: [] }),
+    },
     {
       name: "deliveries-wrong-account",
-      html: (locale) => pages.deliveries({ ...list, locale, deliveries: [], wrongSub: "ada@example.com" }),
+      html: (visit) =>
+        pages.render(deliveriesPage, visit, { ...list, deliveries: [], wrongSub: "ada@example.com" }),
     },
     {
       name: "delivery",
-      html: (locale) =>
-        pages.delivery({
+      html: (visit) =>
+        pages.render(deliveryPage, visit, {
           ...common,
-          locale,
           delivery: parked,
           tokens: { redrive: "t", discard: "t" },
           result: { code: "superseded", values: {} },
@@ -346,10 +368,9 @@ function consoleScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "receivers",
-      html: (locale) =>
-        pages.receivers({
+      html: (visit) =>
+        pages.render(receiversPage, visit, {
           ...common,
-          locale,
           result: { code: "testTaken", values: { receiver: "service:1", what: 204, duration: 12 } },
           receivers: [
             {

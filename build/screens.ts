@@ -28,7 +28,7 @@ interface Shot {
 async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
   const shots: Shot[] = [];
   for (const language of LANGUAGES) {
-    const html = await screen.html(language);
+    const html = screen.html({ locale: language, here: "" });
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: width === 320 ? 640 : 800 });
       for (const theme of THEMES) {
@@ -87,7 +87,7 @@ try {
     const [login] = screens(screenPages({ locales: ["en", "pl"] }));
     await page.setViewportSize({ width: 760, height: 620 });
     await page.emulateMedia({ colorScheme: "light" });
-    await page.setContent((await login?.html("en")) ?? "");
+    await page.setContent(login?.html({ locale: "en", here: "" }) ?? "");
     await page.screenshot({ path: README_PICTURE });
   }
   console.log(`${shots.length} pictures: screens/index.html`);

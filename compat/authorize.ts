@@ -1,6 +1,6 @@
 /** The documented authorization endpoint, in front of oidc-provider's. */
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
-import { cookieValues } from "../provider/sessions/cookies.ts";
+import { readCookie } from "../core/cookies.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
@@ -43,7 +43,7 @@ export const exactParameters: Step = async (exchange, next) => {
  */
 export function prefetchSession(units: UnitsOfWork, sessionCookie: string): Step {
   return async ({ ctx }, next) => {
-    const [id] = cookieValues(ctx.req.headers.cookie, sessionCookie);
+    const id = readCookie(ctx, sessionCookie);
     if (id !== undefined && isPresentable(id)) units.required().prefetch("Session", artifactKey(id));
     await next();
   };

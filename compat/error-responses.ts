@@ -51,8 +51,8 @@ export async function respondWithError(
   const { ctx } = exchange;
   const { status, challenge } = statusFor(exchange, error);
   if (wantsPage(exchange)) {
-    if (error.startAgain) await parts.pages.startAgain(ctx);
-    else await parts.pages.error(ctx, pageProblem(error, status));
+    if (error.startAgain) parts.pages.startAgain(ctx);
+    else parts.pages.error(ctx, pageProblem(error, status));
   } else {
     ctx.body = { error: error.error, ...(error.message === "" ? {} : { error_description: error.message }) };
   }
@@ -84,7 +84,7 @@ async function respondWithFault(
   if (!isExpected) onDefect(fault);
   const { code = "defect" } = fault as { code?: unknown };
   events.emit("fault", { where: endpoint, code: String(code) });
-  if (wantsPage(exchange)) await pages.unavailable(ctx, RETRY_AFTER);
+  if (wantsPage(exchange)) pages.unavailable(ctx, RETRY_AFTER);
   else ctx.body = { error: "temporarily_unavailable", error_description: "try again in a moment" };
   ctx.status = 503;
   ctx.set("Retry-After", String(RETRY_AFTER));

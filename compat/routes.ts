@@ -160,16 +160,6 @@ async function serve(
 ): Promise<void> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
-  const { deployment, uid: interactionUid, step: interactionStep, address } = exchange;
-  const hostState = ctx.state;
-  ctx.state = {
-    deployment,
-    interactionUid,
-    interactionStep,
-    address,
-    form: () => exchange.form(),
-    json: () => exchange.json(),
-  };
   try {
     const step = stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
@@ -184,8 +174,6 @@ async function serve(
     ctx.body = null;
     await respondWithError(exchange, error, parts);
     return;
-  } finally {
-    ctx.state = hostState;
   }
   for (const notify of exchange.onSuccess) notify();
 }

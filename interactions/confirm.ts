@@ -2,34 +2,51 @@
  * `{base}/confirm`, where links in mail lead to. Opening it changes nothing, so that programs that look at mail confirm
  * nothing: the token moves to a cookie, and the browser goes on to where a person can confirm.
  */
-import type { Context } from "koa";
-import type { Deployment } from "../config/configuration.ts";
+import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ConfirmationPurpose } from "../records/people/confirmations.ts";
 import type { AddressChanges, EarlierAddress } from "../accounts/people/address-changes.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
 import type { People } from "../accounts/people/people.ts";
 import type { Signer } from "../core/sealing.ts";
-import { createAnswers, seeOther, sendPage } from "./answers.ts";
-import { type Form, isFromHere, readable } from "./forms.ts";
+import type { Translator } from "../core/texts.ts";
+import { seeOther } from "./answers.ts";
+import { isFromHere, readable } from "./forms.ts";
 import { isLinkToken, type LinkCookie } from "./link-cookie.ts";
-import type { ConfirmLocals } from "./page-locals.ts";
-import type { Pages } from "./pages.ts";
+import type { Page, Pages } from "./page.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
-import {
-  callerOf,
-  type InteractionContext,
-  type Offers,
-  type PresentStep,
-  type Problem,
-} from "./steps/step.ts";
+import { type Offers, type PresentStep, type Problem } from "./steps/step.ts";
+import { stepPage } from "./steps/views.ts";
 
 export const CONFIRM_PATH = "/confirm";
 /** The parameter of the address for browsers that don't have the sign-in. */
 export const ELSEWHERE = "elsewhere";
 
-/** A Koa context of the page. */
-export type ConfirmContext = Context & { readonly state: { readonly deployment: Deployment } };
+/** What the page says: a link confirms nothing in this browser, or nothing any more, or undoes a change of address. */
+interface ConfirmMessage {
+  readonly kind: "elsewhere" | "gone" | "taken" | "undo";
+  /** `undo` only: the address that comes back, and the form that asks for it. */
+  readonly form?: { readonly email: string; readonly action: string; readonly csrf: string };
+}
+
+const MESSAGES: Readonly<
+  Record<ConfirmMessage["kind"], (t: Translator, email: string) => { heading: string; text: string }>
+> = {
+  elsewhere: (t) => ({ heading: t("confirm-email.title"), text: t("confirm-email.elsewhere") }),
+  gone: (t) => ({ heading: t("confirm-email.gone.title"), text: t("confirm-email.gone") }),
+  taken: (t) => ({ heading: t("undo.taken.title"), text: t("undo.taken") }),
+  undo: (t, email) => ({ heading: t("undo.title"), text: t("undo.text", { email }) }),
+};
+
+export const confirmPage: Page<ConfirmMessage & { readonly accountUrl: string }> = {
+  view: "confirm",
+  locals: (t, { accountUrl, kind, form }) => ({
+    ...MESSAGES[kind](t, form?.email ?? ""),
+    accountUrl,
+    action: form?.action ?? "",
+    csrf: form?.csrf ?? "",
+  }),
+};
 
 export interface ConfirmParts {
   readonly pages: Pages;
@@ -38,14 +55,11 @@ export interface ConfirmParts {
   readonly offers: Offers;
   /** Signs the hidden field of the form. */
   readonly forms: Signer;
-  readonly readForm: (ctx: ConfirmContext) => Promise<Form>;
-  /** The caller's IP address, as far as proxies are trusted. */
-  readonly addressOf: (ctx: Pick<ConfirmContext, "req">) => string;
 }
 
 export interface ConfirmHandlers {
-  readonly show: (ctx: ConfirmContext, token: string | undefined) => Promise<void>;
-  readonly submit: (ctx: ConfirmContext) => Promise<void>;
+  readonly show: (ctx: ServiceContext, token?: string) => Promise<void>;
+  readonly submit: (ctx: ServiceContext) => Promise<void>;
 }
 
 /** The steps of the sign-in that waits for a link. */
@@ -58,27 +72,23 @@ const STEP_OF: Readonly<Record<Exclude<ConfirmationPurpose, "address-change" | "
 const formOf = (token: string): string => `confirm ${token}`;
 
 export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
-  const { pages, people, links, offers, forms, readForm, addressOf } = parts;
-  const answers = createAnswers(pages);
-
-  const message = async (
-    ctx: ConfirmContext,
-    status: 200 | 400 | 409,
-    shown: Pick<ConfirmLocals, "kind" | "form">,
-  ): Promise<void> => {
-    const accountUrl = `${ctx.state.deployment.url}/account`;
-    const html = await pages.confirm({ ...pages.visit(ctx), accountUrl, ...shown });
-    sendPage(ctx, pages, { status, html });
-  };
+  const { pages, people, links, offers, forms } = parts;
+  const message = (ctx: ServiceContext, status: 200 | 400 | 409, shown: ConfirmMessage): void =>
+    pages.send(
+      ctx,
+      confirmPage,
+      { accountUrl: `${ctx.exchange.deployment.url}/account`, ...shown },
+      { status },
+    );
 
   /** Asks whether to undo a change of address. */
-  function undoPage(ctx: ConfirmContext, link: string, { email }: EarlierAddress): Promise<void> {
-    const action = ctx.state.deployment.path + CONFIRM_PATH;
+  function undoPage(ctx: ServiceContext, link: string, { email }: EarlierAddress): void {
+    const action = ctx.exchange.deployment.path + CONFIRM_PATH;
     return message(ctx, 200, { kind: "undo", form: { email, action, csrf: forms.sign(formOf(link)) } });
   }
 
   /** Undoes it, and lets this browser go on to a new password. */
-  async function undo(ctx: ConfirmContext, link: string, changes: AddressChanges): Promise<void> {
+  async function undo(ctx: ServiceContext, link: string, changes: AddressChanges): Promise<void> {
     const result = await changes.undo(link, askedAt(ctx));
     if (result.kind === "taken") return message(ctx, 409, { kind: "taken" });
     if (result.kind !== "undone") {
@@ -86,23 +96,23 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       return message(ctx, 400, { kind: "gone" });
     }
     links.write(ctx, result.reset);
-    return seeOther(ctx, ctx.state.deployment.path + CONFIRM_PATH);
+    return seeOther(ctx, ctx.exchange.deployment.path + CONFIRM_PATH);
   }
 
-  function askedAt(ctx: ConfirmContext): AskedAt {
-    const caller = callerOf({ addressOf }, ctx as unknown as InteractionContext, ANONYMOUS);
+  function askedAt(ctx: ServiceContext): AskedAt {
+    const caller = callerOf(ctx, ANONYMOUS);
     const { locale } = pages.visit(ctx);
-    return { deployment: ctx.state.deployment.kind, caller, address: addressOf(ctx), locale };
+    return { deployment: ctx.exchange.deployment.kind, caller, address: ctx.exchange.address, locale };
   }
 
   /** The page for a new password, for a browser that has no sign-in. */
-  async function passwordPage(
-    ctx: ConfirmContext,
+  function passwordPage(
+    ctx: ServiceContext,
     link: string,
     status: number,
     problems: readonly Problem[] = [],
-  ): Promise<void> {
-    const path = ctx.state.deployment.path + CONFIRM_PATH;
+  ): void {
+    const path = ctx.exchange.deployment.path + CONFIRM_PATH;
     const signIn: PresentStep["signIn"] = {
       uid: "",
       prompt: "login",
@@ -125,13 +135,12 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       problems,
       expiresIn: 0,
     };
-    const html = await pages.step({ ...pages.visit(ctx, { isRepeatable: true }), step });
-    sendPage(ctx, pages, { status, html });
+    pages.send(ctx, stepPage(step.name), step, { isRepeatable: true, status });
   }
 
   return {
     async show(ctx, token) {
-      const { path } = ctx.state.deployment;
+      const { path } = ctx.exchange.deployment;
       if (token !== undefined) {
         if (!isLinkToken(token)) return message(ctx, 400, { kind: "gone" });
         links.write(ctx, token);
@@ -155,15 +164,15 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
         : passwordPage(ctx, link, 200);
     },
     async submit(ctx) {
-      const { deployment } = ctx.state;
+      const { deployment } = ctx.exchange;
       const link = links.read(ctx);
       const { passwordResets, addressChanges, confirmations } = people;
       if (link === undefined || passwordResets === undefined || addressChanges === undefined)
         return message(ctx, 400, { kind: "gone" });
-      const form = await readable(() => readForm(ctx));
+      const form = await readable(() => ctx.exchange.form());
       const isOurs = isFromHere(ctx) && forms.verify(formOf(link), form?.get("csrf") ?? "");
       if (form === undefined || !isOurs)
-        return answers.startAgain(ctx, { status: 403, action: deployment.path + CONFIRM_PATH });
+        return pages.startAgain(ctx, { status: 403, action: deployment.path + CONFIRM_PATH });
       const pending = await confirmations.findByLink(link);
       if (pending?.purpose === "address-undo") return undo(ctx, link, addressChanges);
       const password = form.get("password") ?? "";

@@ -6,13 +6,12 @@
 import { randomBytes } from "node:crypto";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Deployment } from "../config/configuration.ts";
+import { type CookieRequest, type CookieResponse, readCookie, setCookie } from "../core/cookies.ts";
 import type { Signer } from "../core/sealing.ts";
 
 /** What the cookie is read from and written to. */
-interface CookieContext {
-  readonly req: { readonly headers: { readonly cookie?: string | undefined } };
-  readonly state: { readonly deployment: Pick<Deployment, "secure"> };
-  append(field: string, value: string): void;
+interface CookieContext extends CookieRequest, CookieResponse {
+  readonly exchange: { readonly deployment: Pick<Deployment, "secure"> };
 }
 
 /** What the cookie depends on. */
@@ -27,12 +26,12 @@ export interface DeviceCookies {
   write(ctx: CookieContext, account: CookieAccount): void;
 }
 
-/** Seconds: 90 days. */
-const LIFETIME = 7_776_000;
-const MOST_ACCOUNTS = 5;
+/** 90 days. */
+const LIFETIME_SECONDS = 7_776_000;
+const MAX_ACCOUNTS = 5;
 /** The id and, for each account, two concatenated signatures. */
 const VALUE = /^[\w-]{22}(?:\.[\w-]{86}){1,5}$/;
-const SIGNATURE = 43;
+const SIGNATURE_CHARACTERS = 43;
 
 /** The text of the first signature, which finds the account whatever its password is. */
 const ofAccount = (id: string, { sub }: CookieAccount): string => JSON.stringify(["device", id, sub]);
@@ -40,19 +39,6 @@ const ofAccount = (id: string, { sub }: CookieAccount): string => JSON.stringify
 /** The text of the second signature. */
 const ofPassword = (id: string, { sub, password_generation = 0 }: CookieAccount): string =>
   JSON.stringify(["device", id, sub, password_generation]);
-
-/** The cookies of the request. */
-function cookiesOf({ req }: CookieContext): (readonly [name: string, value: string])[] {
-  return (req.headers.cookie ?? "").split(/; */).map((pair) => {
-    const [name = ""] = pair.split("=", 1);
-    return [name, pair.slice(name.length + 1)];
-  });
-}
-
-function setCookie(ctx: CookieContext, pair: string): void {
-  const secure = ctx.state.deployment.secure ? "; Secure" : "";
-  ctx.append("Set-Cookie", `${pair}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`);
-}
 
 /**
  * @param parts.signer cookies signed with any of its keys are valid.
@@ -65,11 +51,10 @@ export function createDeviceCookies({
   readonly signer: Signer;
   readonly name: string;
 }): DeviceCookies {
-  /** The id, and the signatures of each account. Of two cookies with this name, one was set by an attacker. */
+  /** The id, and the signatures of each account. */
   function parsed(ctx: CookieContext): readonly string[] {
-    const values = cookiesOf(ctx).flatMap(([each, value]) => (each === name ? [value] : []));
-    const [value = ""] = values;
-    return values.length === 1 && VALUE.test(value) ? value.split(".") : [];
+    const value = readCookie(ctx, name) ?? "";
+    return VALUE.test(value) ? value.split(".") : [];
   }
 
   return {
@@ -78,17 +63,18 @@ export function createDeviceCookies({
       const [id = "", ...entries] = parsed(ctx);
       const text = ofPassword(id, account);
       // All of them, so that the work is the same for each account.
-      const isOwn = entries.map((entry) => signer.verify(text, entry.slice(SIGNATURE)));
+      const isOwn = entries.map((entry) => signer.verify(text, entry.slice(SIGNATURE_CHARACTERS)));
       return isOwn.includes(true) ? id : undefined;
     },
     write(ctx, account) {
       const [id = randomBytes(16).toString("base64url"), ...entries] = parsed(ctx);
       const others = entries.filter(
-        (entry) => !signer.verify(ofAccount(id, account), entry.slice(0, SIGNATURE)),
+        (entry) => !signer.verify(ofAccount(id, account), entry.slice(0, SIGNATURE_CHARACTERS)),
       );
       const own = signer.sign(ofAccount(id, account)) + signer.sign(ofPassword(id, account));
-      const value = [id, own, ...others.slice(0, MOST_ACCOUNTS - 1)].join(".");
-      setCookie(ctx, `${name}=${value}`);
+      const value = [id, own, ...others.slice(0, MAX_ACCOUNTS - 1)].join(".");
+      const { secure } = ctx.exchange.deployment;
+      setCookie(ctx, { name, value, lifetimeSeconds: LIFETIME_SECONDS, secure });
     },
   };
 }

@@ -1,8 +1,8 @@
 /** The machine of the steps: finds the step that a person is at, checks the token of what is submitted, and commits. */
+import type { ServiceContext } from "../provider/exchange.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import {
   type Field,
-  type InteractionContext,
   type Outcome,
   type PresentStep,
   type Problem,
@@ -41,10 +41,10 @@ export type Answer =
 /** The running sign-ins. Storage faults reject with `StorageUnavailable`, which the endpoint answers. */
 export interface SignInFlow {
   /** The step at the address of a GET, if this browser has the sign-in: the present one, or one that it can go to. */
-  find(ctx: InteractionContext): Promise<PresentStep | undefined>;
+  find(ctx: ServiceContext): Promise<PresentStep | undefined>;
   /** The step that a POST to this address is for; `isOpen` is false if the sign-in is at another one by now. */
-  target(ctx: InteractionContext): Promise<SubmittedTo | undefined>;
-  submit(ctx: InteractionContext, target: SubmittedTo, submission: Submission): Promise<Answer>;
+  target(ctx: ServiceContext): Promise<SubmittedTo | undefined>;
+  submit(ctx: ServiceContext, target: SubmittedTo, submission: Submission): Promise<Answer>;
 }
 
 /** The step that something is submitted to. */
@@ -76,14 +76,14 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     };
   }
 
-  async function find(ctx: InteractionContext): Promise<RunningSignIn | undefined> {
-    const signIn = await protocol.find(ctx, ctx.state.interactionUid);
+  async function find(ctx: ServiceContext): Promise<RunningSignIn | undefined> {
+    const signIn = await protocol.find(ctx, ctx.exchange.uid ?? "");
     const link = links.read(ctx);
     return signIn === undefined || link === undefined ? signIn : { ...signIn, link };
   }
 
   async function submitTo(
-    ctx: InteractionContext,
+    ctx: ServiceContext,
     at: PresentStep,
     { action, values, locale }: Submission,
   ): Promise<Answer> {
@@ -109,13 +109,13 @@ export function createSignInFlow(services: StepServices): SignInFlow {
   return {
     async find(ctx) {
       const signIn = await find(ctx);
-      return signIn && present(signIn, stepNamed(ctx.state.interactionStep));
+      return signIn && present(signIn, stepNamed(ctx.exchange.step));
     },
     async target(ctx) {
       const signIn = await find(ctx);
       if (signIn === undefined) return undefined;
       // Without a name it is the step that the sign-in began with, wherever another tab has gone since.
-      const wanted = stepNamed(ctx.state.interactionStep) ?? firstStep(signIn, offers);
+      const wanted = stepNamed(ctx.exchange.step) ?? firstStep(signIn, offers);
       const step = present(signIn, wanted);
       return { step, isOpen: step.name === wanted };
     },

@@ -17,7 +17,7 @@ export async function readable(read: () => Promise<Form>): Promise<Form | undefi
 /** What the origin check needs of a Koa context. */
 export interface FormOrigin {
   get(field: string): string;
-  readonly state: { readonly deployment: { readonly url: string } };
+  readonly exchange: { readonly deployment: { readonly url: string } };
 }
 
 /**
@@ -29,5 +29,5 @@ export function isFromHere(ctx: FormOrigin): boolean {
   const site = ctx.get("Sec-Fetch-Site");
   if (!["", "same-origin", "none"].includes(site)) return false;
   const origin = ctx.get("Origin");
-  return ["", "null", new URL(ctx.state.deployment.url).origin].includes(origin);
+  return ["", "null", new URL(ctx.exchange.deployment.url).origin].includes(origin);
 }

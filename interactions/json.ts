@@ -1,34 +1,33 @@
 /** The steps as JSON, for a UI of a team's own on the same host. */
+import type { ServiceContext } from "../provider/exchange.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import type { Answer, SignInFlow } from "./flow.ts";
-import type { Pages } from "./pages.ts";
-import type { StepDescription } from "./steps/description.ts";
-import { type InteractionContext, languageOf, type PresentStep, type Values } from "./steps/step.ts";
+import type { Pages } from "./page.ts";
+import { languageOf, type Values } from "./steps/step.ts";
+import { describeFor } from "./steps/views.ts";
 
 export interface JsonParts {
   readonly flow: SignInFlow;
-  readonly pages: Pick<Pages, "visit" | "describe">;
-  /** The parsed body. Rejects an unreadable one with an error whose `status` is 400. */
-  readonly readJson: (ctx: InteractionContext) => Promise<unknown>;
+  readonly pages: Pick<Pages, "visit" | "translator">;
 }
 
 /** What answers a GET and a POST that want JSON. */
 export interface JsonHandlers {
   /** 200 with the step, or 410. */
-  readonly show: (ctx: InteractionContext) => Promise<void>;
+  readonly show: (ctx: ServiceContext) => Promise<void>;
   /** 200 with the next step or `done`; 400, 403, 410 or 429 with an error. */
-  readonly submit: (ctx: InteractionContext) => Promise<void>;
+  readonly submit: (ctx: ServiceContext) => Promise<void>;
 }
 
 const JSON_TYPE = "application/json";
 
 /** Whether the request is for the JSON interface: it sends JSON, or it accepts JSON and does not prefer HTML. */
-export function wantsJson(ctx: Pick<InteractionContext, "method" | "accepts" | "request">): boolean {
+export function wantsJson(ctx: Pick<ServiceContext, "method" | "accepts" | "request">): boolean {
   if (ctx.method === "POST" && ctx.request.type === JSON_TYPE) return true;
   return ctx.accepts("html", "json") === "json";
 }
 
-export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHandlers {
+export function createJsonHandlers({ flow, pages }: JsonParts): JsonHandlers {
   return {
     async show(ctx) {
       const step = await flow.find(ctx);
@@ -39,10 +38,10 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
       const target = await flow.target(ctx);
       if (target === undefined) return gone(ctx);
       // A browser sends the true origin with a POST of JSON, which no form can send.
-      const { origin } = new URL(ctx.state.deployment.url);
+      const { origin } = new URL(ctx.exchange.deployment.url);
       if (ctx.get("Origin") !== origin) return forbidden(ctx, `Origin must be ${origin}`);
       if (ctx.request.type !== JSON_TYPE) return forbidden(ctx, `Content-Type must be ${JSON_TYPE}`);
-      const body = submitted(await readJson(ctx).catch(unreadable));
+      const body = submitted(await ctx.exchange.json().catch(unreadable));
       if (body === undefined)
         return refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
       const answer = await flow.submit(ctx, target, {
@@ -55,7 +54,7 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
     },
   };
 
-  function respond(ctx: InteractionContext, answer: Answer): void {
+  function respond(ctx: ServiceContext, answer: Answer): void {
     switch (answer.kind) {
       case "done":
         return send(ctx, 200, { done: true, location: answer.location });
@@ -76,16 +75,6 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
   }
 }
 
-/** A step in the language of the request. */
-export function describeFor(
-  pages: Pick<Pages, "visit" | "describe">,
-  ctx: InteractionContext,
-  step: PresentStep,
-): StepDescription {
-  const { locale } = pages.visit(ctx, languageOf(step.signIn));
-  return pages.describe(step, locale);
-}
-
 /** The members of a body, which are strings as in a form. */
 function submitted(body: unknown): Values | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
@@ -103,20 +92,20 @@ function unreadable(error: unknown): undefined {
   throw error;
 }
 
-function send(ctx: InteractionContext, status: number, body: object): void {
+function send(ctx: ServiceContext, status: number, body: object): void {
   ctx.status = status;
   ctx.body = body;
-  securityHeaders(ctx, { secure: ctx.state.deployment.secure });
+  securityHeaders(ctx, { secure: ctx.exchange.deployment.secure });
 }
 
-function refuse(ctx: InteractionContext, status: number, error: string, description: string): void {
+function refuse(ctx: ServiceContext, status: number, error: string, description: string): void {
   send(ctx, status, { error, error_description: description });
 }
 
-function gone(ctx: InteractionContext): void {
+function gone(ctx: ServiceContext): void {
   refuse(ctx, 410, "gone", "this sign-in has expired, is complete, or belongs to another browser");
 }
 
-function forbidden(ctx: InteractionContext, description: string): void {
+function forbidden(ctx: ServiceContext, description: string): void {
   refuse(ctx, 403, "forbidden", description);
 }

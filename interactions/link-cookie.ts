@@ -3,7 +3,7 @@
  * for this browser and ten minutes.
  */
 import type { BrowserContext, FindBrowser } from "../provider/sessions/browser-cookie.ts";
-import { cookieValues } from "../provider/sessions/cookies.ts";
+import { hasCookie, readCookie, setCookie } from "../core/cookies.ts";
 import { isEqual } from "../core/sealing.ts";
 
 export interface LinkCookie {
@@ -14,8 +14,7 @@ export interface LinkCookie {
   clear(ctx: BrowserContext): void;
 }
 
-/** Seconds. */
-const LIFETIME = 600;
+const LIFETIME_SECONDS = 600;
 const TOKEN = /^[\w-]{43}$/;
 
 /** Whether it can be the token of a link. */
@@ -26,29 +25,24 @@ export const isLinkToken = (text: string): boolean => TOKEN.test(text);
  * @param name of the cookie.
  */
 export function createLinkCookie(name: string, findBrowser: FindBrowser): LinkCookie {
-  const valuesOf = ({ req }: BrowserContext): readonly string[] => cookieValues(req.headers.cookie, name);
-
-  function set(ctx: BrowserContext, value: string, lifetime: number): void {
-    const { path, secure } = ctx.state.deployment;
+  function set(ctx: BrowserContext, value: string, lifetimeSeconds: number): void {
+    const { path, secure } = ctx.exchange.deployment;
     // The steps of a sign-in and the account pages read it too.
-    const flags = `Path=${path === "" ? "/" : path}; Max-Age=${lifetime}; HttpOnly; SameSite=Lax`;
-    ctx.append("Set-Cookie", `${name}=${value}; ${flags}${secure ? "; Secure" : ""}`);
+    setCookie(ctx, { name, value, lifetimeSeconds, secure, path: path || "/" });
   }
 
   return {
     read(ctx) {
-      const [value = "", ...others] = valuesOf(ctx);
-      if (value === "" || others.length > 0) return undefined;
-      const [token = "", digest = ""] = value.split(".");
+      const [token = "", digest = ""] = (readCookie(ctx, name) ?? "").split(".");
       return isLinkToken(token) && isEqual(digest, findBrowser(ctx).digest) ? token : undefined;
     },
     write(ctx, token) {
       const browser = findBrowser(ctx);
       browser.remember(ctx);
-      set(ctx, `${token}.${browser.digest}`, LIFETIME);
+      set(ctx, `${token}.${browser.digest}`, LIFETIME_SECONDS);
     },
     clear(ctx) {
-      if (valuesOf(ctx).length > 0) set(ctx, "", 0);
+      if (hasCookie(ctx, name)) set(ctx, "", 0);
     },
   };
 }

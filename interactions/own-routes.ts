@@ -1,13 +1,13 @@
 /** `service.interactions`: the steps for routes in the application of a team. */
+import type { Exchange, ServiceContext } from "../provider/exchange.ts";
 import type { Context } from "koa";
-import type { UnitRequest, UnitsOfWork } from "../provider/unit-of-work.ts";
-import type { Deployment } from "../config/configuration.ts";
+import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { SignInFlow } from "./flow.ts";
 import { isFromHere } from "./forms.ts";
-import { describeFor } from "./json.ts";
-import type { Pages } from "./pages.ts";
+import type { Pages } from "./page.ts";
 import type { StepDescription } from "./steps/description.ts";
-import { type InteractionContext, languageOf } from "./steps/step.ts";
+import { languageOf } from "./steps/step.ts";
+import { describeFor } from "./steps/views.ts";
 
 /** What the person submitted at your page. */
 export interface SubmittedStep {
@@ -49,41 +49,27 @@ export interface Interactions {
   submit(ctx: Context, form: SubmittedStep): Promise<StepAnswer>;
 }
 
-/** The running sign-in that a request is for. */
-export interface InteractionRequest extends UnitRequest {
-  readonly deployment: Deployment;
-  readonly uid: string;
-  readonly step?: string | undefined;
-}
-
 /**
  * The calls, over the flow that the built-in pages use.
- * @param locate finds the sign-in that a request is for.
+ * @param locate the exchange of a request for a running sign-in.
  */
 export function createInteractions(
   { flow, pages, units }: { readonly flow: SignInFlow; readonly pages: Pages; readonly units: UnitsOfWork },
-  locate: (ctx: Context) => InteractionRequest | undefined,
+  locate: (ctx: Context) => Exchange | undefined,
 ): Interactions {
   /** Commits everything that the work writes, or nothing. */
-  async function within<T>(
-    ctx: Context,
-    work: (own: InteractionContext) => Promise<T>,
-  ): Promise<T | undefined> {
-    const request = locate(ctx);
-    if (request === undefined) return undefined;
-    const { deployment, uid: interactionUid, step: interactionStep } = request;
-    // A context of its own leaves the host application's `ctx.state` alone.
-    const own: InteractionContext = Object.create(ctx, {
-      state: { value: { deployment, interactionUid, interactionStep } },
-    });
-    return units.run(request, async (unit) => {
+  async function within<T>(ctx: Context, work: (own: ServiceContext) => Promise<T>): Promise<T | undefined> {
+    const exchange = locate(ctx);
+    if (exchange === undefined) return undefined;
+    const own: ServiceContext = Object.create(ctx, { exchange: { value: exchange } });
+    return units.run(exchange, async (unit) => {
       const result = await work(own);
       await unit.commit();
       return result;
     });
   }
 
-  async function submit(own: InteractionContext, form: SubmittedStep): Promise<StepAnswer> {
+  async function submit(own: ServiceContext, form: SubmittedStep): Promise<StepAnswer> {
     const target = await flow.target(own);
     if (target === undefined) return { kind: "gone" };
     if (!isFromHere(own)) return { kind: "forged" };

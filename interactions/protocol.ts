@@ -1,4 +1,5 @@
 /** The running sign-ins of oidc-provider, as the steps need them. */
+import type { ServiceContext } from "../provider/exchange.ts";
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
 import { artifactKey } from "../provider/adapter.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
@@ -18,7 +19,7 @@ import {
 } from "../provider/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
-import type { InteractionContext, RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
+import type { RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
 
 /** The parts of the service that are used here. */
 export interface ProtocolParts {
@@ -31,10 +32,7 @@ export interface ProtocolParts {
 }
 
 /** The interaction of this browser; oidc-provider reports a missing one as an error. */
-async function details(
-  { provider }: ServedProvider,
-  ctx: InteractionContext,
-): Promise<Interaction | undefined> {
+async function details({ provider }: ServedProvider, ctx: ServiceContext): Promise<Interaction | undefined> {
   try {
     return await provider.interactionDetails(ctx.req, ctx.res);
   } catch (error) {
@@ -69,7 +67,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     return record.sessions_generation === generation ? record : undefined;
   }
 
-  async function find(ctx: InteractionContext, uid: string): Promise<RunningSignIn | undefined> {
+  async function find(ctx: ServiceContext, uid: string): Promise<RunningSignIn | undefined> {
     const found = await details(currentProvider(), ctx);
     // oidc-provider does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
@@ -92,10 +90,10 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
         client_id: client.client_id,
         name: client.name,
         ...(own && { own }),
-        ...lookOf(client, ctx.state.deployment.path),
+        ...lookOf(client, ctx.exchange.deployment.path),
       },
       csrf: forms.sign(formOf(uid)),
-      path: `${ctx.state.deployment.path}/interaction/${uid}`,
+      path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
       state: units.required().known(INTERACTION, artifactKey(uid))?.state ?? {},
       shares: name === "consent" ? consentFields(scopes, claims) : [],
       expiresAt: exp * 1_000,
@@ -112,7 +110,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     return artifact;
   }
 
-  const finish = (ctx: InteractionContext, result: InteractionResults, merge: boolean): Promise<string> =>
+  const finish = (ctx: ServiceContext, result: InteractionResults, merge: boolean): Promise<string> =>
     currentProvider().provider.interactionResult(ctx.req, ctx.res, result, {
       mergeWithLastSubmission: merge,
     });

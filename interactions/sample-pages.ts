@@ -2,51 +2,35 @@
  * Sample data for every page in every state. With custom views, start-up renders all of it, so a broken view stops the
  * start; the tests render it too. A new state of a page needs a row here.
  */
-import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
-import type { LocalsOfPersonPages } from "./account/views.ts";
-import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console/console-views.ts";
-import type {
-  ConfirmLocals,
-  ErrorLocals,
-  LastPageLocals,
-  LoggedOutLocals,
-  LogoutLocals,
-  StartAgainLocals,
-  StepLocals,
-} from "./page-locals.ts";
-
+import type { ShownAttempt } from "../notifier/notifications.ts";
+import type { ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
+import { deletionView } from "./account/delete.ts";
+import { addressView, newAddressView } from "./account/email.ts";
+import { accountPage } from "./account/pages.ts";
+import { passwordView } from "./account/password.ts";
+import { profileView } from "./account/profile.ts";
+import { servicesView } from "./account/services.ts";
+import { sessionsView } from "./account/sessions.ts";
+import { errorPage, loggedOutPage, logoutPage, startAgainPage, unavailablePage } from "./answers.ts";
+import { confirmPage } from "./confirm.ts";
+import { deliveriesPage, deliveryPage, receiversPage } from "./console/console-views.ts";
+import type { Page, Pages, Visit } from "./page.ts";
 import type { Offers, PresentStep, Problem, RunningSignIn, SignInState, StepName } from "./steps/step.ts";
 import { STEPS } from "./steps/steps.ts";
-
-/** What each page is given, by the name of the page. */
-export interface LocalsOfPages extends LocalsOfPersonPages {
-  readonly step: StepLocals;
-  readonly confirm: ConfirmLocals;
-  readonly deliveries: DeliveriesLocals;
-  readonly delivery: DeliveryLocals;
-  readonly receivers: ReceiversLocals;
-  readonly logout: LogoutLocals;
-  readonly loggedOut: LoggedOutLocals;
-  readonly error: ErrorLocals;
-  readonly startAgain: StartAgainLocals;
-  readonly unavailable: LastPageLocals;
-}
+import { stepPage } from "./steps/views.ts";
 
 /** One page in one state. */
-export interface Sample<Page extends keyof LocalsOfPages = keyof LocalsOfPages> {
-  readonly page: Page;
-  /** Distinguishes the states of a page. */
-  readonly state: string;
-  /** Renders the page with one of these functions. */
-  with<Html>(pages: { readonly [P in keyof LocalsOfPages]: (locals: LocalsOfPages[P]) => Html }): Html;
+export interface Sample {
+  /** The view and the state. */
+  readonly name: string;
+  render(pages: Pick<Pages, "render">, visit: Visit): string;
 }
 
-function sample<Page extends keyof LocalsOfPages>(
-  page: Page,
-  state: string,
-  locals: LocalsOfPages[Page],
-): Sample {
-  return { page, state, with: (pages) => pages[page](locals) };
+function sample<Data>(page: Page<Data>, state: string, data: NoInfer<Data>): Sample {
+  return {
+    name: `${page.view}, ${state}`,
+    render: (pages, visit) => pages.render(page, visit, data),
+  };
 }
 
 const problem = (code: string, ...fields: string[]): Problem => ({
@@ -56,9 +40,9 @@ const problem = (code: string, ...fields: string[]): Problem => ({
 });
 
 /** @param text replaces every text from outside. */
-export function samplePages(locale: string, text: string): readonly Sample[] {
+export function samplePages(text: string): readonly Sample[] {
   const step = (state: string, name: StepName, shown: SampleStep = {}): Sample =>
-    sample("step", `${name}, ${state}`, { locale, here: text, step: sampleStep(name, text, shown) });
+    sample(stepPage(name), state, sampleStep(name, text, shown));
   return [
     step("filled in", "login", { signIn: { loginHint: text } }),
     step("empty", "login"),
@@ -109,27 +93,26 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     step("common", "new-password", { problems: [problem("common", "password")] }),
     step("new", "terms"),
     step("not accepted", "terms", { problems: [problem("required", "terms")] }),
-    sample("confirm", "elsewhere", { locale, here: text, accountUrl: text, kind: "elsewhere" }),
-    sample("confirm", "gone", { locale, accountUrl: text, kind: "gone" }),
-    sample("confirm", "taken", { locale, accountUrl: text, kind: "taken" }),
-    sample("confirm", "undo", {
-      locale,
+    sample(confirmPage, "elsewhere", { accountUrl: text, kind: "elsewhere" }),
+    sample(confirmPage, "gone", { accountUrl: text, kind: "gone" }),
+    sample(confirmPage, "taken", { accountUrl: text, kind: "taken" }),
+    sample(confirmPage, "undo", {
       accountUrl: text,
       kind: "undo",
       form: { email: text, action: text, csrf: text },
     }),
-    ...personPages(locale, text),
-    sample("logout", "question", { locale, action: text, xsrf: text }),
-    sample("loggedOut", "signed out", { locale }),
-    sample("loggedOut", "stayed", { locale, after: "stayed" }),
-    sample("loggedOut", "deleted", { locale, after: "deleted" }),
-    ...consolePages(locale, text),
-    sample("error", "unknown code", { locale, accountUrl: text, error: text, description: text }),
-    sample("error", "known code", { locale, accountUrl: text, error: "invalid_client" }),
-    sample("error", "limited", { locale, accountUrl: text, error: "rate_limited", retryAfter: 30 }),
-    sample("startAgain", "can go on", { locale, accountUrl: text, action: text }),
-    sample("startAgain", "gone", { locale, accountUrl: text }),
-    sample("unavailable", "503", { locale, accountUrl: text }),
+    ...personPages(text),
+    sample(logoutPage, "question", { action: text, xsrf: text }),
+    sample(loggedOutPage, "signed out", { after: "signed out" }),
+    sample(loggedOutPage, "stayed", { after: "stayed" }),
+    sample(loggedOutPage, "deleted", { after: "deleted" }),
+    ...consolePages(text),
+    sample(errorPage, "unknown code", { accountUrl: text, error: text, description: text }),
+    sample(errorPage, "known code", { accountUrl: text, error: "invalid_client" }),
+    sample(errorPage, "limited", { accountUrl: text, error: "rate_limited", retryAfter: 30 }),
+    sample(startAgainPage, "can go on", { accountUrl: text, action: text }),
+    sample(startAgainPage, "gone", { accountUrl: text }),
+    sample(unavailablePage, "503", { accountUrl: text }),
   ];
 }
 
@@ -198,7 +181,7 @@ export function sampleDelivery(
   text: string,
   changes: Partial<ConsoleDeliveryDetail> = {},
 ): ConsoleDeliveryDetail {
-  const attempt: ConsoleAttempt = {
+  const attempt: ShownAttempt = {
     number: 1,
     startedAt: 1_790_000_000_000,
     duration: 11.2,
@@ -238,10 +221,8 @@ export function sampleReceiver(text: string, changes: Partial<ConsoleReceiver> =
   };
 }
 
-function consolePages(locale: string, text: string): readonly Sample[] {
+function consolePages(text: string): readonly Sample[] {
   const common = {
-    locale,
-    here: text,
     list: text,
     receiversPath: text,
     path: text,
@@ -264,8 +245,8 @@ function consolePages(locale: string, text: string): readonly Sample[] {
   });
   const parked = sampleDelivery(text);
   return [
-    sample("deliveries", "none", list),
-    sample("deliveries", "some", {
+    sample(deliveriesPage, "none", list),
+    sample(deliveriesPage, "some", {
       ...list,
       filter: { state: "parked", receiver: text, type: "PROFILE_CHANGED", sub: text },
       deliveries: [parked, waiting],
@@ -273,12 +254,18 @@ function consolePages(locale: string, text: string): readonly Sample[] {
       isLater: true,
       redriveAll: text,
     }),
-    sample("deliveries", "wrong account", { ...list, wrongSub: text }),
-    sample("delivery", "parked", { ...common, delivery: parked, tokens: { ...tokens, force: text } }),
-    sample("delivery", "waiting", { ...common, delivery: waiting, tokens: { discard: text } }),
-    sample("delivery", "after an action", { ...common, names: new Map(), delivery: parked, tokens, result }),
-    sample("receivers", "none", { ...common, receivers: [] }),
-    sample("receivers", "some", {
+    sample(deliveriesPage, "wrong account", { ...list, wrongSub: text }),
+    sample(deliveryPage, "parked", { ...common, delivery: parked, tokens: { ...tokens, force: text } }),
+    sample(deliveryPage, "waiting", { ...common, delivery: waiting, tokens: { discard: text } }),
+    sample(deliveryPage, "after an action", {
+      ...common,
+      names: new Map(),
+      delivery: parked,
+      tokens,
+      result,
+    }),
+    sample(receiversPage, "none", { ...common, receivers: [] }),
+    sample(receiversPage, "some", {
       ...common,
       receivers: [
         { report: sampleReceiver(text), tokens: { pause: text, test: text } },
@@ -297,8 +284,8 @@ function consolePages(locale: string, text: string): readonly Sample[] {
   ];
 }
 
-function personPages(locale: string, text: string): readonly Sample[] {
-  const common = { locale, here: text, base: text, action: text, csrf: text };
+function personPages(text: string): readonly Sample[] {
+  const common = { base: text, action: text, csrf: text };
   const overview = { ...common, email: text, fullName: "", sub: text, canChangeEmail: false };
   const address = { ...common, email: text, isConfirmed: true };
   const pending = { email: text, hasLink: false };
@@ -319,17 +306,17 @@ function personPages(locale: string, text: string): readonly Sample[] {
   const sessions = [one, { isThis: false, session: { ...session, ...where } }];
   const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text] };
   return [
-    sample("account", "person", overview),
-    sample("account", "operator", {
+    sample(accountPage, "person", overview),
+    sample(accountPage, "operator", {
       ...overview,
       fullName: text,
       canChangeEmail: true,
       deliveries: text,
       notice: "password",
     }),
-    sample("accountProfile", "filled in", profile),
-    sample("accountProfile", "saved, one language", { ...profile, locales: ["en"], notice: "profile" }),
-    sample("accountProfile", "wrong", {
+    sample(profileView, "filled in", profile),
+    sample(profileView, "saved, one language", { ...profile, locales: ["en"], notice: "profile" }),
+    sample(profileView, "wrong", {
       ...profile,
       problems: [
         { field: "name", reason: "text" },
@@ -339,33 +326,33 @@ function personPages(locale: string, text: string): readonly Sample[] {
         { field: "gender", reason: "choice" },
       ],
     }),
-    sample("accountEmail", "confirmed", { ...address, notice: "address" }),
-    sample("accountEmail", "not confirmed", { ...address, isConfirmed: false, notice: "addressCancelled" }),
-    sample("accountEmail", "pending", { ...address, pending, notice: "codeSent" }),
-    sample("accountEmail", "wrong code", {
+    sample(addressView, "confirmed", { ...address, notice: "address" }),
+    sample(addressView, "not confirmed", { ...address, isConfirmed: false, notice: "addressCancelled" }),
+    sample(addressView, "pending", { ...address, pending, notice: "codeSent" }),
+    sample(addressView, "wrong code", {
       ...address,
       pending,
       problem: { reason: "wrongCode", triesLeft: 3 },
     }),
-    sample("accountEmail", "link", { ...address, pending: { email: text, hasLink: true } }),
-    sample("accountNewEmail", "empty", { ...common, value: "" }),
-    sample("accountNewEmail", "wrong", { ...common, value: text, problem: { reason: "invalid" } }),
-    sample("accountNewEmail", "limited", {
+    sample(addressView, "link", { ...address, pending: { email: text, hasLink: true } }),
+    sample(newAddressView, "empty", { ...common, value: "" }),
+    sample(newAddressView, "wrong", { ...common, value: text, problem: { reason: "invalid" } }),
+    sample(newAddressView, "limited", {
       ...common,
       value: text,
       problem: { reason: "limited", retryAfter: 90 },
     }),
-    sample("accountPassword", "empty", password),
-    sample("accountPassword", "refused", { ...password, problem: "too-short" }),
-    sample("accountSessions", "one", { ...common, sessions: [one], now: at }),
-    sample("accountSessions", "several", { ...common, sessions, now: at + 1, notice: "session" }),
-    sample("accountServices", "none", { ...common, services: [], now: at, notice: "service" }),
-    sample("accountServices", "some", {
+    sample(passwordView, "empty", password),
+    sample(passwordView, "refused", { ...password, problem: "too-short" }),
+    sample(sessionsView, "one", { ...common, sessions: [one], now: at }),
+    sample(sessionsView, "several", { ...common, sessions, now: at + 1, notice: "session" }),
+    sample(servicesView, "none", { ...common, services: [], now: at, notice: "service" }),
+    sample(servicesView, "some", {
       ...common,
       services: [service, { ...service, since: at }],
       now: at + 1,
     }),
-    sample("accountDelete", "nobody is told", { ...common, email: text, told: [] }),
-    sample("accountDelete", "some are told", { ...common, email: text, told: [text, text] }),
+    sample(deletionView, "nobody is told", { ...common, email: text, told: [] }),
+    sample(deletionView, "some are told", { ...common, email: text, told: [text, text] }),
   ];
 }

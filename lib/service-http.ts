@@ -2,9 +2,7 @@
 import type { Context, Middleware, Next } from "koa";
 import { createUnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Storage } from "../records/storage.ts";
-import { callerAddress } from "../compat/caller.ts";
 import { type AccountPage, type ConfirmPage, type ErrorPages, type PageHandlers } from "../provider/pages.ts";
-import type { ServiceContext } from "../provider/exchange.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import { createAccountGate } from "../interactions/account/gate.ts";
@@ -12,13 +10,13 @@ import { createAccountPages } from "../interactions/account/pages.ts";
 import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createAccountSeals } from "../interactions/account/seals.ts";
 import { createConsolePages, createConsoleSeals } from "../interactions/console/console-pages.ts";
-import type { DeliveryConsole, UnderWay } from "../interactions/console/delivery-console.ts";
+import { createDeliveryConsole } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies, type DeviceCookies } from "../interactions/device-cookie.ts";
-import { createAnswers } from "../interactions/answers.ts";
 import { createConfirmHandlers } from "../interactions/confirm.ts";
 import { createSignInFlow, type SignInFlow } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
-import { createPages, type Pages } from "../interactions/pages.ts";
+import type { Pages } from "../interactions/page.ts";
+import { createPages } from "../interactions/pages.ts";
 import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import { createLinkCookie, type LinkCookie } from "../interactions/link-cookie.ts";
@@ -51,8 +49,6 @@ import { createCurrentProvider, type CurrentProvider } from "../provider/current
 import { createProvider, type ProviderOptions } from "../provider/provider.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
-import type { EntryKind } from "../records/directory/directory.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { Running } from "../core/running.ts";
 import { createSigner, deriveKey, hmac, type Signer } from "../core/sealing.ts";
 import { securityHeaders } from "../core/security-headers.ts";
@@ -120,9 +116,8 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const shared = { configuration, artifacts, units, accounts, clients, limits, passwordCheck, events, audit };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
   const offersRegistration = people.registrations !== undefined;
-  const answers = createAnswers(pages);
   const { onProvider } = options;
-  const providerOptions = { ...shared, keys, pages: answers, backchannel, offersRegistration, onProvider };
+  const providerOptions = { ...shared, keys, pages, backchannel, offersRegistration, onProvider };
   const currentProvider = createCurrentProvider(
     (signing) => createProvider(providerOptions, signing),
     () => keys.signing.inForce(),
@@ -215,23 +210,18 @@ function createSteps(
     resets: people.passwordResets !== undefined,
     passwordLength: passwords.length,
   };
-  const addressOf = ({ req }: Pick<Context, "req">): string => callerAddress(req, configuration.proxy);
   const protocol = createSignInProtocol({ ...shared, forms });
-  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol, addressOf });
+  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol });
   const { ui } = configuration.interactions;
-  const html = createInteractionHandlers({ flow, pages, links, ui, readForm: formMap });
-  const json = createJsonHandlers({
-    flow,
-    pages,
-    readJson: (ctx) => (ctx as unknown as ServiceContext).exchange.json(),
-  });
+  const html = createInteractionHandlers({ flow, pages, links, ui });
+  const json = createJsonHandlers({ flow, pages });
   return {
     flow,
     interactions: {
       show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
       submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
     },
-    confirm: createConfirmHandlers({ pages, people, links, offers, forms, readForm: formMap, addressOf }),
+    confirm: createConfirmHandlers({ pages, people, links, offers, forms }),
   };
 }
 
@@ -240,21 +230,12 @@ function linkCookie(configuration: Configuration): LinkCookie {
 }
 
 function deviceCookies(configuration: Configuration, signer: Signer): DeviceCookies {
-  return createDeviceCookies({
-    signer,
-    name: deviceCookieName(configuration),
-  });
+  return createDeviceCookies({ signer, name: deviceCookieName(configuration) });
 }
 
-const formMap = (ctx: object): Promise<ReadonlyMap<string, string>> =>
-  (ctx as ServiceContext).exchange.form();
-
 function errorPages(pages: Pages): ErrorPages {
-  const { error, startAgain, unavailable } = createAnswers(pages);
   return {
-    error,
-    startAgain,
-    unavailable,
+    ...pages,
     security(ctx) {
       const { secure } = ctx.exchange.deployment;
       securityHeaders(ctx, { styleHash: pages.styleHash, secure, libraryScript: true });
@@ -284,7 +265,7 @@ function accountPages(
   const signer = createSigner(keys.forms);
   const gate = createAccountGate({
     clientId: ACCOUNT_CLIENT,
-    answers: createAnswers(pages),
+    pages,
     findSignedIn: createSignedIn(currentProvider, accounts, sessionCookieName(configuration)),
     returns: createReturnPaths({
       keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
@@ -295,7 +276,6 @@ function accountPages(
   });
   const operatorPages = createConsolePages({
     pages,
-    readForm: formMap,
     console: createDeliveryConsole(notifications, storage.directory, onDefect),
     clock,
     seals: createConsoleSeals(signer),
@@ -321,7 +301,6 @@ function accountPages(
       sessionMax: configuration.lifetimes.sessionMax,
     }),
     seals: createAccountSeals(signer, clock),
-    readForm: formMap,
     limits,
     audit,
     devices: deviceCookies(configuration, signer),
@@ -331,54 +310,6 @@ function accountPages(
     reservedUsernames: configuration.interactions.reservedUsernames,
     length: options.passwords.length,
   });
-}
-
-/** How long a console page waits for a long operation: less than a request may take. */
-const CONSOLE_WAIT_MS = 3_000;
-
-/**
- * The calls of the console's pages. A long operation continues in the background, and the page says so.
- */
-export function createDeliveryConsole(
-  notifications: Notifications,
-  directory: Pick<DirectoryRecords, "findEntry">,
-  onDefect: (error: unknown) => void,
-  waitMs: number = CONSOLE_WAIT_MS,
-): DeliveryConsole {
-  async function briefly<T>(work: Promise<T>): Promise<T | UnderWay> {
-    const late = Promise.withResolvers<UnderWay>();
-    const timer = setTimeout(() => {
-      work.catch(onDefect);
-      late.resolve("under way");
-    }, waitMs);
-    try {
-      return await Promise.race([work, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-  return {
-    page: (asked) => notifications.page({ ...asked, first: "newest" }),
-    find: (id) => notifications.find(id),
-    receivers: () => notifications.receivers(),
-    async names(receivers) {
-      const found = await Promise.all(
-        receivers.map(async (receiver) => {
-          const [kind, key = ""] = receiver.split(":", 2);
-          const entry = await directory.findEntry(kind as EntryKind, key);
-          return [receiver, entry?.name ?? ""] as const;
-        }),
-      );
-      return new Map(found.filter(([, name]) => name !== ""));
-    },
-    redrive: (id, options) => notifications.redrive(id, options),
-    redriveAll: (filter, options) => briefly(notifications.redriveAll(filter, options)),
-    sendNow: (id, options) => notifications.sendNow(id, options),
-    discard: (id, options) => notifications.discard(id, options),
-    pause: (receiver, options) => notifications.pause(receiver, options),
-    resume: (receiver, options) => notifications.resume(receiver, options),
-    test: (receiver, options) => briefly(notifications.test(receiver, options)),
-  };
 }
 
 export interface RequestGate {

@@ -4,9 +4,9 @@ import type { ServiceContext } from "./exchange.ts";
 /** An error that a page shows. */
 export interface ErrorAnswer {
   readonly status: number;
-  /** A code such as those of RFC 6749, or `rate_limited`. */
+  /** A code such as those of RFC 6749, or `rate_limited`. A code without a text `error.<code>` gets `error.other`. */
   readonly error: string;
-  /** A technical description in English. */
+  /** A technical description in English, shown under details. */
   readonly description?: string;
   /** Seconds, for `Retry-After` and the text of `rate_limited`. */
   readonly retryAfter?: number;
@@ -16,14 +16,14 @@ export interface ErrorAnswer {
 
 /** What a browser gets instead of a JSON error. */
 export interface ErrorPages {
-  readonly error: (ctx: ServiceContext, answer: ErrorAnswer) => Promise<void>;
+  readonly error: (ctx: ServiceContext, answer: ErrorAnswer) => void;
   /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
   readonly startAgain: (
     ctx: ServiceContext,
     answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
-  ) => Promise<void>;
+  ) => void;
   /** 503 with `Retry-After`, in seconds. */
-  readonly unavailable: (ctx: ServiceContext, retryAfter: number) => Promise<void>;
+  readonly unavailable: (ctx: ServiceContext, retryAfter: number) => void;
   /** Sets the security headers of a page that oidc-provider renders itself: its auto-submitting forms. */
   readonly security: (ctx: ServiceContext) => void;
 }
@@ -37,12 +37,12 @@ export interface LogoutPages {
   readonly confirmLogout: (
     ctx: ServiceContext,
     form: { readonly action: string; readonly xsrf: string; readonly atOnce?: boolean },
-  ) => Promise<void>;
+  ) => void;
   /** 200: after signing out, after choosing to stay signed in, or after deleting the account. */
   readonly loggedOut: (
     ctx: ServiceContext,
     answer?: { readonly after?: "signed out" | "stayed" | "deleted" },
-  ) => Promise<void>;
+  ) => void;
 }
 
 /** Shows a page and accepts its form. */

@@ -240,7 +240,7 @@ function features(
       async logoutSource(ctx) {
         const { secret = "" } = (ctx.oidc.session?.state ?? {}) as { secret?: string };
         const action = ctx.oidc.urlFor("end_session_confirm");
-        await pages.confirmLogout(serviceContext(ctx), {
+        pages.confirmLogout(serviceContext(ctx), {
           action,
           xsrf: secret,
           atOnce: comesFromSession(ctx),
@@ -249,7 +249,7 @@ function features(
       async postLogoutSuccessSource(ctx) {
         // Also called when the user has chosen to stay signed in.
         const session = await ctx.oidc.provider.Session.get(ctx);
-        await pages.loggedOut(serviceContext(ctx), {
+        pages.loggedOut(serviceContext(ctx), {
           after: session.accountId === undefined ? "signed out" : "stayed",
         });
       },

@@ -3,7 +3,7 @@ import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
 import { discoveryAdvice } from "../../config/deployments.ts";
-import { createAnswers, createPages } from "../../interactions/index.ts";
+import { createPages } from "../../interactions/index.ts";
 import type { Mailbox } from "../../testing/mailbox.ts";
 import { publicMonitoring } from "./monitoring.ts";
 
@@ -68,7 +68,7 @@ function leadToAccount(service: SignInService): Middleware {
 function notFound(service: SignInService): Middleware {
   const { stripPrefix, interactions } = service.configuration;
   // Created on the first 404. The service has already checked the pages at the start.
-  let answers: ReturnType<typeof createAnswers> | undefined;
+  let pages: ReturnType<typeof createPages> | undefined;
   const deployments = deploymentsOf(service);
   return async function answerNotFound(ctx) {
     const path = stripPrefix + ctx.path;
@@ -76,8 +76,8 @@ function notFound(service: SignInService): Middleware {
     if (discoveryAdvice(service.configuration.deployments, path) !== undefined) return;
     const deployment = deployments.find((each) => path.startsWith(`${each.path}/`)) ?? deployments[0];
     if (deployment !== undefined && ctx.accepts("json", "html") === "html") {
-      answers ??= createAnswers(createPages(interactions));
-      await answers.error(Object.assign(ctx, { state: { deployment } }), { status: 404, error: "not_found" });
+      pages ??= createPages(interactions);
+      pages.error(Object.assign(ctx, { exchange: { deployment } }), { status: 404, error: "not_found" });
     } else {
       ctx.status = 404;
       ctx.set("Cache-Control", "no-store");

@@ -1,4 +1,5 @@
 /** Deleting the account, and signing out: the pages after which nobody is signed in. */
+import type { ServiceContext } from "../../provider/exchange.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { readPlannedDirectory } from "../../accounts/account-write.ts";
@@ -6,31 +7,40 @@ import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import { explainDeliveries } from "../../accounts/plan.ts";
-import { createAnswers, seeOther } from "../answers.ts";
-import type { Pages } from "../pages.ts";
-import type { AccountContext, AccountGate, AccountPage } from "./gate.ts";
-import type { PersonPage } from "./person-pages.ts";
+import { seeOther } from "../answers.ts";
+import type { Page, Pages } from "../page.ts";
+import type { AccountPage } from "../../provider/pages.ts";
+import type { AccountGate } from "./gate.ts";
+import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
 import type { AccountSeals } from "./seals.ts";
 
 const DELETE_PATH = "/account/delete";
 const SIGNED_OUT_PATH = "/account/signed-out";
 
+/** `account-delete`: a form that deletes the account. */
+interface DeleteLocals extends PersonLocals {
+  readonly email: string;
+  /** The names of the services and portals that are told. */
+  readonly told: readonly string[];
+}
+
+export const deletionView: Page<DeleteLocals> = {
+  view: "account-delete",
+  locals(t, locals) {
+    const { email, told } = locals;
+    return { ...personLocals(t, locals, t("account.delete")), email, told };
+  },
+};
+
 export interface DeletePageParts {
-  readonly pages: Pick<Pages, "accountDelete">;
   readonly accounts: Pick<Accounts, "delete">;
   readonly directory: Pick<DirectoryRecords, "findEntry" | "findEntries">;
   readonly seals: Pick<AccountSeals, "sealDeleted">;
   /** Removes the session cookie from the browser. */
-  readonly forgetSession: (ctx: AccountContext) => void;
+  readonly forgetSession: (ctx: ServiceContext) => void;
 }
 
-export function deletePage({
-  pages,
-  accounts,
-  directory,
-  seals,
-  forgetSession,
-}: DeletePageParts): PersonPage {
+export function deletePage({ accounts, directory, seals, forgetSession }: DeletePageParts): PersonPage {
   return {
     path: DELETE_PATH,
     needs: "recent sign-in",
@@ -38,12 +48,12 @@ export function deletePage({
     async show({ locals, person, send }) {
       const { account } = person;
       const told = await toldAbout(account, directory);
-      await send(pages.accountDelete({ ...locals, email: account.email, told }));
+      send(deletionView, { ...locals, email: account.email, told });
     },
     async submit({ ctx, person, caller }) {
       await accounts.delete(person.account.sub, byCaller(caller));
       forgetSession(ctx);
-      seeOther(ctx, `${ctx.state.deployment.url}${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
+      seeOther(ctx, `${ctx.exchange.deployment.url}${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
     },
   };
 }
@@ -71,7 +81,7 @@ async function toldAbout(
 
 export interface SignOutParts {
   readonly sessions: Pick<SignInSessions, "end">;
-  readonly forgetSession: (ctx: AccountContext) => void;
+  readonly forgetSession: (ctx: ServiceContext) => void;
 }
 
 /** What the form of the first page does. */
@@ -79,7 +89,7 @@ export function signOut({ sessions, forgetSession }: SignOutParts): NonNullable<
   return async ({ ctx, person, caller }) => {
     await sessions.end(person.account.sub, person.session, { caller, reason: "signed_out" });
     forgetSession(ctx);
-    seeOther(ctx, ctx.state.deployment.url + SIGNED_OUT_PATH);
+    seeOther(ctx, ctx.exchange.deployment.url + SIGNED_OUT_PATH);
   };
 }
 
@@ -91,13 +101,13 @@ export interface SignedOutPageParts {
 
 /** For everybody. It says what has happened only to a browser in which it did. */
 export function signedOutPage({ pages, gate, seals }: SignedOutPageParts): AccountPage {
-  const answers = createAnswers(pages);
   return {
     path: SIGNED_OUT_PATH,
     methods: {
       async GET(ctx, { query }) {
-        if ((await gate.find(ctx)) !== undefined) return seeOther(ctx, `${ctx.state.deployment.url}/account`);
-        return answers.loggedOut(ctx, {
+        if ((await gate.find(ctx)) !== undefined)
+          return seeOther(ctx, `${ctx.exchange.deployment.url}/account`);
+        return pages.loggedOut(ctx, {
           after: seals.isDeleted(query.get("done") ?? "") ? "deleted" : "signed out",
         });
       },

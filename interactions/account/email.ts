@@ -3,18 +3,83 @@ import { emailProblem, normaliseName } from "../../accounts/text-rules.ts";
 import type { AddressChanges } from "../../accounts/people/address-changes.ts";
 import type { Confirmations } from "../../accounts/people/confirmations.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { Form } from "../forms.ts";
 import type { LinkCookie } from "../link-cookie.ts";
-import type { Pages } from "../pages.ts";
-import type { PersonPage, PersonVisit } from "./person-pages.ts";
-import type { EmailProblem } from "./views.ts";
+import { waitText } from "../look/moments.ts";
+import type { Page, SendOptions } from "../page.ts";
+import {
+  type FormProblem,
+  personLocals,
+  type PersonLocals,
+  type PersonPage,
+  type PersonVisit,
+} from "./person-pages.ts";
 
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";
 
+/** What is wrong with a new address or a code. */
+type EmailProblem =
+  | { readonly reason: "invalid" | "same" | "noCode" | "noTries" | "gone" }
+  | { readonly reason: "wrongCode"; readonly triesLeft: number }
+  /** Seconds. */
+  | { readonly reason: "limited"; readonly retryAfter: number };
+
+/** `account-email`: the address, and forms for a change that waits to be confirmed. */
+interface EmailLocals extends PersonLocals {
+  readonly email: string;
+  readonly isConfirmed: boolean;
+  /** The new address, and whether this browser has followed the link in the mail. */
+  readonly pending?: { readonly email: string; readonly hasLink: boolean };
+  readonly problem?: EmailProblem;
+}
+
+/** `account-new-email`: a form with the new address. */
+interface NewEmailLocals extends PersonLocals {
+  /** What the field contains. */
+  readonly value: string;
+  readonly problem?: EmailProblem;
+}
+
+export const addressView: Page<EmailLocals> = {
+  view: "account-email",
+  locals(t, locals) {
+    const { base, email, isConfirmed, pending, problem } = locals;
+    return {
+      ...personLocals(t, locals, t("account.email"), emailProblems(t, "code", problem)),
+      email,
+      isConfirmed,
+      pending: pending ?? { email: "", hasLink: false },
+      change: `${base}/account/email/new`,
+    };
+  },
+};
+
+export const newAddressView: Page<NewEmailLocals> = {
+  view: "account-new-email",
+  locals(t, locals) {
+    const problems = emailProblems(t, "email", locals.problem);
+    return { ...personLocals(t, locals, t("email.new.title"), problems), value: locals.value };
+  },
+};
+
+function emailProblems(
+  t: Translator,
+  field: string,
+  problem: EmailProblem | undefined,
+): readonly FormProblem[] {
+  if (problem === undefined) return [];
+  const values = {
+    wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
+    tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
+  };
+  const isAboutField = !["gone", "limited", "noTries"].includes(problem.reason);
+  return [{ fields: isAboutField ? [field] : [], text: t(`email.problem.${problem.reason}`, values) }];
+}
+
 export interface EmailPageParts {
-  readonly pages: Pick<Pages, "accountEmail" | "accountNewEmail">;
   /** Missing without mail: then the address can't be changed here. */
   readonly addressChanges: AddressChanges | undefined;
   readonly confirmations: Pick<Confirmations, "findByLink">;
@@ -31,20 +96,20 @@ export function emailPages(parts: EmailPageParts): readonly PersonPage[] {
     : [addressPage(parts, addressChanges), newAddressPage(parts, addressChanges)];
 }
 
-function askedAt({ devices }: EmailPageParts, { ctx, caller, locals }: PersonVisit): AskedAt {
-  const { deployment, address } = ctx.state;
+function askedAt({ devices }: EmailPageParts, { ctx, caller, locale }: PersonVisit): AskedAt {
+  const { deployment, address } = ctx.exchange;
   return {
     deployment: deployment.kind,
     caller,
     address,
-    locale: locals.locale,
+    locale,
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   };
 }
 
 /** The address, and a change that waits. A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
 function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage {
-  const { pages, confirmations, links } = parts;
+  const { confirmations, links } = parts;
 
   /** The link that this browser has followed, if it confirms a change of this account. */
   async function linkOf({ ctx, person }: PersonVisit): Promise<string | undefined> {
@@ -57,14 +122,14 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
   async function shown(visit: PersonVisit, problem?: EmailProblem): Promise<void> {
     const { email, sub } = visit.person.account;
     const [pending, link] = await Promise.all([changes.pending(sub), linkOf(visit)]);
-    const html = pages.accountEmail({
+    const data = {
       ...visit.locals,
       email,
       isConfirmed: visit.person.account.email_verified,
       ...(pending !== undefined && { pending: { email: pending.email, hasLink: link !== undefined } }),
       ...(problem !== undefined && { problem }),
-    });
-    await visit.send(html, statusOf(problem), retryOf(problem));
+    };
+    visit.send(addressView, data, answerOf(problem));
   }
 
   async function confirm(visit: PersonVisit, form: Form): Promise<void> {
@@ -104,37 +169,30 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
 
 /** The form for a new address, after a recent sign-in. */
 function newAddressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage {
-  const { pages } = parts;
-
-  function shown({ locals, send }: PersonVisit, value: string, problem?: EmailProblem): Promise<void> {
-    const html = pages.accountNewEmail({ ...locals, value, ...(problem !== undefined && { problem }) });
-    return send(html, statusOf(problem), retryOf(problem));
-  }
-
   return {
     path: NEW_PATH,
     needs: "recent sign-in",
-    show: (visit) => shown(visit, ""),
+    show: (visit) => sendNewAddress(visit, ""),
     async submit(visit, form) {
       const { account } = visit.person;
       const email = (form.get("email") ?? "").trim();
-      if (emailProblem(email) !== undefined) return shown(visit, email, { reason: "invalid" });
+      if (emailProblem(email) !== undefined) return sendNewAddress(visit, email, { reason: "invalid" });
       if (normaliseName(email) === normaliseName(account.email) && account.email_verified)
-        return shown(visit, email, { reason: "same" });
+        return sendNewAddress(visit, email, { reason: "same" });
       const result = await changes.start(account.sub, email, askedAt(parts, visit));
       if (result.kind === "limited")
-        return shown(visit, email, { reason: "limited", retryAfter: result.retryAfter });
-      if (result.kind === "invalid") return shown(visit, email, { reason: "invalid" });
+        return sendNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
+      if (result.kind === "invalid") return sendNewAddress(visit, email, { reason: "invalid" });
       return visit.done(PATH, "codeSent");
     },
   };
 }
 
-function statusOf(problem: EmailProblem | undefined): number {
-  if (problem === undefined) return 200;
-  return problem.reason === "limited" ? 429 : 400;
+function sendNewAddress({ locals, send }: PersonVisit, value: string, problem?: EmailProblem): void {
+  send(newAddressView, { ...locals, value, ...(problem !== undefined && { problem }) }, answerOf(problem));
 }
 
-function retryOf(problem: EmailProblem | undefined): number | undefined {
-  return problem?.reason === "limited" ? problem.retryAfter : undefined;
+function answerOf(problem: EmailProblem | undefined): SendOptions {
+  if (problem?.reason === "limited") return { status: 429, retryAfter: problem.retryAfter };
+  return { status: problem === undefined ? 200 : 400 };
 }

@@ -1,36 +1,13 @@
 /** Who may enter the pages under `{base}/account`, and how a person returns to them after signing in. */
+import type { ServiceContext } from "../../provider/exchange.ts";
 import { randomBytes } from "node:crypto";
-import type { Context } from "koa";
-import type { Configuration, Deployment } from "../../config/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
+import type { AccountRequest } from "../../provider/pages.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
-import { type Answers, seeOther } from "../answers.ts";
+import { seeOther } from "../answers.ts";
+import type { Pages } from "../page.ts";
 import type { ReturnPaths } from "./return-paths.ts";
-
-/** A Koa context for the account pages; the routes fill in `ctx.state`. */
-export type AccountContext = Context & {
-  readonly state: { readonly deployment: Deployment; /** The caller's. */ readonly address: string };
-};
-
-/** A request for an account page. */
-export interface AccountRequest {
-  /** The path below the base URL. */
-  readonly path: string;
-  /** The `:uid` segment of the path, or an empty string. */
-  readonly id: string;
-  /** The query; no parameter is repeated. */
-  readonly query: ReadonlyMap<string, string>;
-}
-
-/** Handles a request of anybody. */
-export type AccountHandler = (ctx: AccountContext, request: AccountRequest) => Promise<void>;
-
-/** A page; its path answers 405 to other methods. */
-export interface AccountPage {
-  /** Below the base URL; `:uid` at the end stands for one segment. */
-  readonly path: string;
-  readonly methods: Readonly<Record<string, AccountHandler>>;
-}
 
 /** The redirect path of the internal client, below each base URL. */
 export const CALLBACK_PATH = "/account/callback";
@@ -48,20 +25,20 @@ export function baseUrls(callbacks: readonly string[]): string {
 /** Redirects people who are not signed in to the sign-in, and back to the page that they wanted. */
 export interface AccountGate {
   /** The person who is signed in, without a redirect. */
-  find(ctx: AccountContext): Promise<SignedIn | undefined>;
+  find(ctx: ServiceContext): Promise<SignedIn | undefined>;
   /** The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost. */
-  enter(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
   /** The same, for people who have signed in within the last five minutes. Others are asked for their password again. */
-  enterRecently(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  enterRecently(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
-  callback(ctx: AccountContext, request: AccountRequest): Promise<void>;
+  callback(ctx: ServiceContext, request: AccountRequest): Promise<void>;
 }
 
 /** What the gate is built from. */
 export interface AccountGateParts {
   readonly findSignedIn: FindSignedIn;
   readonly returns: ReturnPaths;
-  readonly answers: Pick<Answers, "startAgain">;
+  readonly pages: Pick<Pages, "startAgain">;
   /** The internal client. */
   readonly clientId: string;
   readonly clock: Clock;
@@ -71,14 +48,14 @@ export interface AccountGateParts {
 const RECENT = 300;
 
 export function createAccountGate(parts: AccountGateParts): AccountGate {
-  const { findSignedIn, returns, answers, clientId, clock } = parts;
+  const { findSignedIn, returns, pages, clientId, clock } = parts;
 
   function signInUrl(
-    ctx: AccountContext,
+    ctx: ServiceContext,
     { path, query }: AccountRequest,
     more: Readonly<Record<string, string>> = {},
   ): string {
-    const { deployment } = ctx.state;
+    const { deployment } = ctx.exchange;
     const search = ctx.method === "GET" && query.size > 0 ? `?${new URLSearchParams([...query])}` : "";
     const parameters = new URLSearchParams({
       client_id: clientId,
@@ -93,12 +70,12 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     return `${deployment.url}/oauth2/authorize?${parameters}`;
   }
 
-  function find(ctx: AccountContext): Promise<SignedIn | undefined> {
-    const { secure } = ctx.state.deployment;
+  function find(ctx: ServiceContext): Promise<SignedIn | undefined> {
+    const { secure } = ctx.exchange.deployment;
     return findSignedIn({ req: ctx.req, res: ctx.res, secure });
   }
 
-  async function enter(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined> {
+  async function enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined> {
     const signedIn = await find(ctx);
     if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, request));
     return signedIn;
@@ -114,8 +91,8 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
       return undefined;
     },
     async callback(ctx, { query }) {
-      const { url } = ctx.state.deployment;
-      if (query.size === 0) return answers.startAgain(ctx);
+      const { url } = ctx.exchange.deployment;
+      if (query.size === 0) return pages.startAgain(ctx);
       const wanted = query.has("code") ? returns.open(ctx, query.get("state") ?? "") : undefined;
       // Always redirect: the address with the code must not stay in the browser.
       return seeOther(ctx, wanted === undefined ? url + CALLBACK_PATH : new URL(url).origin + wanted);

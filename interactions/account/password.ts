@@ -4,13 +4,34 @@ import { byCaller } from "../../accounts/arguments.ts";
 import { InvalidPassword } from "../../core/errors.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
-import type { Pages } from "../pages.ts";
-import type { PersonPage, PersonVisit } from "./person-pages.ts";
+import type { Page } from "../page.ts";
+import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
 const PATH = "/account/password";
 
+/** `account-password`: a form with the new password. */
+interface PasswordLocals extends PersonLocals {
+  /** For password managers. */
+  readonly username: string;
+  readonly min: number;
+  readonly max: number;
+  /** The end of a key `problem.password.…`. */
+  readonly problem?: string;
+}
+
+export const passwordView: Page<PasswordLocals> = {
+  view: "account-password",
+  locals(t, locals) {
+    const { username, min, max, problem } = locals;
+    const problems =
+      problem === undefined
+        ? []
+        : [{ fields: ["password"], text: t(`problem.password.${problem}`, { min, max }) }];
+    return { ...personLocals(t, locals, t("account.password"), problems), username, min };
+  },
+};
+
 export interface PasswordPageParts {
-  readonly pages: Pick<Pages, "accountPassword">;
   readonly accounts: Pick<Accounts & AccountInternals, "setPassword" | "record">;
   readonly devices: Pick<DeviceCookies, "write">;
   readonly sessions: Pick<SignInSessions, "keep">;
@@ -18,16 +39,16 @@ export interface PasswordPageParts {
   readonly length: { readonly min: number; readonly max: number };
 }
 
-export function passwordPage({ pages, accounts, devices, sessions, length }: PasswordPageParts): PersonPage {
-  function shown({ locals, person, send }: PersonVisit, problem?: string): Promise<void> {
+export function passwordPage({ accounts, devices, sessions, length }: PasswordPageParts): PersonPage {
+  function shown({ locals, person, send }: PersonVisit, problem?: string): void {
     const { username, email } = person.account;
-    const html = pages.accountPassword({
+    const data = {
       ...locals,
       ...length,
       username: username ?? email,
       ...(problem !== undefined && { problem }),
-    });
-    return send(html, problem === undefined ? 200 : 400);
+    };
+    send(passwordView, data, { status: problem === undefined ? 200 : 400 });
   }
 
   return {

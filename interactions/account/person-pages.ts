@@ -1,30 +1,74 @@
 /** What all pages of the signed-in person have in common: who may see them, and which forms count. */
-import type { Context } from "koa";
+import type { ServiceContext } from "../../provider/exchange.ts";
 import { originOf } from "../../records/audit/origin.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { NotFound } from "../../core/errors.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { SignedIn } from "../../provider/account.ts";
-import { createAnswers, seeOther, sendPage } from "../answers.ts";
+import { seeOther } from "../answers.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
-import type { Pages } from "../pages.ts";
-import type { AccountContext, AccountGate, AccountPage, AccountRequest } from "./gate.ts";
+import type { Page, Pages, SendOptions } from "../page.ts";
+import type { Locals } from "../look/views.ts";
+import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
+import type { AccountGate } from "./gate.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
-import type { PersonLocals } from "./views.ts";
+
+/** What every page of the person is given. Paths are as the browser sees them. */
+export interface PersonLocals {
+  /** The path of the deployment. */
+  readonly base: string;
+  /** The path of this page, which its forms are sent to. */
+  readonly action: string;
+  readonly csrf: string;
+  /** What has just been done. */
+  readonly notice?: Notice;
+}
+
+/** A problem of a form, as the summary lists it. */
+export interface FormProblem {
+  readonly fields: readonly string[];
+  readonly text: string;
+}
+
+/** The variables that every page of the person has. */
+export function personLocals(
+  t: Translator,
+  { base, action, csrf, notice }: PersonLocals,
+  heading: string,
+  problems: readonly FormProblem[] = [],
+): Locals {
+  return {
+    heading,
+    action,
+    csrf,
+    problems,
+    notice: notice === undefined ? "" : t(`account.notice.${notice}`),
+    back: `${base}/account`,
+    problemsOf: (field: string) =>
+      problems.flatMap(({ fields }, i) => (fields.includes(field) ? [`problem-${i}`] : [])).join(" "),
+  };
+}
 
 /** One request of a person for one of their pages. */
 export interface PersonVisit {
-  readonly ctx: AccountContext;
+  readonly ctx: ServiceContext;
   readonly person: SignedIn;
   /** What every page is given. */
   readonly locals: PersonLocals;
+  /** The language of the page. */
+  readonly locale: string;
   /** For the audit. */
   readonly caller: Caller;
-  /** Sends the page. @param status default 200. @param retryAfter seconds, for `Retry-After`. */
-  readonly send: (html: Promise<string>, status?: number, retryAfter?: number) => Promise<void>;
+  /** Sends the page. */
+  readonly send: <Data>(
+    page: Page<Data>,
+    data: NoInfer<Data>,
+    options?: Pick<SendOptions, "status" | "retryAfter">,
+  ) => void;
   /** Answers with 429. @param retryAfter seconds. */
-  readonly limited: (retryAfter: number) => Promise<void>;
+  readonly limited: (retryAfter: number) => void;
   /** Redirects to a page, which shows the notice. @param now the person as the next request sees them. */
   readonly done: (path: string, notice: Notice, now?: SignedIn) => void;
 }
@@ -37,7 +81,7 @@ export interface PersonPage {
   readonly needs?: "recent sign-in";
   /** Whether its form counts for the limit of changes. Default: yes. */
   readonly isUnlimited?: boolean;
-  readonly show: (visit: PersonVisit) => Promise<void>;
+  readonly show: (visit: PersonVisit) => Promise<void> | void;
   /** Gets the fields of a form of this page. */
   readonly submit?: (visit: PersonVisit, form: Form) => Promise<void>;
 }
@@ -49,8 +93,6 @@ export interface PersonPagesParts {
   readonly seals: AccountSeals;
   readonly limits: Pick<AttemptLimits, "change">;
   readonly audit: Pick<AuditCollector, "noteRefusal">;
-  /** Reads the body. Rejects an unreadable one with an error whose `status` is 400. */
-  readonly readForm: (ctx: Context) => Promise<Form>;
 }
 
 /** Where the account begins, below each base URL. */
@@ -62,40 +104,39 @@ export function createPersonPages(
   list: readonly PersonPage[],
 ): readonly AccountPage[] {
   const { pages, gate, seals } = parts;
-  const answers = createAnswers(pages);
 
-  function visit(ctx: AccountContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
-    const { path: base } = ctx.state.deployment;
+  function visit(ctx: ServiceContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
+    const { path: base } = ctx.exchange.deployment;
     const { sub, locale } = person.account;
     const notice = seals.open(person, path, query.get("done"));
+    const seen = pages.visit(ctx, { account: locale ?? undefined, isRepeatable: true });
     return {
       ctx,
       person,
+      locale: seen.locale,
       caller: {
         actor: { kind: "account", id: sub },
-        ...originOf(ctx.state.address, ctx.req.headers["user-agent"]),
+        ...originOf(ctx.exchange.address, ctx.req.headers["user-agent"]),
       },
       locals: {
-        ...pages.visit(ctx, { account: locale ?? undefined, isRepeatable: true }),
         base,
         action: base + path,
         csrf: seals.token(person, path),
         ...(notice !== undefined && { notice }),
       },
-      async send(html, status = 200, retryAfter) {
-        const page = { status, html: await html };
-        sendPage(ctx, pages, retryAfter === undefined ? page : { ...page, retryAfter });
+      send(page, data, options) {
+        pages.send(ctx, page, data, { ...options, visit: seen });
       },
-      limited: (retryAfter) => answers.error(ctx, { status: 429, error: "too_many_changes", retryAfter }),
+      limited: (retryAfter) => pages.error(ctx, { status: 429, error: "too_many_changes", retryAfter }),
       done(next, about, now = person) {
-        seeOther(ctx, `${ctx.state.deployment.url}${next}?done=${seals.seal(now, next, about)}`);
+        seeOther(ctx, `${ctx.exchange.deployment.url}${next}?done=${seals.seal(now, next, about)}`);
       },
     };
   }
 
   function enter(
     { needs }: PersonPage,
-    ctx: AccountContext,
+    ctx: ServiceContext,
     request: AccountRequest,
   ): Promise<SignedIn | undefined> {
     return needs === undefined ? gate.enter(ctx, request) : gate.enterRecently(ctx, request);
@@ -112,13 +153,12 @@ export function createPersonPages(
         ({
           async POST(ctx, request) {
             const stale = { status: 403, error: "stale_form" } as const;
-            if (!isFromHere(ctx)) return answers.error(ctx, stale);
+            if (!isFromHere(ctx)) return pages.error(ctx, stale);
             const person = await enter(page, ctx, request);
             if (person === undefined) return undefined;
-            const form = await readable(() => parts.readForm(ctx));
-            if (form === undefined) return answers.error(ctx, { status: 400, error: "invalid_request" });
-            if (!seals.isToken(person, request.path, form.get("csrf") ?? ""))
-              return answers.error(ctx, stale);
+            const form = await readable(() => ctx.exchange.form());
+            if (form === undefined) return pages.error(ctx, { status: 400, error: "invalid_request" });
+            if (!seals.isToken(person, request.path, form.get("csrf") ?? "")) return pages.error(ctx, stale);
             const visited = visit(ctx, person, request);
             if (!page.isUnlimited) {
               const { sub } = person.account;
@@ -137,7 +177,7 @@ export function createPersonPages(
             } catch (error) {
               // The account was deleted while this request was running: the page asks for a sign-in.
               if (!(error instanceof NotFound)) throw error;
-              return seeOther(ctx, ctx.state.deployment.url + request.path);
+              return seeOther(ctx, ctx.exchange.deployment.url + request.path);
             }
           },
         } satisfies AccountPage["methods"])),

@@ -9,18 +9,80 @@ import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { keepLanguage } from "../look/language.ts";
 import type { Form } from "../forms.ts";
-import type { Pages } from "../pages.ts";
-import type { PersonPage, PersonVisit } from "./person-pages.ts";
-import { PROFILE_FORM, type ProfileField, type ProfileProblem } from "./views.ts";
+import type { Page } from "../page.ts";
+import { languageName } from "../look/language.ts";
+import type { Locals } from "../look/views.ts";
+import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
 const PATH = "/account/profile";
 const GENDERS: ReadonlySet<string> = new Set(["female", "male", "other"]);
 const EARLIEST = "1800-01-01";
 
+/** The fields of the profile form. */
+const PROFILE_FORM = ["name", "surname", "username", "date_of_birth", "gender", "locale"] as const;
+
+type ProfileField = (typeof PROFILE_FORM)[number];
+
+/** A field that can't be saved, and why. */
+interface ProfileProblem {
+  readonly field: ProfileField;
+  readonly reason: "text" | "username" | "reserved" | "taken" | "date" | "choice";
+}
+
+/** `account-profile`: a form with the fields of the profile. */
+interface ProfileLocals extends PersonLocals {
+  /** What the fields contain. */
+  readonly values: Readonly<Record<ProfileField, string>>;
+  /** The languages to choose from; none if there is only one. */
+  readonly locales: readonly string[];
+  readonly problems: readonly ProfileProblem[];
+}
+
+export const profileView: Page<ProfileLocals> = {
+  view: "account-profile",
+  locals(t, locals) {
+    const { values, locales } = locals;
+    const label = (field: ProfileField): string =>
+      t(`field.${field === "username" ? "preferred_username" : field}`);
+    const problems = locals.problems.map(({ field, reason }) => ({
+      fields: [field],
+      text: t(`profile.problem.${reason}`, { field: label(field) }),
+    }));
+    const genders = ["", "female", "male", "other"].map((value) => ({
+      value,
+      label: t(`profile.gender.${value || "none"}`),
+    }));
+    const languages = [
+      { value: "", label: t("profile.locale.none") },
+      ...locales.map((value) => ({ value, label: languageName(value) })),
+    ];
+    return {
+      ...personLocals(t, locals, t("account.profile"), problems),
+      values,
+      genders: withChoice(genders, values.gender),
+      locales: locales.length < 2 ? [] : withChoice(languages, values.locale),
+    };
+  },
+};
+
+/** A value that was set elsewhere stays until the person chooses another one. */
+function withChoice(
+  choices: readonly { readonly value: string; readonly label: string }[],
+  value: string,
+): Locals[] {
+  const all = choices.some((choice) => choice.value === value)
+    ? choices
+    : [...choices, { value, label: value }];
+  return all.map((choice) => ({
+    value: choice.value,
+    label: choice.label,
+    selected: choice.value === value,
+  }));
+}
+
 type Values = Readonly<Record<ProfileField, string>>;
 
 export interface ProfilePageParts {
-  readonly pages: Pick<Pages, "accountProfile">;
   readonly accounts: Pick<Accounts, "update">;
   readonly limits: Pick<AttemptLimits, "usernameTaken">;
   readonly clock: Clock;
@@ -30,7 +92,6 @@ export interface ProfilePageParts {
 }
 
 export function profilePage({
-  pages,
   accounts,
   limits,
   clock,
@@ -41,9 +102,12 @@ export function profilePage({
     { locals, send }: PersonVisit,
     values: Values,
     problems: readonly ProfileProblem[] = [],
-  ): Promise<void> {
-    const html = pages.accountProfile({ ...locals, values, locales, problems });
-    return send(html, problems.length === 0 ? 200 : 400);
+  ): void {
+    send(
+      profileView,
+      { ...locals, values, locales, problems },
+      { status: problems.length === 0 ? 200 : 400 },
+    );
   }
 
   return {

@@ -6,7 +6,7 @@ import { decrypt, encrypt } from "../../core/sealing.ts";
 
 /** A request for a page of a deployment. */
 interface ReturnContext extends BrowserContext {
-  readonly state: { readonly deployment: Pick<Deployment, "url" | "path" | "secure"> };
+  readonly exchange: { readonly deployment: Pick<Deployment, "url" | "path" | "secure"> };
 }
 
 /**
@@ -58,7 +58,7 @@ export function createReturnPaths({
 
   return {
     seal(ctx, path) {
-      const { deployment } = ctx.state;
+      const { deployment } = ctx.exchange;
       const browser = findBrowser(ctx);
       browser.remember(ctx);
       const local = isAccountPath(path, deployment) ? path : `${deployment.path}/account`;
@@ -70,7 +70,7 @@ export function createReturnPaths({
       const text = keys.map((key) => decrypt(key, context(digest), state)).find((each) => each !== undefined);
       if (text === undefined) return undefined;
       const [path, until] = JSON.parse(text) as readonly [string, number];
-      return clock.now() < until && isAccountPath(path, ctx.state.deployment) ? path : undefined;
+      return clock.now() < until && isAccountPath(path, ctx.exchange.deployment) ? path : undefined;
     },
   };
 }

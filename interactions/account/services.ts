@@ -7,27 +7,59 @@ import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
-import type { Pages } from "../pages.ts";
+import { moments } from "../look/moments.ts";
+import type { Page } from "../page.ts";
 import { consentFields } from "../protocol.ts";
-import type { PersonPage } from "./person-pages.ts";
-import type { ShownService } from "./views.ts";
+import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
 
 const PATH = "/account/services";
 
+/** A service that the account is connected to. */
+export interface ShownService {
+  readonly key: string;
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly since: number | undefined;
+  /** The names of the fields that it may read. */
+  readonly fields: readonly string[];
+}
+
+/** `account-services`: the services, and a form for each. */
+interface ServicesLocals extends PersonLocals {
+  readonly services: readonly ShownService[];
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+export const servicesView: Page<ServicesLocals> = {
+  view: "account-services",
+  locals(t, locals) {
+    const moment = moments({ ...locals, locale: t.locale });
+    return {
+      ...personLocals(t, locals, t("account.services")),
+      services: locals.services.map(({ key, name, since, fields }) => ({
+        key,
+        name,
+        since: since === undefined ? undefined : moment(since),
+        fields: fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field)),
+      })),
+    };
+  },
+};
+
 export interface ServicesPageParts {
-  readonly pages: Pick<Pages, "accountServices">;
   readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
   readonly directory: Pick<DirectoryRecords, "findEntry" | "listClients">;
   readonly clock: Clock;
 }
 
 /** A form sends `service`, the key of one to disconnect. */
-export function servicesPage({ pages, accounts, directory, clock }: ServicesPageParts): PersonPage {
+export function servicesPage({ accounts, directory, clock }: ServicesPageParts): PersonPage {
   return {
     path: PATH,
     async show({ locals, person, send }) {
       const services = await connectedServices(person.account, directory);
-      await send(pages.accountServices({ ...locals, services, now: clock.now() }));
+      send(servicesView, { ...locals, services, now: clock.now() });
     },
     async submit(visit, form) {
       const { account } = visit.person;

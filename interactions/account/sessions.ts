@@ -1,21 +1,59 @@
 /** Where the person is signed in, and ending that. */
 import type { AccountInternals } from "../../accounts/account.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { SignInSessions } from "../../provider/sessions/sessions.ts";
-import type { Pages } from "../pages.ts";
-import type { PersonPage } from "./person-pages.ts";
+import type { Translator } from "../../core/texts.ts";
+import type { SignInSession, SignInSessions } from "../../provider/sessions/sessions.ts";
+import { moments } from "../look/moments.ts";
+import type { Page } from "../page.ts";
+import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
 
 const PATH = "/account/sessions";
 
+/** One browser, and whether it is the one that asks. */
+interface ShownSession {
+  readonly session: SignInSession;
+  readonly isThis: boolean;
+}
+
+/** `account-sessions`: the browsers, a form for each other one, and a form for all others. */
+interface SessionsLocals extends PersonLocals {
+  readonly sessions: readonly ShownSession[];
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+export const sessionsView: Page<SessionsLocals> = {
+  view: "account-sessions",
+  locals(t, locals) {
+    const moment = moments({ ...locals, locale: t.locale });
+    return {
+      ...personLocals(t, locals, t("account.sessions")),
+      sessions: locals.sessions.map(({ session, isThis }) => ({
+        uid: session.uid,
+        isThis,
+        address: session.address ?? "",
+        name: nameOf(t, session),
+        firstUse: moment(session.firstUse * 1000),
+        lastUse: moment(session.lastUse * 1000),
+      })),
+      others: locals.sessions.filter(({ isThis }) => !isThis).length,
+    };
+  },
+};
+
+function nameOf(t: Translator, { browser, system }: SignInSession): string {
+  const named = browser === undefined || browser === "other" ? t("sessions.otherBrowser") : browser;
+  return system === undefined ? named : t("sessions.browserOn", { browser: named, system });
+}
+
 export interface SessionsPageParts {
-  readonly pages: Pick<Pages, "accountSessions">;
   readonly accounts: Pick<AccountInternals, "endOtherSessions">;
   readonly sessions: SignInSessions;
   readonly clock: Clock;
 }
 
 /** A form sends `session`, the `uid` of one to end, or `action` = `others`. */
-export function sessionsPage({ pages, accounts, sessions, clock }: SessionsPageParts): PersonPage {
+export function sessionsPage({ accounts, sessions, clock }: SessionsPageParts): PersonPage {
   return {
     path: PATH,
     async show({ locals, person, send }) {
@@ -26,7 +64,7 @@ export function sessionsPage({ pages, accounts, sessions, clock }: SessionsPageP
         isThis: session.uid === person.session,
       }));
       const first = shown.toSorted((one, other) => Number(other.isThis) - Number(one.isThis));
-      await send(pages.accountSessions({ ...locals, sessions: first, now }));
+      send(sessionsView, { ...locals, sessions: first, now });
     },
     async submit(visit, form) {
       const { person, caller } = visit;

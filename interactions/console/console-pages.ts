@@ -1,18 +1,21 @@
 /** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
-import type { Context } from "koa";
+import type { ServiceContext } from "../../provider/exchange.ts";
 import type { Clock } from "../../core/clock.ts";
+import type { CallOptions } from "../../accounts/arguments.ts";
 import type { DeliveryFilter, SendNowResult } from "../../records/deliveries/delivery.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
-import type { AccountContext } from "../account/gate.ts";
 import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
-import { createAnswers, seeOther, sendPage } from "../answers.ts";
+import { seeOther } from "../answers.ts";
 import {
   canDiscard,
   canRedrive,
   canSendNow,
   CONSOLE_PATH,
   type ConsoleLocals,
+  deliveriesPage,
+  deliveryPage,
+  receiversPage,
   type ConsoleResult,
   isReceiver,
   listAddress,
@@ -20,16 +23,10 @@ import {
   type ReceiverAction,
   RECEIVERS_PATH,
 } from "./console-views.ts";
-import type {
-  ByOperator,
-  ConsoleReceiver,
-  ConsoleTest,
-  DeliveryConsole,
-  UnderWay,
-} from "./delivery-console.ts";
+import type { ConsoleReceiver, ConsoleTest, DeliveryConsole, UnderWay } from "./delivery-console.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
 import { chooseTimeZone } from "../look/time-zone.ts";
-import type { Pages } from "../pages.ts";
+import type { Pages, SendOptions } from "../page.ts";
 
 /** What the console is built from. */
 export interface ConsoleParts {
@@ -37,8 +34,6 @@ export interface ConsoleParts {
   readonly console: DeliveryConsole;
   readonly clock: Clock;
   readonly seals: ConsoleSeals;
-  /** Reads the body. Rejects an unreadable one with an error whose `status` is 400. */
-  readonly readForm: (ctx: Context) => Promise<Form>;
 }
 
 /** Deliveries on one page of the list. */
@@ -59,16 +54,15 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
 
 /** What every page of the console is given. @param shown those on the page, which get their names. */
 async function common(
-  { pages, console, clock, seals }: ConsoleParts,
-  ctx: AccountContext,
+  { console, clock, seals }: ConsoleParts,
+  ctx: ServiceContext,
   { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
   shown: Iterable<string>,
 ): Promise<ConsoleLocals> {
-  const base = ctx.state.deployment.path;
+  const base = ctx.exchange.deployment.path;
   const result = seals.open(person, path, query.get("result"));
   return {
-    ...pages.visit(ctx, { account: person.account.locale ?? undefined }),
     list: base + CONSOLE_PATH,
     receiversPath: base + RECEIVERS_PATH,
     account: `${base}/account`,
@@ -82,12 +76,14 @@ async function common(
   };
 }
 
+/** The language of the operator. */
+const languageOf = ({ account }: SignedIn): SendOptions => ({ account: account.locale ?? undefined });
+
 function list(parts: ConsoleParts): OperatorHandler {
   const { pages, console, seals } = parts;
-  const answers = createAnswers(pages);
   return async (ctx, request, person) => {
     const { filter, after, problem } = readConsoleQuery(request.query);
-    if (problem === "other") return answers.error(ctx, { status: 400, error: "invalid_request" });
+    if (problem === "other") return pages.error(ctx, { status: 400, error: "invalid_request" });
     const wrongSub = problem === "sub" ? (request.query.get("sub") ?? "") : undefined;
     const wanted = { ...filter, ...(after !== undefined && { after }), limit: PAGE };
     const [found, known] = await Promise.all([
@@ -97,7 +93,7 @@ function list(parts: ConsoleParts): OperatorHandler {
     const { deliveries = [], next } = found ?? {};
     const names = known.map(({ receiver }) => receiver);
     const shown = [...names, ...deliveries.map(({ receiver }) => receiver)];
-    const html = await pages.deliveries({
+    const data = {
       ...(await common(parts, ctx, request, person, shown)),
       filter,
       deliveries,
@@ -107,23 +103,24 @@ function list(parts: ConsoleParts): OperatorHandler {
       ...(next !== undefined && { next }),
       ...(filter.state === "parked" &&
         deliveries.length > 0 && { redriveAll: seals.token(person, redriveAllAction(filter)) }),
+    };
+    return pages.send(ctx, deliveriesPage, data, {
+      ...languageOf(person),
+      status: wrongSub === undefined ? 200 : 400,
     });
-    sendPage(ctx, pages, { status: wrongSub === undefined ? 200 : 400, html });
-    return undefined;
   };
 }
 
 function delivery(parts: ConsoleParts): OperatorHandler {
   const { pages, console, seals } = parts;
-  const answers = createAnswers(pages);
   return async (ctx, request, person) => {
     const found = await console.find(request.id);
-    if (found === undefined) return answers.error(ctx, { status: 404, error: "no_delivery" });
+    if (found === undefined) return pages.error(ctx, { status: 404, error: "no_delivery" });
     const all = await common(parts, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const token = (action: string): string => seals.token(person, [action, found.id]);
-    const html = await pages.delivery({
+    const data = {
       ...all,
       delivery: found,
       tokens: {
@@ -132,9 +129,8 @@ function delivery(parts: ConsoleParts): OperatorHandler {
         ...(canSendNow(found) && { sendNow: token("sendNow") }),
         ...(canDiscard(found) && { discard: token("discard") }),
       },
-    });
-    sendPage(ctx, pages, { status: 200, html });
-    return undefined;
+    };
+    return pages.send(ctx, deliveryPage, data, languageOf(person));
   };
 }
 
@@ -155,8 +151,7 @@ function receivers(parts: ConsoleParts): OperatorHandler {
       person,
       found.map(({ receiver }) => receiver),
     );
-    const html = await pages.receivers({ ...all, receivers: withTokens });
-    sendPage(ctx, pages, { status: 200, html });
+    pages.send(ctx, receiversPage, { ...all, receivers: withTokens }, languageOf(person));
   };
 }
 
@@ -181,7 +176,7 @@ interface ConsoleAction {
 }
 
 /** Reads the requested action; `undefined` unless the form is one of ours. */
-type ReadAction = (form: Form, id: string, operator: ByOperator) => ConsoleAction | undefined;
+type ReadAction = (form: Form, id: string, operator: CallOptions) => ConsoleAction | undefined;
 
 const consoleResult = (code: string, values: ConsoleResult["values"] = {}): ConsoleResult => ({
   code,
@@ -191,23 +186,21 @@ const consoleResult = (code: string, values: ConsoleResult["values"] = {}): Cons
 /** Handles the forms of a page. Redirects with a 303 to the page that shows the result. */
 function submit(parts: ConsoleParts, read: ReadAction): OperatorHandler {
   const { pages, seals } = parts;
-  const answers = createAnswers(pages);
-  const unusable = (ctx: AccountContext): Promise<void> =>
-    answers.error(ctx, { status: 400, error: "invalid_request" });
+  const unusable = (ctx: ServiceContext): void => pages.error(ctx, { status: 400, error: "invalid_request" });
   return async (ctx, { id }, person) => {
     const stale = { status: 403, error: "stale_form" };
-    if (!isFromHere(ctx)) return answers.error(ctx, stale);
-    const form = await readable(() => parts.readForm(ctx));
+    if (!isFromHere(ctx)) return pages.error(ctx, stale);
+    const form = await readable(() => ctx.exchange.form());
     if (form === undefined) return unusable(ctx);
     const action = read(form, id, { actor: { kind: "operator", id: person.account.sub } });
     if (action === undefined) return unusable(ctx);
-    if (!seals.isToken(person, action.proof, form.get("csrf") ?? "")) return answers.error(ctx, stale);
+    if (!seals.isToken(person, action.proof, form.get("csrf") ?? "")) return pages.error(ctx, stale);
     return seeOther(ctx, resultAddress(ctx, action, seals, person, await action.act()));
   };
 }
 
 function resultAddress(
-  ctx: AccountContext,
+  ctx: ServiceContext,
   { page, search = "" }: ConsoleAction,
   seals: ConsoleSeals,
   person: SignedIn,
@@ -215,11 +208,11 @@ function resultAddress(
 ): string {
   const query = new URLSearchParams(search);
   query.set("result", seals.seal(person, page, outcome));
-  return `${ctx.state.deployment.url}${page}?${query}`;
+  return `${ctx.exchange.deployment.url}${page}?${query}`;
 }
 
 /** On the list: sends every parked delivery that matches the filter again. */
-function listAction(console: DeliveryConsole, form: Form, operator: ByOperator): ConsoleAction | undefined {
+function listAction(console: DeliveryConsole, form: Form, operator: CallOptions): ConsoleAction | undefined {
   const { filter, problem } = readConsoleQuery(form);
   if (form.get("action") !== "redriveAll" || problem !== undefined || filter.state !== undefined)
     return undefined;
@@ -241,7 +234,7 @@ function deliveryAction(
   console: DeliveryConsole,
   id: string,
   form: Form,
-  operator: ByOperator,
+  operator: CallOptions,
 ): ConsoleAction | undefined {
   const action = form.get("action") ?? "";
   const page = `${CONSOLE_PATH}/${id}`;
@@ -266,7 +259,7 @@ function sendNowResult(result: SendNowResult): ConsoleResult {
 function receiverAction(
   console: DeliveryConsole,
   form: Form,
-  operator: ByOperator,
+  operator: CallOptions,
 ): ConsoleAction | undefined {
   const receiver = form.get("receiver") ?? "";
   const action = form.get("action") ?? "";

@@ -1,13 +1,9 @@
 /** The pages of the delivery console: their addresses, what each is given, and the texts and times that their views print. */
+import type { ShownAttempt } from "../../notifier/notifications.ts";
 import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
-import type {
-  ConsoleAttempt,
-  ConsoleDelivery,
-  ConsoleDeliveryDetail,
-  ConsoleReceiver,
-} from "./delivery-console.ts";
-import type { PageLocals } from "../page-locals.ts";
+import type { ConsoleDelivery, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
+import type { Page } from "../page.ts";
 import type { Translator } from "../../core/texts.ts";
 import { type Moments, moments } from "../look/moments.ts";
 import { timeZones } from "../look/time-zone.ts";
@@ -79,7 +75,7 @@ export interface ConsoleResult {
 }
 
 /** What every page of the console is given. Paths are as the browser sees them. */
-export interface ConsoleLocals extends PageLocals {
+export interface ConsoleLocals {
   /** Path of the list. */
   readonly list: string;
   /** Path of the receivers. */
@@ -204,10 +200,11 @@ function option(value: string, text: string, chosen: string | undefined): Locals
   return { value, text, selected: value === (chosen ?? "") };
 }
 
-/** `deliveries.ejs` */
-export function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
+export const deliveriesPage: Page<DeliveriesLocals> = { view: "deliveries", locals: deliveriesView };
+
+function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
   const { list, filter, wrongSub, deliveries, next, isLater, redriveAll = "" } = locals;
-  const moment = moments(locals);
+  const moment = moments({ ...locals, locale: t.locale });
   const any = (chosen: string | undefined): Locals => option("", t("console.any"), chosen);
   const receivers = [...new Set([...locals.receivers, ...(filter.receiver ? [filter.receiver] : [])])];
   return {
@@ -240,10 +237,11 @@ function receiverOption(locals: DeliveriesLocals, receiver: string): Locals {
   return option(key, name === "" ? key : `${name} (${key})`, locals.filter.receiver);
 }
 
-/** `delivery.ejs` */
-export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
+export const deliveryPage: Page<DeliveryLocals> = { view: "delivery", locals: deliveryView };
+
+function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   const { list, delivery, tokens } = locals;
-  const moment = moments(locals);
+  const moment = moments({ ...locals, locale: t.locale });
   const { id, state, at, nextAttemptAt, finishedAt, receiver, sub } = delivery;
   return {
     ...common(t, locals, { heading: t("console.delivery"), here: "delivery" }),
@@ -264,16 +262,17 @@ export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   };
 }
 
-function shownAttempt(attempt: ConsoleAttempt, moment: Moments): Locals {
+function shownAttempt(attempt: ShownAttempt, moment: Moments): Locals {
   // Control characters would be invisible, or change the text around them.
   const answer = attempt.answer?.slice(0, MOST_ANSWER).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
   const duration = Math.ceil(attempt.duration);
   return { ...attempt, duration, when: moment(attempt.startedAt), answer, hasAnswer: answer !== "" };
 }
 
-/** `receivers.ejs` */
-export function receiversView(t: Translator, locals: ReceiversLocals): Locals {
-  const moment = moments(locals);
+export const receiversPage: Page<ReceiversLocals> = { view: "receivers", locals: receiversView };
+
+function receiversView(t: Translator, locals: ReceiversLocals): Locals {
+  const moment = moments({ ...locals, locale: t.locale });
   return {
     ...common(t, locals, { heading: t("console.receivers"), here: "receivers" }),
     action: locals.receiversPath,

@@ -1,112 +1,84 @@
-/** The notifications as the delivery console sees them. Its pages know nothing else of the notifier. */
-import type {
-  DeliveryFilter,
-  DeliveryState,
-  RedriveResult,
-  SendNowResult,
-} from "../../records/deliveries/delivery.ts";
+/** The notifications as the delivery console sees them. */
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
+import type { EntryKind } from "../../records/directory/directory.ts";
+import type { Notifications, ShownAttempt, ShownDelivery } from "../../notifier/notifications.ts";
+import type { ReceiverReport, TestResult } from "../../notifier/receivers.ts";
 
-/** A delivery, without its content. Times are milliseconds since the epoch, except `at`. */
-export interface ConsoleDelivery {
-  readonly id: string;
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
-  readonly receiver: string;
-  readonly sub: string;
-  readonly type: string;
-  readonly state: DeliveryState;
-  /** When the account changed: seconds since the epoch. */
-  readonly at: number;
-  readonly attempts: number;
-  readonly nextAttemptAt: number | null;
-  readonly finishedAt: number | null;
-  /** Why it was parked or discarded. */
-  readonly reason: string | null;
-}
-
-/** An attempt: the `status` of the response or, without a response, a short `error` code. */
-export interface ConsoleAttempt {
-  readonly number: number;
-  readonly startedAt: number;
-  /** Milliseconds. */
-  readonly duration: number;
-  readonly status: number | null;
-  readonly error: string | null;
-  /** The beginning of the receiver's response. */
-  readonly answer: string | null;
-}
+/** What the console shows of a delivery. */
+export type ConsoleDelivery = Omit<ShownDelivery, "sequence" | "failures" | "storedAt">;
 
 /** A delivery with its attempts, oldest first. */
 export interface ConsoleDeliveryDetail extends ConsoleDelivery {
-  readonly history: readonly ConsoleAttempt[];
+  readonly history: readonly ShownAttempt[];
 }
 
-/** The condition of a receiver. Times are milliseconds since the epoch. */
-export interface ConsoleReceiver {
-  readonly receiver: string;
-  /** `null` if it is no longer configured. */
-  readonly url: string | null;
-  readonly paused: boolean;
-  /** Why it is paused. */
-  readonly reason: string | null;
-  /** Consecutive failed attempts. */
-  readonly failures: number;
-  /** When it is probed with one delivery; `null` unless it is held back after failures. */
-  readonly heldUntil: number | null;
-  readonly waiting: number;
-  readonly parked: number;
-  /** When the oldest waiting delivery was stored. */
-  readonly oldest: number | null;
-}
+export type ConsoleReceiver = Omit<ReceiverReport, "types">;
 
-/** The result of a test. */
-export interface ConsoleTest {
-  readonly ok: boolean;
-  readonly status: number | null;
-  readonly error: string | null;
-  /** Milliseconds. */
-  readonly duration: number;
-}
-
-/** One page of the list, newest deliveries first. */
-export interface ConsolePage extends DeliveryFilter {
-  /** Starts after this delivery. */
-  readonly after?: string;
-  readonly limit: number;
-}
+export type ConsoleTest = Pick<TestResult, "ok" | "status" | "error" | "duration">;
 
 /** The work continues, but the page does not wait for it any longer. */
 export type UnderWay = "under way";
 
-/** The operator who acts, for the audit log. */
-export interface ByOperator {
-  readonly actor: { readonly kind: "operator"; readonly id: string };
-}
+type Options<Call extends "redriveAll" | "test"> = NonNullable<Parameters<Notifications[Call]>[1]>;
 
 /** Storage faults reject with `StorageUnavailable`. */
-export interface DeliveryConsole {
-  /** `next` is `after` of the next page. A page with `next` may hold fewer deliveries than its limit, even none. */
+export interface DeliveryConsole extends Pick<
+  Notifications,
+  "redrive" | "sendNow" | "discard" | "pause" | "resume"
+> {
+  /** One page of the list, newest deliveries first. */
   page(
-    page: ConsolePage,
+    page: NonNullable<Parameters<Notifications["page"]>[0]>,
   ): Promise<{ readonly deliveries: readonly ConsoleDelivery[]; readonly next?: string }>;
-  /** `undefined` if there is no such delivery. */
   find(id: string): Promise<ConsoleDeliveryDetail | undefined>;
   receivers(): Promise<readonly ConsoleReceiver[]>;
   /** The names of the services, groups and portals of receivers. What is no longer there has none. */
   names(receivers: readonly string[]): Promise<ReadonlyMap<string, string>>;
-  /** Sends it again. Unless forced, `superseded` if that would overwrite newer data. */
-  redrive(id: string, options: ByOperator & { readonly force: boolean }): Promise<RedriveResult>;
-  /** Sends again every parked delivery that matches. @returns how many had each result. */
   redriveAll(
-    filter: Omit<DeliveryFilter, "state">,
-    options: ByOperator,
-  ): Promise<Readonly<Record<RedriveResult, number>> | UnderWay>;
-  /** Gives it up; false unless it is waiting or parked. */
-  sendNow(id: string, options: ByOperator): Promise<SendNowResult>;
-  discard(id: string, options: ByOperator): Promise<boolean>;
-  /** False if it is already paused. */
-  pause(receiver: string, options: ByOperator): Promise<boolean>;
-  /** False if it is neither paused nor held back. */
-  resume(receiver: string, options: ByOperator): Promise<boolean>;
-  /** `undefined` if no such receiver is configured. */
-  test(receiver: string, options: ByOperator): Promise<ConsoleTest | undefined | UnderWay>;
+    filter: NonNullable<Parameters<Notifications["redriveAll"]>[0]>,
+    options: Options<"redriveAll">,
+  ): Promise<Awaited<ReturnType<Notifications["redriveAll"]>> | UnderWay>;
+  test(receiver: string, options: Options<"test">): Promise<ConsoleTest | undefined | UnderWay>;
+}
+
+/** How long a console page waits for a long operation: less than a request may take. */
+const CONSOLE_WAIT_MS = 3_000;
+
+/**
+ * The calls of the console's pages. A long operation continues in the background, and the page says so.
+ */
+export function createDeliveryConsole(
+  notifications: Notifications,
+  directory: Pick<DirectoryRecords, "findEntry">,
+  onDefect: (error: unknown) => void,
+  waitMs: number = CONSOLE_WAIT_MS,
+): DeliveryConsole {
+  async function briefly<T>(work: Promise<T>): Promise<T | UnderWay> {
+    const late = Promise.withResolvers<UnderWay>();
+    const timer = setTimeout(() => {
+      work.catch(onDefect);
+      late.resolve("under way");
+    }, waitMs);
+    try {
+      return await Promise.race([work, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+  return {
+    ...notifications,
+    page: (asked) => notifications.page({ ...asked, first: "newest" }),
+    async names(receivers) {
+      const found = await Promise.all(
+        receivers.map(async (receiver) => {
+          const [kind, key = ""] = receiver.split(":", 2);
+          const entry = await directory.findEntry(kind as EntryKind, key);
+          return [receiver, entry?.name ?? ""] as const;
+        }),
+      );
+      return new Map(found.filter(([, name]) => name !== ""));
+    },
+    redriveAll: (filter, options) => briefly(notifications.redriveAll(filter, options)),
+    test: (receiver, options) => briefly(notifications.test(receiver, options)),
+  };
 }

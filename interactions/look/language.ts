@@ -1,15 +1,13 @@
 /** The language of a page: what the client asks for, what the person chose, and what the browser prefers. */
-
+import { type CookieRequest, type CookieResponse, readCookie, setCookie } from "../../core/cookies.ts";
 import { closestLocale } from "../../core/texts.ts";
 
 /** What choosing a language needs of a Koa context. */
-export interface LanguageWishes {
+export interface LanguageWishes extends CookieRequest, CookieResponse {
   readonly method: string;
   readonly querystring: string;
-  readonly req: { readonly headers: { readonly cookie?: string | undefined } };
-  readonly state: { readonly deployment: { readonly secure: boolean } };
+  readonly exchange: { readonly deployment: { readonly secure: boolean } };
   acceptsLanguages(available: string[]): string | false;
-  append(field: string, value: string): void;
 }
 
 /** What is known besides the browser's headers. */
@@ -25,12 +23,12 @@ type Available = readonly [string, ...string[]];
 
 /** The parameter of the language links. */
 export const LANGUAGE_PARAMETER = "lang";
-/** The same for all services of a host: it says nothing but a language. */
+/** All services of a host share it. It holds a language and nothing else. */
 const COOKIE = "sign_in_language";
-/** Seconds: one year. */
-const LIFETIME = 31_536_000;
-/** Characters of a query that the language links repeat at most. */
-const MOST_QUERY = 4_000;
+/** A year. */
+const LIFETIME_SECONDS = 31_536_000;
+/** Longer queries are not repeated in the language links. */
+const MAX_QUERY_CHARACTERS = 4_000;
 
 /**
  * `ui_locales` of the request, then the choice in the cookie, then the account's language, then `Accept-Language`, then the
@@ -68,7 +66,7 @@ export function repeatableQuery(
 ): string | undefined {
   if (!isRepeatable) return undefined;
   const query = isGet(ctx) ? ctx.querystring : "";
-  return query.length > MOST_QUERY ? undefined : query;
+  return query.length > MAX_QUERY_CHARACTERS ? undefined : query;
 }
 
 /** One entry of the language switch. */
@@ -118,25 +116,22 @@ function clickedLocale(available: Available, ctx: LanguageWishes): string | unde
 /** The choice in the cookie: `pl`, or `pl.en` for Polish although a client asked for English. */
 function keptChoice(
   available: Available,
-  { req }: LanguageWishes,
+  ctx: LanguageWishes,
 ): { readonly chosen?: string | undefined; readonly insteadOf?: string | undefined } {
-  const pairs = (req.headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(`${COOKIE}=`));
-  if (pairs.length !== 1) return {};
-  const [tag, insteadOf] = pairs[0]!.slice(COOKIE.length + 1).split(".");
+  const [tag, insteadOf] = (readCookie(ctx, COOKIE) ?? "").split(".");
   const chosen = available.find((locale) => locale === tag);
   return chosen === undefined ? {} : { chosen, insteadOf };
 }
 
 /** Keeps a choice that was made in a form, or forgets it. */
 export function keepLanguage(
-  ctx: Pick<LanguageWishes, "state" | "append">,
+  ctx: Pick<LanguageWishes, "exchange" | "append">,
   locale: string | undefined,
 ): void {
   keep(ctx, locale ?? "");
 }
 
-function keep(ctx: Pick<LanguageWishes, "state" | "append">, value: string): void {
-  const secure = ctx.state.deployment.secure ? "; Secure" : "";
-  const age = value === "" ? 0 : LIFETIME;
-  ctx.append("Set-Cookie", `${COOKIE}=${value}; Path=/; Max-Age=${age}; HttpOnly; SameSite=Lax${secure}`);
+function keep(ctx: Pick<LanguageWishes, "exchange" | "append">, value: string): void {
+  const { secure } = ctx.exchange.deployment;
+  setCookie(ctx, { name: COOKIE, value, lifetimeSeconds: value === "" ? 0 : LIFETIME_SECONDS, secure });
 }

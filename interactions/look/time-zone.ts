@@ -1,9 +1,10 @@
 /** The time zone of the delivery console. Without scripts, a server does not learn that of the browser: the person chooses. */
+import { readCookie, setCookie } from "../../core/cookies.ts";
 import type { LanguageWishes } from "./language.ts";
 
 const COOKIE = "sign_in_time_zone";
-/** Seconds: a year. */
-const LIFETIME = 31_536_000;
+/** A year. */
+const LIFETIME_SECONDS = 31_536_000;
 const DEFAULT = "UTC";
 
 /** The names of all time zones, UTC first. */
@@ -16,14 +17,10 @@ export function chooseTimeZone(ctx: Omit<LanguageWishes, "acceptsLanguages">): s
   const known = new Set(timeZones());
   const chosen = new URLSearchParams(ctx.querystring).get("zone");
   if (ctx.method === "GET" && chosen !== null && known.has(chosen)) {
-    const secure = ctx.state.deployment.secure ? "; Secure" : "";
-    ctx.append(
-      "Set-Cookie",
-      `${COOKIE}=${chosen}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`,
-    );
+    const { secure } = ctx.exchange.deployment;
+    setCookie(ctx, { name: COOKIE, value: chosen, lifetimeSeconds: LIFETIME_SECONDS, secure });
     return chosen;
   }
-  const pairs = (ctx.req.headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(`${COOKIE}=`));
-  const kept = pairs.length === 1 ? pairs[0]!.slice(COOKIE.length + 1) : DEFAULT;
+  const kept = readCookie(ctx, COOKIE) ?? DEFAULT;
   return known.has(kept) ? kept : DEFAULT;
 }

@@ -1,5 +1,6 @@
 /** The step `consent`: whether a third-party client may read the account. */
-import { callerOf, type Step } from "./step.ts";
+import { callerOf } from "../../provider/exchange.ts";
+import type { Step } from "./step.ts";
 
 export const consent: Step = {
   isOpen: ({ prompt }) => prompt === "consent",
@@ -10,7 +11,7 @@ export const consent: Step = {
     const { protocol } = services;
     const location =
       action === "allow"
-        ? await protocol.allow(ctx, (actor) => callerOf(services, ctx, actor))
+        ? await protocol.allow(ctx, (actor) => callerOf(ctx, actor))
         : await protocol.deny(ctx);
     return { kind: "done", location };
   },

@@ -71,9 +71,10 @@ export interface StepDescription {
   readonly expires_in: number;
 }
 
-/** Describes a step in a language. */
-export function describeStep(present: PresentStep, locale: string, t: Translator): StepDescription {
+/** Describes a step in the language of the texts. */
+export function describeStep(present: PresentStep, t: Translator): StepDescription {
   const { name, signIn, path, fields, actions, ways, offers, problems, expiresIn } = present;
+  const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
   const { terms } = offers.registration ?? {};
   const described = problems.map((problem) => ({

@@ -1,9 +1,10 @@
 /** How a person is signed in: by a password, and then, if there are terms to accept, by accepting them. */
+import { callerOf } from "../../provider/exchange.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
-import { callerOf, type Entry, type Outcome, type StepServices } from "./step.ts";
+import { type Entry, type Outcome, type StepServices } from "./step.ts";
 
 /** What the person entered. */
 interface Credentials {
@@ -22,9 +23,9 @@ export async function checkPassword(
   { username, password, fields }: Credentials,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
-  const { limits, passwordCheck, events, audit, devices, newBrowsers, addressOf } = services;
+  const { limits, passwordCheck, events, audit, devices, newBrowsers } = services;
   const { client_id } = signIn.client;
-  const address = addressOf(ctx);
+  const { address } = ctx.exchange;
   const checked = await passwordCheck.check({
     way: "form",
     name: username,
@@ -32,7 +33,7 @@ export async function checkPassword(
     limit: (guessed, known) => limits.signIn({ name: username, address, device: known, guessed }),
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   });
-  const failed = { ...callerOf(services, ctx, ANONYMOUS), action: ACTION, client: client_id } as const;
+  const failed = { ...callerOf(ctx, ANONYMOUS), action: ACTION, client: client_id } as const;
   if (checked.kind === "limited") {
     events.emit("sign_in.failure", { reason: "limited", client_id });
     noteLimited(audit, failed, checked.attempt);
@@ -71,8 +72,8 @@ export async function finishSignIn(
   const { units, events, audit, devices, protocol } = services;
   const { client_id } = signIn.client;
   const location = await protocol.signedIn(ctx, signIn, record, provenAt);
-  const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };
-  const caller = callerOf(services, ctx, { kind: "account", id: record.sub });
+  const success = { sub: record.sub, client_id, deployment: ctx.exchange.deployment.kind };
+  const caller = callerOf(ctx, { kind: "account", id: record.sub });
   units.current()?.whenCommitted(() => {
     devices.write(ctx, record);
     events.emit("sign_in.success", success);

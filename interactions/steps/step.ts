@@ -1,10 +1,9 @@
 /** What a step of a running sign-in is: its fields, its actions, and what submitting it does. */
-import type { ParameterizedContext } from "koa";
+import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
-import type { Configuration, Deployment, RegistrationSettings } from "../../config/configuration.ts";
+import type { Configuration, RegistrationSettings } from "../../config/configuration.ts";
 import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
-import { originOf } from "../../records/audit/origin.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
@@ -47,19 +46,6 @@ export interface SignInState {
    */
   readonly proven?: { readonly sub: string; readonly generation: number; readonly at: number };
 }
-
-/** What `ctx.state` must contain. */
-export interface InteractionState {
-  /** The deployment that the browser is on. */
-  readonly deployment: Deployment;
-  /** The `<id>` in the path `{base}/interaction/<id>`. */
-  readonly interactionUid: string;
-  /** The step in the path `{base}/interaction/<id>/<step>`. */
-  readonly interactionStep?: string | undefined;
-}
-
-/** A Koa context of a running sign-in. */
-export type InteractionContext = ParameterizedContext<InteractionState>;
 
 /** The client that the person signs in to. */
 export interface SignInClient {
@@ -171,7 +157,7 @@ export type Outcome =
 
 /** A submitted step. */
 export interface Entry {
-  readonly ctx: InteractionContext;
+  readonly ctx: ServiceContext;
   readonly signIn: RunningSignIn;
   /** Every required field has a value. */
   readonly values: Values;
@@ -208,8 +194,6 @@ export interface StepServices {
   readonly people: Pick<People, "registrations" | "passwordResets">;
   readonly offers: Offers;
   readonly links: LinkCookie;
-  /** The caller's IP address, as far as proxies are trusted. */
-  readonly addressOf: (ctx: InteractionContext) => string;
 }
 
 /** The running sign-ins of oidc-provider. */
@@ -218,7 +202,7 @@ export interface SignInProtocol {
    * The sign-in that this browser may continue.
    * @returns `undefined` if it expired, was finished, or belongs to another browser or another id.
    */
-  find(ctx: InteractionContext, uid: string): Promise<RunningSignIn | undefined>;
+  find(ctx: ServiceContext, uid: string): Promise<RunningSignIn | undefined>;
   /** Whether this is the hidden field `csrf` of a form of this sign-in. Fields signed by earlier keys count. */
   isOwnForm(signIn: Pick<RunningSignIn, "uid">, csrf: string): boolean;
   /** Stores what the person has done so far. */
@@ -227,36 +211,27 @@ export interface SignInProtocol {
   detach(signIn: RunningSignIn, sub: string): void;
   /** The person is this account. @returns where to redirect the browser. */
   signedIn(
-    ctx: InteractionContext,
+    ctx: ServiceContext,
     signIn: RunningSignIn,
     account: AccountRecord,
     provenAt: number,
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
-  allow(ctx: InteractionContext, callerOf: (actor: Actor) => Caller): Promise<string>;
+  allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;
   /** The client gets `access_denied`. */
-  deny(ctx: InteractionContext): Promise<string>;
-}
-
-/** The caller as the audit log records it. */
-export function callerOf(
-  { addressOf }: Pick<StepServices, "addressOf">,
-  ctx: InteractionContext,
-  actor: Actor,
-): Caller {
-  return { actor, ...originOf(addressOf(ctx), ctx.req.headers["user-agent"]) };
+  deny(ctx: ServiceContext): Promise<string>;
 }
 
 /** Who asks for mail, and where. */
 export function askedAt(
   { ctx, signIn, locale }: Pick<Entry, "ctx" | "signIn" | "locale">,
-  services: Pick<StepServices, "addressOf" | "devices">,
+  services: Pick<StepServices, "devices">,
 ): AskedAt {
   const { devices } = services;
   return {
-    deployment: ctx.state.deployment.kind,
-    caller: { ...callerOf(services, ctx, ANONYMOUS), client: signIn.client.client_id },
-    address: services.addressOf(ctx),
+    deployment: ctx.exchange.deployment.kind,
+    caller: { ...callerOf(ctx, ANONYMOUS), client: signIn.client.client_id },
+    address: ctx.exchange.address,
     locale,
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   };

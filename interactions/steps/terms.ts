@@ -1,8 +1,9 @@
 /** The step `terms`: new terms of use, before the sign-in of a person who has not accepted them is complete. */
+import { callerOf } from "../../provider/exchange.ts";
 import { isDisabled } from "../../accounts/account.ts";
 import { termsField } from "./register.ts";
 import { finishSignIn } from "./sign-in.ts";
-import { callerOf, type Step } from "./step.ts";
+import type { Step } from "./step.ts";
 
 export const terms: Step = {
   isOpen: ({ state }, { registration }) =>
@@ -19,7 +20,7 @@ export const terms: Step = {
     if (version === undefined || values.get("terms") !== version)
       return { kind: "invalid", problems: [{ code: "terms", fields: ["terms"] }] };
     const { sub, generation, at } = signIn.state.proven ?? { sub: "" };
-    const caller = callerOf(services, ctx, { kind: "account", id: sub });
+    const caller = callerOf(ctx, { kind: "account", id: sub });
     const record = await accounts.record(sub);
     // A new password, for example, ends what was proven before.
     if (record === undefined || isDisabled(record) || record.sessions_generation !== generation)

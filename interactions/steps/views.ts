@@ -1,8 +1,10 @@
-/** The variables of the views of the steps. */
+/** The steps as pages. */
+import type { ServiceContext } from "../../provider/exchange.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Locals } from "../look/views.ts";
-import { sharedSentence, type StepDescription } from "./description.ts";
-import type { PresentStep, StepName } from "./step.ts";
+import type { Page, Pages } from "../page.ts";
+import { describeStep, sharedSentence, type StepDescription } from "./description.ts";
+import { languageOf, type PresentStep, type StepName } from "./step.ts";
 
 /** What only the view of one step gets. */
 const OWN: Readonly<Partial<Record<StepName, (t: Translator, step: StepDescription) => Locals>>> = {
@@ -21,27 +23,29 @@ const OWN: Readonly<Partial<Record<StepName, (t: Translator, step: StepDescripti
   }),
 };
 
-/** The variables of the view of a step. */
-export function stepLocals(t: Translator, described: StepDescription, { name, path }: PresentStep): Locals {
-  const {
-    client,
-    csrf,
-    account = "",
-    email = "",
-    terms,
-    notice,
-    fields,
-    problems,
-    actions,
-    locale,
-  } = described;
+/** A step of a running sign-in: a form with the hidden field `csrf`. The view has the name of the step. */
+export const stepPage = (name: StepName): Page<PresentStep> => ({ view: name, locals: stepLocals });
+
+/** A step in the language of the request, for programs. */
+export function describeFor(
+  pages: Pick<Pages, "visit" | "translator">,
+  ctx: ServiceContext,
+  step: PresentStep,
+): StepDescription {
+  const { locale } = pages.visit(ctx, languageOf(step.signIn));
+  return describeStep(step, pages.translator(locale));
+}
+
+function stepLocals(t: Translator, step: PresentStep): Locals {
+  const described = describeStep(step, t);
+  const { client, csrf, account = "", email = "", terms, notice, fields, problems, actions } = described;
   const problemsOf = (field: string): string =>
     problems.flatMap((problem, i) => (problem.fields.includes(field) ? [`problem-${i}`] : [])).join(" ");
   return {
     heading: described.title,
     client: client.name,
     clientLogo: client.logo ?? "",
-    action: path,
+    action: step.path,
     csrf,
     account,
     email,
@@ -54,8 +58,8 @@ export function stepLocals(t: Translator, described: StepDescription, { name, pa
     ways: actions.flatMap((action) =>
       action.method === "GET" ? [{ href: action.href, label: action.label }] : [],
     ),
-    timeLeft: t("timeLeft", { time: minutesText(locale, described.expires_in) }),
-    ...OWN[name]?.(t, described),
+    timeLeft: t("timeLeft", { time: minutesText(t.locale, described.expires_in) }),
+    ...OWN[step.name]?.(t, described),
   };
 }
 

@@ -5,13 +5,12 @@
  */
 import { hash, randomBytes } from "node:crypto";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
-import { browserCookieFlags, browserCookieName, cookieValues } from "./cookies.ts";
+import { type CookieRequest, type CookieResponse, readCookie, setCookie } from "../../core/cookies.ts";
+import { allSecure, browserCookieName } from "./cookies.ts";
 
 /** What the cookie is read from and written to. */
-export interface BrowserContext {
-  readonly req: { readonly headers: { readonly cookie?: string | undefined } };
-  readonly state: { readonly deployment: Pick<Deployment, "path" | "secure"> };
-  append(field: string, value: string): void;
+export interface BrowserContext extends CookieRequest, CookieResponse {
+  readonly exchange: { readonly deployment: Pick<Deployment, "path" | "secure"> };
 }
 
 /** The browser of a request. One without a cookie is a new one, which nothing belongs to. */
@@ -19,10 +18,10 @@ export interface Browser {
   /** The SHA-256 of its cookie, Base64url. */
   readonly digest: string;
   /** Sets its cookie, for 90 days from now: something belongs to this browser. */
-  remember(ctx: Pick<BrowserContext, "append">): void;
+  remember(ctx: CookieResponse): void;
 }
 
-export type FindBrowser = (ctx: Pick<BrowserContext, "req">) => Browser;
+export type FindBrowser = (ctx: CookieRequest) => Browser;
 
 /** 90 days. Two tabs that open at once in a browser without the cookie get two, and the sign-in of one is lost. */
 const LIFETIME_SECONDS = 7_776_000;
@@ -30,16 +29,20 @@ const VALUE = /^[\w-]{43}$/;
 
 export function createFindBrowser(configuration: Configuration): FindBrowser {
   const name = browserCookieName(configuration);
-  const flags = browserCookieFlags(configuration);
-  return ({ req }) => {
-    const [sent = "", ...others] = cookieValues(req.headers.cookie, name);
-    // Of two, one is planted. That is only possible without `__Host-`.
-    const isOurs = others.length === 0 && VALUE.test(sent);
-    const value = isOurs ? sent : randomBytes(32).toString("base64url");
+  const { cookies, deployments } = configuration;
+  const options = {
+    lifetimeSeconds: LIFETIME_SECONDS,
+    secure: allSecure(configuration),
+    domain: cookies.domain,
+    // A sign-in can begin with a form that another site posts.
+    sameSite: deployments.openid?.post ? "None" : "Lax",
+  } as const;
+  return (ctx) => {
+    const sent = readCookie(ctx, name) ?? "";
+    const value = VALUE.test(sent) ? sent : randomBytes(32).toString("base64url");
     return {
       digest: hash("sha256", value, "base64url"),
-      remember: (ctx) =>
-        ctx.append("Set-Cookie", `${name}=${value}; Path=/; Max-Age=${LIFETIME_SECONDS}; ${flags}`),
+      remember: (response) => setCookie(response, { name, value, ...options }),
     };
   };
 }

@@ -2,6 +2,7 @@
 import { createSecretKey, hash } from "node:crypto";
 import type { Configuration as ProviderConfiguration } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
+import { cookieHeader, cookiePairs } from "../../core/cookies.ts";
 import { createSigner, type Signer } from "../../core/sealing.ts";
 
 /** The name contains a hash of the deployments' URLs, so two services on one host have different cookies. */
@@ -30,21 +31,6 @@ export const sessionCookieName = (configuration: Configuration): string =>
 /** The name of the cookie that tells browsers apart. */
 export const browserCookieName = (configuration: Configuration): string =>
   boundName(configuration, "browser");
-
-/** The flags of the cookie that tells browsers apart. */
-export function browserCookieFlags(configuration: Configuration): string {
-  const { cookies, deployments } = configuration;
-  const domain = cookies.domain === undefined ? "" : `; Domain=${cookies.domain}`;
-  // A sign-in can begin with a form that another site posts.
-  const sameSite = deployments.openid?.post ? "None" : "Lax";
-  return `HttpOnly; SameSite=${sameSite}${domain}${allSecure(configuration) ? "; Secure" : ""}`;
-}
-
-/** The values of all cookies with this name in a `Cookie` header. */
-export function cookieValues(header: string | undefined, name: string): readonly string[] {
-  const pairs = (header ?? "").split(/; */);
-  return pairs.flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []));
-}
 
 /** With https, the device cookie is bound to the host. */
 export function deviceCookieName(configuration: Configuration): string {
@@ -101,17 +87,16 @@ export function cookieSettings(
 /** `Set-Cookie` headers that remove the session cookie from a browser. */
 export function endedSessionCookies(configuration: Configuration): readonly string[] {
   const { domain } = configuration.cookies;
-  const name = sessionCookieName(configuration);
-  const where = `Path=/${domain === undefined ? "" : `; Domain=${domain}`}`;
-  const flags = `${where}; Max-Age=0; HttpOnly; SameSite=Lax${allSecure(configuration) ? "; Secure" : ""}`;
-  return [name, `${name}.sig`].map((each) => `${each}=; ${flags}`);
+  const session = sessionCookieName(configuration);
+  const gone = { value: "", lifetimeSeconds: 0, secure: allSecure(configuration), domain };
+  return [session, `${session}.sig`].map((name) => cookieHeader({ name, ...gone }));
 }
 
 /** Removes the session cookie from the header if it occurs twice: an attacker may have set one of them. */
 export function withoutDoubleCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined;
-  const pairs = header.split(/; */);
-  const named = (wanted: string): string[] => pairs.filter((pair) => pair.startsWith(`${wanted}=`));
+  const pairs = cookiePairs(header);
+  const named = (wanted: string): readonly string[] => pairs.filter((pair) => pair.startsWith(`${wanted}=`));
   if (named(name).length < 2 && named(`${name}.sig`).length < 2) return header;
   return pairs.filter((pair) => !pair.startsWith(`${name}=`) && !pair.startsWith(`${name}.sig=`)).join("; ");
 }

@@ -62,10 +62,9 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     StorageUnavailable: "a backend throws it",
   },
   "interactions/index.ts": {
-    createPages: "applications replace some of the built-in pages",
-    Pages: "applications replace some of the built-in pages",
+    createPages: "applications answer 404 with a page in the service's look",
+    Pages: "result of `createPages`",
     PageSettings: "argument of `createPages`",
-    createAnswers: "applications answer 404 with a page in the service's look",
     StepDescription: "a sign-in page of your own shows it",
     DescribedField: "a sign-in page of your own has a component for it",
     DescribedAction: "a sign-in page of your own has a component for it",

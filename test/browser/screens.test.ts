@@ -61,7 +61,7 @@ describe.each(LANGUAGES)("in %s", (language) => {
   it.each(ALL.map((screen) => [screen.name, screen] as const))(
     "%s has no problems that axe finds, and fits the window",
     async (_name, screen) => {
-      await show(await screen.html(language));
+      await show(screen.html({ locale: language, here: "" }));
       for (const view of views) {
         const { width, colorScheme } = view;
         await page.setViewportSize({ width, height: 800 });
@@ -81,7 +81,7 @@ describe("the pages", () => {
     async (_name, screen) => {
       await page.setViewportSize({ width: 640, height: 800 });
       await page.emulateMedia({ forcedColors: "active", reducedMotion: "reduce" });
-      await show(await screen.html("pl"));
+      await show(screen.html({ locale: "pl", here: "" }));
       await page.evaluate("document.documentElement.style.fontSize = '200%'");
       expect(await page.evaluate(OVERFLOW)).toBe(0);
       const moving =
@@ -94,7 +94,7 @@ describe("the pages", () => {
   it("put the focus on the summary of the problems, without a script", async () => {
     for (const screen of ALL.filter(({ name }) => /login-(?:wrong|missing|limited)/.test(name))) {
       await page.goto("about:blank");
-      await page.setContent(await screen.html("en"));
+      await page.setContent(screen.html({ locale: "en", here: "" }));
       await page.locator('[role="alert"]:focus').waitFor({ timeout: 5_000 });
     }
   });
@@ -103,7 +103,7 @@ describe("the pages", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     const login = ALL[0]!;
     const middleOf = async (language: string, selector: string): Promise<number> => {
-      await show(await login.html(language));
+      await show(login.html({ locale: language, here: "" }));
       const box = await page.locator(selector).first().boundingBox();
       return Math.round((box?.x ?? 0) + (box?.width ?? 0) / 2);
     };
@@ -115,7 +115,7 @@ describe("the pages", () => {
 
   it("print without forms and links to other languages", async () => {
     await page.emulateMedia({ media: "print" });
-    await show(await ALL.find(({ name }) => name === "error")!.html("en"));
+    await show(ALL.find(({ name }) => name === "error")!.html({ locale: "en", here: "" }));
     expect(await page.locator("main p").first().isVisible()).toBe(true);
     expect(await page.locator("footer").isVisible()).toBe(false);
     await page.emulateMedia({ media: "screen" });
@@ -132,7 +132,7 @@ describe("the pages", () => {
     };
     const some = /^(?:login-wrong|consent|error|deliveries|receivers)$/;
     for (const screen of screens(screenPages({ theme })).filter(({ name }) => some.test(name))) {
-      await show(await screen.html("pl"));
+      await show(screen.html({ locale: "pl", here: "" }));
       expect([screen.name, await page.evaluate(OVERFLOW)]).toEqual([screen.name, 0]);
       expect([screen.name, await violations(page)]).toEqual([screen.name, []]);
     }

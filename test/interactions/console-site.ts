@@ -13,6 +13,7 @@ import type {
   ConsoleReceiver,
   DeliveryConsole,
 } from "../../interactions/console/delivery-console.ts";
+import type { Exchange } from "../../provider/exchange.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { readForm } from "../../compat/request-body.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
@@ -60,7 +61,7 @@ export class MemoryConsole implements DeliveryConsole {
   };
 
   async page(page: Parameters<DeliveryConsole["page"]>[0]): Promise<ConsoleList> {
-    const { after, limit, ...filter } = page;
+    const { after, limit = 100, ...filter } = page;
     this.queries.push(page);
     const fits = this.deliveries.filter((each) =>
       Object.entries(filter).every(([name, value]) => Reflect.get(each, name) === value),
@@ -174,7 +175,6 @@ export async function consoleSite(): Promise<ConsoleSite> {
     console,
     clock: { now: () => 1_790_000_300_000 },
     seals,
-    readForm,
   });
   const all = createOperatorPages({ pages, gate, operators: [OPERATOR], operatorPages });
   const deployment: Deployment = {
@@ -196,7 +196,12 @@ export async function consoleSite(): Promise<ConsoleSite> {
     const answer = found?.methods[ctx.method];
     if (answer === undefined) return;
     const query = new Map(new URLSearchParams(ctx.querystring));
-    await answer(Object.assign(ctx, { state: { deployment, address: "127.0.0.1" } }), { path, id, query });
+    await answer(
+      Object.assign(ctx, {
+        exchange: { deployment, address: "127.0.0.1", form: () => readForm(ctx) } as unknown as Exchange,
+      }),
+      { path, id, query },
+    );
   });
   const callback = application.callback();
   server.on("request", (request, response) => void callback(request, response));

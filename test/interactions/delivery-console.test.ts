@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { createDeliveryConsole } from "../../lib/service-http.ts";
+import { createDeliveryConsole } from "../../interactions/console/delivery-console.ts";
 import type { Notifications } from "../../notifier/notifications.ts";
 
 /** A stub of the notifications. */

@@ -22,7 +22,7 @@ function request(cookie?: string) {
   return {
     set,
     req: { headers: { cookie } },
-    state: { deployment: { secure: true } },
+    exchange: { deployment: { secure: true } },
     append: (_field: string, value: string) => void set.push(value),
   };
 }

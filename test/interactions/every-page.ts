@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "@jest/globals";
-import { createPages, type Pages, type PageSettings } from "../../interactions/pages.ts";
+import type { Pages } from "../../interactions/page.ts";
+import { createPages, type PageSettings } from "../../interactions/pages.ts";
 import { samplePages } from "../../interactions/sample-pages.ts";
 
 /** The folder of the pages. */
@@ -20,21 +21,10 @@ export function pagesWith(settings: Partial<PageSettings> = {}): Pages {
   return createPages({ locales: LOCALES, views: [], copy: {}, theme: {}, ...settings });
 }
 
-/** Every page in every state, with the given text everywhere. */
-export function allPages(pages: Pages, locale: string, text: string): Record<string, Promise<string>> {
-  return Object.fromEntries(
-    samplePages(locale, text).map((sample) => [`${sample.page}, ${sample.state}`, sample.with(pages)]),
-  );
-}
-
-/** The HTML of all of them. */
-export async function everyPage(
-  pages: Pages,
-  locale: string,
-  text = "harmless",
-): Promise<Map<string, string>> {
-  const entries = Object.entries(allPages(pages, locale, text));
-  return new Map(await Promise.all(entries.map(async ([name, html]) => [name, await html] as const)));
+/** The HTML of every page in every state, with the given text everywhere. */
+export function everyPage(pages: Pages, locale: string, text = "harmless"): Map<string, string> {
+  const visit = { locale, here: text };
+  return new Map(samplePages(text).map((sample) => [sample.name, sample.render(pages, visit)]));
 }
 
 /** The built-in texts of a locale. */

@@ -7,10 +7,10 @@ import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
 import Koa from "koa";
 import request, { type Response, type Test } from "supertest";
 import type { Deployment } from "../../config/configuration.ts";
-import { createAnswers } from "../../interactions/answers.ts";
 import { createSignInFlow, type SignInFlow } from "../../interactions/flow.ts";
 import { createInteractionHandlers } from "../../interactions/handlers.ts";
-import type { InteractionContext, RunningSignIn, StepServices } from "../../interactions/steps/step.ts";
+import type { Exchange, ServiceContext } from "../../provider/exchange.ts";
+import type { RunningSignIn, StepServices } from "../../interactions/steps/step.ts";
 import type { FindBrowser } from "../../provider/sessions/browser-cookie.ts";
 import { createLinkCookie } from "../../interactions/link-cookie.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
@@ -87,7 +87,7 @@ function memoryFlow(
     offers: { resets: false, passwordLength: { min: 8, max: 128 } },
     limits: {},
     protocol: {
-      async find(_ctx: InteractionContext, uid: string) {
+      async find(_ctx: ServiceContext, uid: string) {
         const found = [LOGIN, CONSENT].find((signIn) => signIn.uid === uid);
         return found && { ...found, ...changes };
       },
@@ -108,7 +108,7 @@ function memoryFlow(
 
 const BAD_BODY = Object.assign(new Error("bad body"), { status: 400 });
 
-async function readForm(ctx: InteractionContext): Promise<ReadonlyMap<string, string>> {
+async function readForm(ctx: Pick<Koa.Context, "req">): Promise<ReadonlyMap<string, string>> {
   const chunks: Buffer[] = [];
   for await (const chunk of ctx.req) chunks.push(chunk);
   const pairs = [...new URLSearchParams(Buffer.concat(chunks).toString("utf8"))];
@@ -142,22 +142,22 @@ function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: S
   const handlers = createInteractionHandlers({
     flow,
     pages,
-    readForm,
     links: createLinkCookie("link", findBrowser),
   });
-  const answers = createAnswers(pages);
   const url = `${secure ? "https" : "http"}://${HOST}/prefix`;
   const deployment: Deployment = { kind: "oauth2", url, path: "/prefix", host: HOST, secure, post: false };
   const app = new Koa();
   app.silent = true;
   app.use(async (ctx) => {
     const { 1: kind = "", 2: uid = "" } = ctx.path.split("/");
-    const state = Object.assign(ctx, { state: { deployment, interactionUid: uid } });
+    const state = Object.assign(ctx, {
+      exchange: { deployment, uid, form: () => readForm(ctx) } as unknown as Exchange,
+    });
     if (kind === "interaction") return ctx.method === "POST" ? handlers.submit(state) : handlers.show(state);
-    if (kind === "logout") return answers.confirmLogout(state, { action: "/confirm", xsrf: "x" });
-    if (kind === "logged-out") return answers.loggedOut(state);
-    if (kind === "unavailable") return answers.unavailable(state, 4.2);
-    return answers.error(state, { status: 429, error: "rate_limited", retryAfter: 600, uiLocales: "pl" });
+    if (kind === "logout") return pages.confirmLogout(state, { action: "/confirm", xsrf: "x" });
+    if (kind === "logged-out") return pages.loggedOut(state);
+    if (kind === "unavailable") return pages.unavailable(state, 4.2);
+    return pages.error(state, { status: 429, error: "rate_limited", retryAfter: 600, uiLocales: "pl" });
   });
   const agent = request(app.callback());
   const post = (

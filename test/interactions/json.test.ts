@@ -11,6 +11,8 @@ import {
   startService,
 } from "../flows/running-service.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
+import { describeStep } from "../../interactions/steps/description.ts";
+import { stepPage } from "../../interactions/steps/views.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
 import { readTags } from "../../testing/browser/html.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
@@ -248,7 +250,7 @@ describe("the published description", () => {
     for (const locale of ["en", "pl"])
       for (const name of STEP_NAMES)
         for (const problems of [[], [{ code: "required", fields: ["password"] }]]) {
-          const described = pages.describe(sampleStep(name, "x", { problems }), locale);
+          const described = describeStep(sampleStep(name, "x", { problems }), pages.translator(locale));
           expect([name, check(described)]).toEqual([name, undefined]);
           expect(check({ ...described, secret: 1 })).toBeDefined();
           expect(check({ ...described, csrf: undefined })).toBeDefined();
@@ -262,8 +264,8 @@ describe("the published description", () => {
     for (const name of STEP_NAMES)
       for (const signIn of [{}, own, { link: "x" }]) {
         const step = sampleStep(name, "x", { signIn });
-        const { title, text, actions, terms } = pages.describe(step, locale);
-        const page = readTags(await pages.step({ locale, step })).map((tag) => tag.text.trim());
+        const { title, text, actions, terms } = describeStep(step, pages.translator(locale));
+        const page = readTags(pages.render(stepPage(name), { locale }, step)).map((tag) => tag.text.trim());
         const said = [title, ...actions.map(({ label }) => label), ...(terms ? [terms.label] : [])];
         for (const each of text === "" ? said : [...said, ...text.split("\n")]) {
           expect([name, page]).toEqual([name, expect.arrayContaining([each])]);

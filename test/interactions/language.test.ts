@@ -1,3 +1,4 @@
+import { loggedOutPage } from "../../interactions/answers.ts";
 import { describe, expect, it } from "@jest/globals";
 import type { LanguageWishes } from "../../interactions/look/language.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
@@ -21,7 +22,7 @@ function request({ method = "GET", query = "", cookie, header, secure = true }: 
     method,
     querystring: query,
     req: { headers: { cookie } },
-    state: { deployment: { secure } },
+    exchange: { deployment: { secure } },
     // A stub of Koa's method. handlers.test.ts sends real `Accept-Language` headers.
     acceptsLanguages: (available: string[]) =>
       header === undefined ? (available[0] ?? false) : (available.find((tag) => tag === header) ?? false),
@@ -50,7 +51,7 @@ describe("the language of a page", () => {
   });
 
   it("must be configured", async () => {
-    await expect(pages.loggedOut({ locale: "de" })).rejects.toThrow(TypeError);
+    expect(() => pages.render(loggedOutPage, { locale: "de" }, { after: "stayed" })).toThrow(TypeError);
   });
 
   it("is that of the cookie, then that of the account, then that of the browser [D-LOCALE-2]", () => {
@@ -118,7 +119,7 @@ describe("a language link", () => {
 
   it("leads to the same page, whatever its query holds", async () => {
     const query = `redirect_uri=${encodeURIComponent("https://evil.example/?a=b&c")}&state=%22%3E%3Cscript%3E&lang=en`;
-    const html = await pages.loggedOut({ locale: "en", here: query });
+    const html = pages.render(loggedOutPage, { locale: "en", here: query }, { after: "signed out" });
     const links = tagsNamed(html, "a").map(({ attributes }) => attributes.get("href") ?? "");
     const at = "https://login.example/oauth2/authorize";
     for (const [i, lang] of ["en", "pl"].entries()) {
@@ -134,7 +135,7 @@ describe("a language link", () => {
   });
 
   it("has the name of the language in that language; the present one is marked", async () => {
-    const html = await pages.loggedOut({ locale: "pl", here: "" });
+    const html = pages.render(loggedOutPage, { locale: "pl", here: "" }, { after: "signed out" });
     const links = tagsNamed(html, "a").map(({ attributes, text }) => [
       text,
       attributes.get("lang"),
@@ -150,6 +151,8 @@ describe("a language link", () => {
     const one = pagesWith({ locales: ["en"] });
     expect(one.visit(request({}).ctx)).toEqual({ locale: "en" });
     expect(pages.visit(request({ query: "x".repeat(5_000), header: "en" }).ctx)).toEqual({ locale: "en" });
-    expect(tagsNamed(await pages.loggedOut({ locale: "en" }), "footer")).toEqual([]);
+    expect(
+      tagsNamed(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" }), "footer"),
+    ).toEqual([]);
   });
 });

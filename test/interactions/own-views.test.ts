@@ -5,6 +5,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { ConfigurationError } from "../../core/errors.ts";
+import { loggedOutPage, unavailablePage } from "../../interactions/answers.ts";
 import { pagesWith, viewsFolder } from "./every-page.ts";
 
 /** The problems that the start reports. */
@@ -26,25 +27,29 @@ describe("views of a team", () => {
       "logged-out.ejs": '<%- include("layout-head") %><b><%= service %></b><%- include("layout-foot") %>',
     });
     const pages = pagesWith({ views: [first, second], theme: { name: "A & B" } });
-    expect(await pages.loggedOut({ locale: "en" })).toContain("<b>A &amp; B</b><footer>first</footer>");
-    expect(await pages.unavailable({ locale: "en", accountUrl: "/account" })).toContain(
+    expect(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" })).toContain(
+      "<b>A &amp; B</b><footer>first</footer>",
+    );
+    expect(pages.render(unavailablePage, { locale: "en" }, { accountUrl: "/account" })).toContain(
       "<footer>first</footer>",
     );
   });
 
   it("do not affect another service in the same process", async () => {
     const plain = pagesWith();
-    const before = await plain.unavailable({ locale: "en", accountUrl: "/account" });
+    const before = plain.render(unavailablePage, { locale: "en" }, { accountUrl: "/account" });
     const own = pagesWith({ views: [viewsFolder({ "layout-foot.ejs": "own foot" })] });
-    expect(await own.unavailable({ locale: "en", accountUrl: "/account" })).toContain("own foot");
-    expect(await plain.unavailable({ locale: "en", accountUrl: "/account" })).toBe(before);
-    expect(await pagesWith().unavailable({ locale: "en", accountUrl: "/account" })).toBe(before);
+    expect(own.render(unavailablePage, { locale: "en" }, { accountUrl: "/account" })).toContain("own foot");
+    expect(plain.render(unavailablePage, { locale: "en" }, { accountUrl: "/account" })).toBe(before);
+    expect(pagesWith().render(unavailablePage, { locale: "en" }, { accountUrl: "/account" })).toBe(before);
   });
 
   it("may have their own style sheet, whose hash is in the CSP", async () => {
     const sheet = 'main > p { content: "a & b"; }\r\n';
     const pages = pagesWith({ views: [viewsFolder({ "style.css": sheet })] });
-    const style = tagsNamed(await pages.loggedOut({ locale: "en" }), "style")[0]?.text ?? "";
+    const style =
+      tagsNamed(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" }), "style")[0]?.text ??
+      "";
     expect(style).toContain('main > p { content: "a & b"; }\n');
     expect(style).not.toContain("\r");
     expect(style).not.toContain(".problems");
@@ -150,7 +155,7 @@ describe("views of a team", () => {
     const second = viewsFolder({ "own-frame.ejs": '[<%- include("own-words", { n: 1 }) -%>]' });
     const third = viewsFolder({ "own-words.ejs": "<%= locale %> <%= n %>" });
     const pages = pagesWith({ views: [first, second, third] });
-    expect(await pages.loggedOut({ locale: "pl" })).toBe("[pl 1]");
+    expect(pages.render(loggedOutPage, { locale: "pl" }, { after: "signed out" })).toBe("[pl 1]");
     expect(problemsWith({ views: [second, third] })).toEqual([
       expect.stringContaining(join(second, "own-frame.ejs")),
       expect.stringContaining(join(third, "own-words.ejs")),

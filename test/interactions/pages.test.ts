@@ -1,9 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createHash } from "node:crypto";
-import { allPages, everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
+import { everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
+import { errorPage, logoutPage } from "../../interactions/answers.ts";
 import type { Problem } from "../../interactions/steps/step.ts";
+import { stepPage } from "../../interactions/steps/views.ts";
 import { readTags, tagsNamed } from "../../testing/browser/html.ts";
 
 /** The tags and attributes of a page without texts and values. It changes when a text becomes a tag or an attribute. */
@@ -13,11 +15,11 @@ function skeleton(html: string): string[] {
 
 describe("every page in every locale", () => {
   const cases = LOCALES.flatMap((locale) =>
-    Object.keys(allPages(pagesWith(), locale, "x")).map((name) => [locale, name] as const),
+    [...everyPage(pagesWith(), locale).keys()].map((name) => [locale, name] as const),
   );
 
-  it.each(cases)("%s: %s has a language, a title, one h1 and no missing text", async (locale, name) => {
-    const html = (await everyPage(pagesWith(), locale)).get(name) ?? "";
+  it.each(cases)("%s: %s has a language, a title, one h1 and no missing text", (locale, name) => {
+    const html = everyPage(pagesWith(), locale).get(name) ?? "";
     const [root] = tagsNamed(html, "html");
     expect(root?.attributes.get("lang")).toBe(locale);
     expect(root?.attributes.get("dir")).toBe("ltr");
@@ -28,8 +30,8 @@ describe("every page in every locale", () => {
     expect(words.map((tag) => tag.text).join(" ")).not.toMatch(/\{\w+\}|undefined|\[object/);
   });
 
-  it.each(cases)("%s: %s loads nothing, runs nothing, and works without JavaScript", async (locale, name) => {
-    const html = (await everyPage(pagesWith(), locale)).get(name) ?? "";
+  it.each(cases)("%s: %s loads nothing, runs nothing, and works without JavaScript", (locale, name) => {
+    const html = everyPage(pagesWith(), locale).get(name) ?? "";
     for (const { name: tag, attributes } of readTags(html)) {
       expect(["script", "iframe", "object", "embed", "base", "!--"]).not.toContain(tag);
       for (const [attribute, value] of attributes) {
@@ -46,7 +48,7 @@ describe("every page in every locale", () => {
 
   it("has one style block with the reported hash", async () => {
     const pages = pagesWith({ theme: { name: "Contoso & Sons", accent: "#abc" } });
-    for (const html of (await everyPage(pages, "en")).values()) {
+    for (const html of everyPage(pages, "en").values()) {
       const [style, ...more] = tagsNamed(html, "style");
       expect(more).toEqual([]);
       const digest = createHash("sha256")
@@ -87,10 +89,10 @@ describe("untrusted text", () => {
   const pages = pagesWith();
 
   it("is always text, never a tag or an attribute", async () => {
-    const expected = await everyPage(pages, "en");
+    const expected = everyPage(pages, "en");
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
-        const hostilePages = await everyPage(pages, "en", text);
+        const hostilePages = everyPage(pages, "en", text);
         for (const [name, html] of expected) {
           expect({ name, tags: skeleton(hostilePages.get(name) ?? "") }).toEqual({
             name,
@@ -106,7 +108,7 @@ describe("untrusted text", () => {
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
         const step = sampleStep("login", text, { signIn: { loginHint: text } });
-        const html = await pages.step({ locale: "en", step });
+        const html = pages.render(stepPage("login"), { locale: "en" }, step);
         const values = new Map(
           tagsNamed(html, "input").map(({ attributes }) => [attributes.get("name"), attributes.get("value")]),
         );
@@ -131,12 +133,12 @@ describe("untrusted text", () => {
   });
 });
 
-const loginPage = (...problems: readonly Problem[]): Promise<string> =>
-  pagesWith().step({ locale: "en", step: sampleStep("login", "News", { problems }) });
+const loginPage = (...problems: readonly Problem[]): string =>
+  pagesWith().render(stepPage("login"), { locale: "en" }, sampleStep("login", "News", { problems }));
 
 describe("the login page", () => {
-  it("is one plain form with username, password, and one submit button", async () => {
-    const html = await loginPage();
+  it("is one plain form with username, password, and one submit button", () => {
+    const html = loginPage();
     expect(tagsNamed(html, "form").map(({ attributes }) => attributes.get("method"))).toEqual(["post"]);
     const fields = tagsNamed(html, "input").map(({ attributes }) => ({
       name: attributes.get("name"),
@@ -151,15 +153,15 @@ describe("the login page", () => {
     expect(tagsNamed(html, "button").map(({ attributes }) => attributes.get("type"))).toEqual(["submit"]);
   });
 
-  it("has a label for each field", async () => {
-    const html = await loginPage();
+  it("has a label for each field", () => {
+    const html = loginPage();
     const labelled = tagsNamed(html, "label").map(({ attributes }) => attributes.get("for"));
     const ids = tagsNamed(html, "input").flatMap(({ attributes }) => attributes.get("id") ?? []);
     expect(labelled).toEqual(ids);
   });
 
-  it("lists problems, links them to the fields and moves the focus there", async () => {
-    const html = await loginPage({ code: "required", fields: ["password"] });
+  it("lists problems, links them to the fields and moves the focus there", () => {
+    const html = loginPage({ code: "required", fields: ["password"] });
     const summary = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
     expect(summary?.attributes.has("autofocus")).toBe(true);
     expect(summary?.attributes.get("tabindex")).toBe("-1");
@@ -192,14 +194,14 @@ describe("the consent page", () => {
     ["pl", ["sub", "email"], "następujące dane: adres e-mail."],
   ])("says in a sentence what is shared (%s, %j)", async (locale, fields, words) => {
     const step = sampleStep("consent", "News", { signIn: { shares: fields } });
-    const html = await pagesWith().step({ locale, step });
+    const html = pagesWith().render(stepPage("consent"), { locale }, step);
     expect(tagsNamed(html, "p").some(({ text }) => text.endsWith(words))).toBe(true);
   });
 
   it("lists the requested fields by their localized names", async () => {
     const fields = ["sub", "email", "date_of_birth", "shoe_size"];
     const step = sampleStep("consent", "Sklep", { signIn: { shares: fields } });
-    const html = await pagesWith().step({ locale: "pl", step });
+    const html = pagesWith().render(stepPage("consent"), { locale: "pl" }, step);
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
       "Identyfikator konta",
       "Adres e-mail",
@@ -219,7 +221,11 @@ describe("the consent page", () => {
 
 describe("the logout page", () => {
   it("sends xsrf, and logout=yes only with the first button", async () => {
-    const html = await pagesWith().logout({ locale: "en", action: "/oauth2/logout/confirm", xsrf: "x1" });
+    const html = pagesWith().render(
+      logoutPage,
+      { locale: "en" },
+      { action: "/oauth2/logout/confirm", xsrf: "x1" },
+    );
     expect(tagsNamed(html, "input").map(({ attributes }) => Object.fromEntries(attributes))).toEqual([
       { type: "hidden", name: "xsrf", value: "x1" },
     ]);
@@ -234,11 +240,11 @@ describe("the error page", () => {
   it("has a text for known codes, a common one for others, and shows the code", async () => {
     const pages = pagesWith();
     const texts = localeFile("en");
-    expect(await pages.error({ locale: "en", accountUrl: "/account", error: "invalid_client" })).toContain(
-      texts["error.invalid_client"],
-    );
+    expect(
+      pages.render(errorPage, { locale: "en" }, { accountUrl: "/account", error: "invalid_client" }),
+    ).toContain(texts["error.invalid_client"]);
     for (const error of ["server_error", "title", "details", "constructor"]) {
-      const html = await pages.error({ locale: "en", accountUrl: "/account", error });
+      const html = pages.render(errorPage, { locale: "en" }, { accountUrl: "/account", error });
       expect(html).toContain(texts["error.other"]);
       expect(tagsNamed(html, "code")[0]?.text).toBe(error);
     }

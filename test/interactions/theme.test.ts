@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { contrast } from "../../core/palette.ts";
 import { readTheme } from "../../interactions/look/theme.ts";
+import { loggedOutPage } from "../../interactions/answers.ts";
 import { everyPage, pagesWith, viewsFolder } from "./every-page.ts";
 
 describe("the theme", () => {
@@ -41,7 +42,11 @@ describe("the theme", () => {
   });
 
   it("shows the name as text", async () => {
-    const html = await pagesWith({ theme: { name: "<b>Contoso</b>" } }).loggedOut({ locale: "en" });
+    const html = pagesWith({ theme: { name: "<b>Contoso</b>" } }).render(
+      loggedOutPage,
+      { locale: "en" },
+      { after: "signed out" },
+    );
     expect(tagsNamed(html, "span")[0]?.text.trim()).toBe("<b>Contoso</b>");
     expect(tagsNamed(html, "b")).toEqual([]);
   });
@@ -95,7 +100,7 @@ function file(name: string, content: string | Buffer): string {
 describe("the pictures of the theme", () => {
   it("are part of each page, and nothing else is loaded", async () => {
     const theme = { name: "A & B", logo: file("logo", SVG), favicon: file("icon", PNG) };
-    for (const html of (await everyPage(pagesWith({ theme }), "en")).values()) {
+    for (const html of everyPage(pagesWith({ theme }), "en").values()) {
       const [image] = tagsNamed(html, "img");
       expect(image?.attributes.get("src")).toBe(
         `data:image/svg+xml;base64,${Buffer.from(SVG).toString("base64")}`,
@@ -134,11 +139,19 @@ describe("the pictures of the theme", () => {
   });
 
   it("are the first letter of the name without any", async () => {
-    const html = await pagesWith({ theme: { name: "<łódź" } }).loggedOut({ locale: "en" });
+    const html = pagesWith({ theme: { name: "<łódź" } }).render(
+      loggedOutPage,
+      { locale: "en" },
+      { after: "signed out" },
+    );
     expect(tagsNamed(html, "i")[0]?.text).toBe("<");
     const icon = tagsNamed(html, "link")[0]?.attributes.get("href") ?? "";
     expect(Buffer.from(icon.split(",")[1] ?? "", "base64").toString()).toContain(">&#60;</text>");
-    const polish = await pagesWith({ theme: { name: "łódź" } }).loggedOut({ locale: "pl" });
+    const polish = pagesWith({ theme: { name: "łódź" } }).render(
+      loggedOutPage,
+      { locale: "pl" },
+      { after: "signed out" },
+    );
     expect(tagsNamed(polish, "i")[0]?.text).toBe("Ł");
   });
 });
@@ -149,7 +162,7 @@ describe("the links in the footer", () => {
       help: "mailto:help@example.org",
       privacy: "https://example.org/{locale}/privacy?a=1&b=2",
     };
-    const html = await pagesWith({ links }).loggedOut({ locale: "pl" });
+    const html = pagesWith({ links }).render(loggedOutPage, { locale: "pl" }, { after: "signed out" });
     expect(tagsNamed(html, "a").map(({ attributes, text }) => [text, attributes.get("href")])).toEqual([
       ["Pomoc", "mailto:help@example.org"],
       ["Prywatność", "https://example.org/pl/privacy?a=1&b=2"],
@@ -175,7 +188,7 @@ describe("the size of a page", () => {
       logo: file("logo", Buffer.concat([PNG, Buffer.alloc(12_000 - PNG.length)])),
       favicon: file("icon", Buffer.concat([PNG, Buffer.alloc(4_000 - PNG.length)])),
     };
-    for (const [name, html] of await everyPage(pagesWith({ theme }), "pl")) {
+    for (const [name, html] of everyPage(pagesWith({ theme }), "pl")) {
       expect([name, Buffer.byteLength(html) < 40_000]).toEqual([name, true]);
     }
   });

@@ -3,9 +3,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
-import { describeStep } from "../../interactions/steps/description.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
-import { stepLocals } from "../../interactions/steps/views.ts";
+import { loggedOutPage } from "../../interactions/answers.ts";
+import { stepPage } from "../../interactions/steps/views.ts";
 import { readTexts } from "../../core/texts.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 
@@ -50,7 +50,7 @@ describe("the texts", () => {
 
   it("can be replaced one by one", async () => {
     const pages = pagesWith({ copy: { en: { "login.title": "Come in, {client} waits" } } });
-    const html = await pages.step({ locale: "en", step: sampleStep("login", "News") });
+    const html = pages.render(stepPage("login"), { locale: "en" }, sampleStep("login", "News"));
     expect(tagsNamed(html, "h1")[0]?.text).toBe("Come in, News waits");
     expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
   });
@@ -58,7 +58,7 @@ describe("the texts", () => {
   it("of another language may come only from the configuration", async () => {
     const german = { ...localeFile("en"), direction: "ltr", "loggedOut.title": "Abgemeldet" };
     const pages = pagesWith({ locales: ["de"], copy: { de: german } });
-    expect(await pages.loggedOut({ locale: "de" })).toContain("Abgemeldet");
+    expect(pages.render(loggedOutPage, { locale: "de" }, { after: "signed out" })).toContain("Abgemeldet");
   });
 
   it.each([
@@ -77,7 +77,8 @@ describe("the texts", () => {
     const views = [viewsFolder({ "logged-out.ejs": '<%= t("own.bye") %>' })];
     expect(() => pagesWith({ views })).toThrow("no text for own.bye in locale en");
     const copy = { en: { "own.bye": "So long" }, pl: { "own.bye": "Do widzenia" } };
-    await expect(pagesWith({ views, copy }).loggedOut({ locale: "en" })).resolves.toBe("So long");
+    const pages = pagesWith({ views, copy });
+    expect(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" })).toBe("So long");
   });
 });
 
@@ -120,7 +121,7 @@ describe("docs/pages.md", () => {
     if (t === undefined) throw new Error("there is no English");
     const missing = STEP_NAMES.flatMap((name) => {
       const step = sampleStep(name, "x");
-      const variables = Object.keys(stepLocals(t, describeStep(step, "en", t), step));
+      const variables = Object.keys(stepPage(name).locals(t, step));
       return variables.filter((variable) => !views.includes(`\`${variable}`));
     });
     expect(missing).toEqual([]);

@@ -18,7 +18,7 @@ function request(deployment: Deployment = ROOT, cookie?: string) {
   return {
     set,
     req: { headers: { cookie } },
-    state: { deployment },
+    exchange: { deployment },
     append: (_field: string, value: string) => void set.push(value),
   };
 }

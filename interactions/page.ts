@@ -1,0 +1,100 @@
+/** What a page is, and the calls that render and send it. */
+import type { Translator } from "../core/texts.ts";
+import type { LanguageHints, LanguageWishes } from "./look/language.ts";
+import type { Locals } from "./look/views.ts";
+
+/** A page: its view, and the variables that the view gets. It stands in the file of its handlers. */
+export interface Page<Data = undefined> {
+  /** The name of the view, without `.ejs`. */
+  readonly view: string;
+  /** `heading`, and everything else that the view prints. Each page also gets what `docs/pages.md` lists for all. */
+  readonly locals: (t: Translator, data: Data) => Locals;
+}
+
+/** How one request sees the pages. */
+export interface Visit {
+  /** One of the configured locales. */
+  readonly locale: string;
+  /** The query that the language links repeat. Without it there is no language switch. */
+  readonly here?: string;
+}
+
+/** What {@link Pages.visit} should know of the request. */
+export interface VisitHints extends LanguageHints {
+  /** Whether a GET of this address shows the page again. Default: the request is one. */
+  readonly isRepeatable?: boolean;
+}
+
+/** What sending a page needs of a Koa context. */
+export interface PageContext extends LanguageWishes {
+  status: number;
+  type: string;
+  body: unknown;
+  set(field: string, value: string): void;
+  /** `deployment` decides whether the browser must stay on https, and where the account page is. */
+  readonly exchange: { readonly deployment: { readonly secure: boolean; readonly url: string } };
+}
+
+/** How a page is sent. */
+export interface SendOptions extends VisitHints {
+  /** Default: 200. */
+  readonly status?: number;
+  /** Seconds, for `Retry-After`. */
+  readonly retryAfter?: number;
+  /** A visit that has been made already. Default: one with these hints. */
+  readonly visit?: Visit;
+  /** A script that the page runs at once. Default: none. */
+  readonly script?: string;
+}
+
+/** An error that a page shows. */
+export interface ErrorAnswer {
+  readonly status: number;
+  /** A code such as those of RFC 6749, or `rate_limited`. A code without a text `error.<code>` gets `error.other`. */
+  readonly error: string;
+  /** A technical description in English, shown under details. */
+  readonly description?: string;
+  /** Seconds, for `Retry-After` and the text of `rate_limited`. */
+  readonly retryAfter?: number;
+  /** `ui_locales` of the request. */
+  readonly uiLocales?: string;
+}
+
+/** The pages that other parts of the service send. */
+export interface Answers {
+  /**
+   * 200: asks whether to sign out. The form goes to `action`, with the hidden field `xsrf` and the choice `logout`. With
+   * `atOnce`, a script presses the button, and only a browser without scripts asks.
+   */
+  confirmLogout(
+    ctx: PageContext,
+    form: { readonly action: string; readonly xsrf: string; readonly atOnce?: boolean },
+  ): void;
+  /** 200: after signing out, after choosing to stay signed in, or after deleting the account. */
+  loggedOut(ctx: PageContext, answer?: { readonly after?: "signed out" | "stayed" | "deleted" }): void;
+  error(ctx: PageContext, answer: ErrorAnswer): void;
+  /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
+  startAgain(
+    ctx: PageContext,
+    answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
+  ): void;
+  /** 503 with `Retry-After`, in seconds. */
+  unavailable(ctx: PageContext, retryAfter: number): void;
+}
+
+/** The pages of one service. */
+export interface Pages extends Answers {
+  /** CSP source of the `<style>` element that every page has: `sha256-…`. */
+  readonly styleHash: string;
+  /**
+   * The language of this request and its language switch. Call it once for a request: if the person has followed a link
+   * of the switch, it sets a cookie.
+   */
+  visit(ctx: LanguageWishes, hints?: VisitHints): Visit;
+  /** The texts of a locale. @throws TypeError if it is not configured. */
+  translator(locale: string): Translator;
+  /** The HTML of a page. */
+  render<Data>(page: Page<Data>, visit: Visit, data: NoInfer<Data>): string;
+  /** Sends a page with its status and all headers. */
+  send<Data>(ctx: PageContext, page: Page<Data>, data: NoInfer<Data>, options?: SendOptions): void;
+}
