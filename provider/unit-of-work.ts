@@ -73,6 +73,15 @@ const GENERATION = "generation";
 /** Longest delay in milliseconds before a commit with a conflict is retried. */
 const LONGEST_PAUSE = 10;
 
+/** Models of which an artifact that was not read is new. */
+const NEW_UNLESS_READ: ReadonlySet<string> = new Set([
+  GRANT,
+  "AuthorizationCode",
+  "AccessToken",
+  "RefreshToken",
+  "PushedAuthorizationRequest",
+]);
+
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
 /**
@@ -277,7 +286,7 @@ class PendingUnit implements Unit {
       try {
         const { changes, consumed } = await this.#changes(pending);
         const version = await this.#store.commit(changes, this.deadline);
-        if (consumed !== undefined && version !== undefined) this.#consumed = { ...consumed, version };
+        if (version !== undefined) this.#remember(pending, consumed, version);
         break;
       } catch (error) {
         if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) {
@@ -291,6 +300,18 @@ class PendingUnit implements Unit {
     const callbacks = this.#callbacks;
     this.#callbacks = [];
     for (const callback of callbacks) await callback(this.#consumed);
+  }
+
+  /** What was written counts as read, so that it can be written again. */
+  #remember(pending: ReadonlyMap<string, Pending>, consumed: Artifact | undefined, version: string): void {
+    for (const [name, { after, isUnchanged, isConsumed }] of pending) {
+      if (isUnchanged) continue;
+      if (after === undefined) this.#read.delete(name);
+      else this.#read.set(name, { ...after, version });
+      if (!isConsumed || consumed === undefined) continue;
+      this.#consumed = { ...consumed, version };
+      this.#read.set(name, this.#consumed);
+    }
   }
 
   async #changes(
@@ -312,8 +333,9 @@ class PendingUnit implements Unit {
           throw new ConditionFailed(`this ${model} is used up`);
         if (isConsumed) consumed = this.#asConsumed(after, storeTime);
         const record = artifactRecord(isConsumed && consumed ? consumed : after);
-        if (before === undefined) changes.add(record);
-        else changes.write(record, before);
+        // The library makes a new identifier for each of these, so nothing has to be looked for.
+        if (before !== undefined || NEW_UNLESS_READ.has(model)) changes.write(record, before);
+        else changes.add(record);
       }
     }
     return { changes, consumed };
