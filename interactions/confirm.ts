@@ -4,7 +4,7 @@
  */
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import type { ConfirmationPurpose } from "../records/people/confirmations.ts";
+import type { ConfirmationPurpose } from "../records/people/confirmation-kinds.ts";
 import type { AddressChanges, EarlierAddress } from "../accounts/people/address-changes.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
 import type { People } from "../accounts/people/people.ts";

@@ -12,7 +12,7 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "./directory/directory-kinds.ts";
-import { CONFIRMATION } from "./people/confirmations.ts";
+import { CONFIRMATION } from "./people/confirmation-kinds.ts";
 import { MAIL } from "./people/mail-kinds.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";

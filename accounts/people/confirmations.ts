@@ -12,7 +12,7 @@ import {
   confirmationContext,
   type ConfirmationPurpose,
   type StoredConfirmation,
-} from "../../records/people/confirmations.ts";
+} from "../../records/people/confirmation-kinds.ts";
 import { mailRecord, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 

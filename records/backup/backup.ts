@@ -5,7 +5,7 @@
 import type { FileHandle } from "node:fs/promises";
 import type { FileSnapshot, WholeRecord } from "../../adapters/sqlite/whole-file.ts";
 import { isWithCode, MAIL, type StoredMail } from "../people/mail-kinds.ts";
-import { CONFIRMATION } from "../people/confirmations.ts";
+import { CONFIRMATION } from "../people/confirmation-kinds.ts";
 import { KINDS } from "../all-kinds.ts";
 import { LineWriter } from "./encrypted-lines.ts";
 

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RecordData } from "../../adapters/record-store.ts";
 import { MAIL } from "../../records/people/mail-kinds.ts";
-import { CONFIRMATION } from "../../records/people/confirmations.ts";
+import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
 import type { Workshop } from "./stage.ts";
 
 export const DEPLOYMENTS = { oauth2: { url: "http://127.0.0.1:39997" } } as const;

@@ -4,7 +4,7 @@ import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Stores } from "../../records/kinds.ts";
 import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../records/people/sign-ins.ts";
-import { CONFIRMATION, type StoredConfirmation } from "../../records/people/confirmations.ts";
+import { CONFIRMATION, type StoredConfirmation } from "../../records/people/confirmation-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { AUDIT } from "../../records/audit/audit-kinds.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";

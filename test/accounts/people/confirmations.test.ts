@@ -14,7 +14,7 @@ import {
 import { createSealer } from "../../../core/sealing.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { readAccount, writeAccount } from "../../../accounts/account-write.ts";
-import { CONFIRMATION } from "../../../records/people/confirmations.ts";
+import { CONFIRMATION } from "../../../records/people/confirmation-kinds.ts";
 import type { Transaction } from "../../../records/records.ts";
 import { account, putAccount } from "../../records/rules/stage.ts";
 import { newStorage } from "../../servers/storage.ts";

@@ -1,6 +1,6 @@
 /** The rules of what a service keeps, as tests that run over any record store. */
 import { removeEntry } from "../../../records/directory/directory-records.ts";
-import { CONFIRMATION } from "../../../records/people/confirmations.ts";
+import { CONFIRMATION } from "../../../records/people/confirmation-kinds.ts";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import * as jestRunner from "@jest/globals";
 import type { Clock } from "../../../core/clock.ts";
