@@ -9,7 +9,7 @@ import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import type { AccountRecord, Consent } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
-import { mailRecord, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
+import { MAIL, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { raisedKeys } from "./generations.ts";
@@ -178,7 +178,7 @@ export class AccountWriter {
     await writeAccount(tx, step, { clock, drawsNumber, isNew });
     const deliveries = await this.#planner.plan(tx, step, at);
     await storage.deliveries.add(tx, deliveries);
-    for (const mail of mails) tx.create(mailRecord(sealMail(sealer, mail, clock.now())));
+    for (const mail of mails) tx.create(MAIL.record(sealMail(sealer, mail, clock.now())));
     tx.create(
       storage.audit.recordOf({
         ...caller,

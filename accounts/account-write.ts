@@ -15,17 +15,20 @@ import type { DirectoryRecords } from "../records/directory/directory-records.ts
 import {
   ACCOUNT,
   accountIn,
-  accountRecord,
   ENTRIES,
   isOpen,
-  nameRecord,
-  numberRecord,
   SIGN_IN_NAME,
-  type StoredEntry,
   USER_ID,
+  type StoredEntry,
 } from "../records/directory/directory-kinds.ts";
 import type { RefTo, Transaction } from "../records/records.ts";
-import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "./plan.ts";
+import {
+  causedBy,
+  planDeliveries,
+  type PlannedAccount,
+  type PlannedDirectory,
+  type PlannedEntry,
+} from "./plan.ts";
 import { namesOf } from "./text-rules.ts";
 
 /** An account before and after a change; `undefined` if there is none. */
@@ -108,17 +111,17 @@ export async function writeAccount(
     if (!isOpen(entries[index], clock)) throw new UnknownReference(`${kind} ${key}`);
 
   if (after === undefined) tx.remove(ACCOUNT.ref(sub));
-  else if (isNew) tx.create(accountRecord(after));
-  else tx.put(accountRecord(after));
+  else if (isNew) tx.create(ACCOUNT.record(after));
+  else tx.put(ACCOUNT.record(after));
   for (const name of claimed)
-    if (isNew) tx.create(nameRecord(name, sub), () => new NameTaken());
-    else tx.put(nameRecord(name, sub));
+    if (isNew) tx.create(SIGN_IN_NAME.record({ sub }, { key: name }), () => new NameTaken());
+    else tx.put(SIGN_IN_NAME.record({ sub }, { key: name }));
   for (const name of released) if (!others.has(name)) tx.remove(SIGN_IN_NAME.ref(name));
   if (before?.user_id === after?.user_id) return;
   if (before !== undefined) tx.remove(USER_ID.ref(String(before.user_id)));
   if (after === undefined) return;
   const taken = drawsNumber ? undefined : () => new AlreadyExists(`the user_id ${after.user_id}`);
-  tx.create(numberRecord(after.user_id, sub), taken);
+  tx.create(USER_ID.record({ sub }, { key: String(after.user_id) }), taken);
 }
 
 /** Which of these sign-in names belong to other accounts. */
@@ -138,7 +141,7 @@ async function ownedByOthers(
 export async function readPlannedDirectory(
   directory: Pick<DirectoryRecords, "findEntries">,
   accounts: readonly PlacedAccount[],
-): Promise<RememberedDirectory> {
+): Promise<PlannedDirectory> {
   const [serviceRefs, portalRefs] = entriesOf(accounts);
   const found = await directory.findEntries([...serviceRefs, ...portalRefs]);
   const services = byKey(found.slice(0, serviceRefs.length));
@@ -147,13 +150,6 @@ export async function readPlannedDirectory(
 }
 
 type PlacedAccount = Pick<PlannedAccount, "portal" | "services">;
-
-/** Entries of the directory by their keys. */
-interface RememberedDirectory extends PlannedDirectory {
-  readonly services: ReadonlyMap<string, StoredEntry>;
-  readonly groups: ReadonlyMap<string, StoredEntry>;
-  readonly portals: ReadonlyMap<string, StoredEntry>;
-}
 
 const byKey = (entries: readonly (StoredEntry | undefined)[]): Map<string, StoredEntry> =>
   new Map(entries.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
@@ -171,7 +167,7 @@ function entriesOf(accounts: readonly PlacedAccount[]): [RefTo<StoredEntry>[], R
   return [refsTo("service", services), refsTo("portal", portals)];
 }
 
-function groupsOf(services: readonly (StoredEntry | undefined)[]): RefTo<StoredEntry>[] {
+function groupsOf(services: readonly (PlannedEntry | undefined)[]): RefTo<StoredEntry>[] {
   const keys = services.map((service) => service?.group ?? null);
   return refsTo("group", keys);
 }
@@ -184,9 +180,9 @@ function groupsOf(services: readonly (StoredEntry | undefined)[]): RefTo<StoredE
 export class NotificationPlanner {
   readonly #sealer: Sealer;
   readonly #remembered = {
-    services: new Map<string, StoredEntry>(),
-    groups: new Map<string, StoredEntry>(),
-    portals: new Map<string, StoredEntry>(),
+    services: new Map<string, PlannedEntry>(),
+    groups: new Map<string, PlannedEntry>(),
+    portals: new Map<string, PlannedEntry>(),
   };
 
   constructor(sealer: Sealer) {

@@ -4,7 +4,7 @@ import { described } from "../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
-import { ENTRIES, entryRecord, isOpen } from "../records/directory/directory-kinds.ts";
+import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, toEntryRecord } from "../records/directory/directory-records.ts";
 import { removeEntry } from "../records/directory/directory-records.ts";
 import type { Storage } from "../records/storage.ts";
@@ -182,7 +182,7 @@ export function createDirectory({
         throw new UnknownReference(`group ${group}`);
       const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
       const record = { key, name, group, receiver: sealed };
-      tx.put(entryRecord(kind, record));
+      tx.put(ENTRIES[kind].record(record));
       const action = `${kind}.${stored === undefined ? "created" : "updated"}` as const;
       tx.create(audit.recordOf({ ...caller, action, subject: key }));
       return record;

@@ -299,7 +299,7 @@ export class Records {
     this.#kinds = kinds;
   }
 
-  async find<T>(ref: Ref): Promise<Read<T> | undefined> {
+  async find<Value>(ref: RefTo<Value>): Promise<Read<Value> | undefined> {
     const [found] = await this.store.get([ref]);
     return found && read(found);
   }

@@ -8,9 +8,7 @@ import {
   accountIn,
   CLIENT,
   CLIENT_LOGO,
-  clientRecord,
   ENTRIES,
-  identifierRecord,
   isOpen,
   REMOVED_CLIENT,
 } from "../../records/directory/directory-kinds.ts";
@@ -111,8 +109,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         const service = record.service === null ? undefined : ENTRIES.service.ref(record.service);
         if (service !== undefined && !isOpen(await tx.get(service), clock))
           throw new UnknownReference("the client's service");
-        tx.put(clientRecord(record));
-        if (before === undefined) tx.put(identifierRecord(client_id));
+        tx.put(CLIENT.record(record));
+        if (before === undefined) tx.put(ACCOUNT.record({ client_id }));
         if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
         else if (logo !== undefined) tx.overwrite(CLIENT_LOGO.record(logo));
       }

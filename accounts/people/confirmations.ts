@@ -13,7 +13,7 @@ import {
   type ConfirmationPurpose,
   type StoredConfirmation,
 } from "../../records/people/confirmation-kinds.ts";
-import { mailRecord, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
+import { MAIL, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 
 /** What the person presents: the code as typed, or the token of the link. */
@@ -209,7 +209,7 @@ export function createConfirmations({
   ): void {
     const { record, secrets } = made(confirmation);
     tx.overwrite(CONFIRMATION.record(record));
-    tx.create(mailRecord(sealMail(sealer, mail(secrets), record.createdAt)));
+    tx.create(MAIL.record(sealMail(sealer, mail(secrets), record.createdAt)));
     tx.afterCommit(() => onMail?.());
   }
 

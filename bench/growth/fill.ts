@@ -12,7 +12,7 @@ import {
   type Lane,
   laneRecord,
 } from "../../records/deliveries/delivery-kinds.ts";
-import { accountRecord, nameRecord, numberRecord } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { PERSON } from "../servers/people.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
 
@@ -116,10 +116,10 @@ async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Ma
       const [email, username] = [`${sub}@example.com`, `person-${index}`];
       const record = { ...account, sub, email, username, user_id: first + index };
       return [
-        accountRecord(record),
-        nameRecord(email, sub),
-        nameRecord(username, sub),
-        numberRecord(record.user_id, sub),
+        ACCOUNT.record(record),
+        SIGN_IN_NAME.record({ sub }, { key: email }),
+        SIGN_IN_NAME.record({ sub }, { key: username }),
+        USER_ID.record({ sub }, { key: String(record.user_id) }),
       ];
     },
     session: await artifact("Session"),

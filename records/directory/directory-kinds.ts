@@ -1,6 +1,6 @@
 /** The kinds of records of the directory: accounts, clients, entries and keys, and their indexes. */
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
-import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
+import type { Query } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 
@@ -184,19 +184,3 @@ export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"]
 
 /** All accounts, ordered by their numbers. */
 export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);
-
-export const accountRef = (sub: string): Ref => ACCOUNT.ref(sub);
-export const clientRef = (id: string): Ref => CLIENT.ref(id);
-export const entryRef = (kind: EntryKind, key: string): Ref => ENTRIES[kind].ref(key);
-export const nameRef = (name: string): Ref => SIGN_IN_NAME.ref(name);
-export const numberRef = (userId: number): Ref => USER_ID.ref(String(userId));
-
-export const accountRecord = (account: AccountRecord): RecordData => ACCOUNT.record(account);
-/** Reserves the identifier of a client, so that it never becomes the `sub` of an account. */
-export const identifierRecord = (clientId: string): RecordData => ACCOUNT.record({ client_id: clientId });
-export const nameRecord = (name: string, sub: string): RecordData =>
-  SIGN_IN_NAME.record({ sub }, { key: name });
-export const numberRecord = (userId: number, sub: string): RecordData =>
-  USER_ID.record({ sub }, { key: String(userId) });
-export const clientRecord = (client: ClientRecord): RecordData => CLIENT.record(client);
-export const entryRecord = (kind: EntryKind, entry: StoredEntry): RecordData => ENTRIES[kind].record(entry);

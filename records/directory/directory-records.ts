@@ -9,22 +9,16 @@ import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } 
 import {
   ACCOUNT,
   accountIn,
-  type AccountReference,
-  accountRef,
   BY_NUMBER,
   CLIENT_LOGO,
-  clientRef,
+  CLIENT,
   ENTRIES,
-  entryRecord,
-  entryRef,
-  type IdentifierOwner,
-  nameRef,
-  numberRef,
+  SIGN_IN_NAME,
+  USER_ID,
   REMOVED_CLIENT,
   SERVICE_KEY,
   type ServiceKeyName,
   type StoredEntry,
-  type StoredServiceKey,
 } from "./directory-kinds.ts";
 import { UNFINISHED_COPY } from "../format.ts";
 
@@ -74,17 +68,17 @@ export function toEntryRecord({ closingUntil: _closing, ...entry }: StoredEntry)
 
 export function createDirectoryRecords(records: Records): DirectoryRecords {
   async function findAccount(sub: string): Promise<AccountRecord | undefined> {
-    return accountIn((await records.find<IdentifierOwner>(accountRef(sub)))?.value);
+    return accountIn((await records.find(ACCOUNT.ref(sub)))?.value);
   }
 
   return {
     findAccount,
     async findAccountByName(name) {
-      const owner = await records.find<AccountReference>(nameRef(name));
+      const owner = await records.find(SIGN_IN_NAME.ref(name));
       return owner && findAccount(owner.value.sub);
     },
     async findAccountByNumber(userId) {
-      const owner = await records.find<AccountReference>(numberRef(userId));
+      const owner = await records.find(USER_ID.ref(String(userId)));
       return owner && findAccount(owner.value.sub);
     },
     async listAccounts({ after, limit }) {
@@ -100,15 +94,15 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
       await records.store.next(COUNTER, userId);
     },
 
-    findClient: async (clientId) => (await records.find<ClientRecord>(clientRef(clientId)))?.value,
-    findLogo: async (clientId) => (await records.find<StoredLogo>(CLIENT_LOGO.ref(clientId)))?.value,
+    findClient: async (clientId) => (await records.find(CLIENT.ref(clientId)))?.value,
+    findLogo: async (clientId) => (await records.find(CLIENT_LOGO.ref(clientId)))?.value,
     async listClients() {
       const all = await records.all<ClientRecord>("client");
       return all.toSorted((one, other) => byKey(one.client_id, other.client_id));
     },
 
     async findEntry(kind, key) {
-      const found = await records.find<StoredEntry>(entryRef(kind, key));
+      const found = await records.find(ENTRIES[kind].ref(key));
       return found && toEntryRecord(found.value);
     },
     async findEntries(refs) {
@@ -121,8 +115,7 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
     },
 
     wasRemoved: async (clientId) => (await records.find(REMOVED_CLIENT.ref(clientId))) !== undefined,
-    findServiceKey: async (name) =>
-      (await records.find<StoredServiceKey>(SERVICE_KEY.ref(name)))?.value.sealed,
+    findServiceKey: async (name) => (await records.find(SERVICE_KEY.ref(name)))?.value.sealed,
     ensureServiceKey: (name, sealed) =>
       records.transact(async (tx) => {
         const stored = await tx.get(SERVICE_KEY.ref(name));
@@ -171,7 +164,7 @@ export async function removeEntry(
     const closingUntil = records.clock.now() + CLOSING_MS;
     const entry = await records.transact(async (tx) => {
       const found = await tx.get(ref);
-      if (found !== undefined) tx.put(entryRecord(kind, { ...found, closingUntil }));
+      if (found !== undefined) tx.put(ENTRIES[kind].record({ ...found, closingUntil }));
       return found && toEntryRecord(found);
     });
     if (entry === undefined) return false;
@@ -181,7 +174,7 @@ export async function removeEntry(
         const closed = await tx.get(ref);
         // Somebody has removed or replaced the entry since, and something may refer to the new one.
         if (closed?.closingUntil !== closingUntil) return false;
-        if (found.length > 0) tx.put(entryRecord(kind, entry));
+        if (found.length > 0) tx.put(ENTRIES[kind].record(entry));
         else {
           tx.remove(ref);
           tx.create(audit.recordOf(event));

@@ -1,7 +1,6 @@
 /** The mail that waits to be sent: its records, and the sealing of what is personal in them. */
 import { randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Kind } from "../kinds.ts";
 import type { Sealer } from "../../core/sealing.ts";
 
@@ -104,8 +103,6 @@ export const MAIL: Kind<StoredMail, "due"> = defineKind({
 });
 
 export const BY_DUE: ReturnType<typeof MAIL.where> = MAIL.where("due", ALL);
-
-export const mailRecord = (mail: StoredMail): RecordData => MAIL.record(mail);
 
 /**
  * The mail as it is stored, due immediately.

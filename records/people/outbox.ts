@@ -3,7 +3,7 @@
  * `due` into the future, on condition that no other worker did. If it dies, the mail becomes due again.
  */
 import { PAGE, type Records, type Transaction } from "../records.ts";
-import { BY_DUE, MAIL, mailRecord, type StoredMail } from "./mail-kinds.ts";
+import { BY_DUE, MAIL, type StoredMail } from "./mail-kinds.ts";
 
 /** How much mail waits. */
 export interface WaitingMail {
@@ -52,7 +52,7 @@ export function createOutbox(records: Records): Outbox {
   }
 
   return {
-    add: (mail) => records.transact((tx) => tx.overwrite(mailRecord(mail))),
+    add: (mail) => records.transact((tx) => tx.overwrite(MAIL.record(mail))),
     claim: (limit, leaseMs) =>
       records.transact(async (tx) => {
         const now = Math.floor(clock.now());
@@ -61,11 +61,11 @@ export function createOutbox(records: Records): Outbox {
         const claimed = due.map((mail) =>
           Object.assign({}, mail, { due: until, attempts: mail.attempts + 1 }),
         );
-        for (const mail of claimed) tx.put(mailRecord(mail));
+        for (const mail of claimed) tx.put(MAIL.record(mail));
         return claimed;
       }),
     postpone: (claim, due) =>
-      settle(claim, (tx, stored) => tx.put(mailRecord({ ...stored, due: Math.floor(due) }))),
+      settle(claim, (tx, stored) => tx.put(MAIL.record({ ...stored, due: Math.floor(due) }))),
     remove: (claim) => settle(claim, (tx) => tx.remove(MAIL.ref(claim.id))),
     async nextDue() {
       const [next] = await records.list<StoredMail>(BY_DUE, 1);

@@ -1,6 +1,6 @@
 /** What is stored about the sign-ins of an account: how many failed in a row, and that it has signed in before. */
 import { ACCOUNT } from "../directory/directory-kinds.ts";
-import { mailRecord, type StoredMail } from "./mail-kinds.ts";
+import { MAIL, type StoredMail } from "./mail-kinds.ts";
 import { defineKind, type Kind } from "../kinds.ts";
 import type { Records } from "../records.ts";
 
@@ -77,7 +77,7 @@ export interface SignInStore {
 export function createSignInStore(records: Records): SignInStore {
   return {
     async failures(way, subject) {
-      const found = await records.find<FailedSignIns>(FAILED_SIGN_INS.ref([way, subject]));
+      const found = await records.find(FAILED_SIGN_INS.ref([way, subject]));
       return found?.value.failures ?? 0;
     },
     addFailure: (way, subject, mailAt) =>
@@ -87,7 +87,7 @@ export function createSignInStore(records: Records): SignInStore {
         const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER_MS;
         tx.put(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }));
         const mail = failures === mailAt?.failures ? mailAt.mail() : undefined;
-        if (mail !== undefined) tx.create(mailRecord(mail));
+        if (mail !== undefined) tx.create(MAIL.record(mail));
         return failures;
       }),
     clearFailures: (ways, subjects) =>
@@ -104,7 +104,7 @@ export function createSignInStore(records: Records): SignInStore {
         tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
         if (before === undefined || mail === undefined) return false;
         // The mail of this sign-in may be there already: its id says which sign-in it is about.
-        tx.overwrite(mailRecord(mail));
+        tx.overwrite(MAIL.record(mail));
         return true;
       }),
   };

@@ -9,7 +9,7 @@ import type { RecordData } from "../../adapters/record-store.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { SERVICE_KEY, type StoredServiceKey } from "../../records/directory/directory-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
-import { MAIL, mailRecord, sealMail } from "../../records/people/mail-kinds.ts";
+import { MAIL, sealMail } from "../../records/people/mail-kinds.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import type { Running } from "../examples/processes.ts";
@@ -96,7 +96,7 @@ async function fillWithMail(place: Storage): Promise<void> {
   const sealer = createSealer([OLD]);
   const now = Date.now();
   const mail = (): RecordData =>
-    mailRecord(
+    MAIL.record(
       sealMail(
         sealer,
         {

@@ -1,7 +1,7 @@
 /** The contract of accounts: one atomic change, with its names, numbers, deliveries and audit record. */
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
-import { nameRecord } from "../../../records/directory/directory-kinds.ts";
+import { SIGN_IN_NAME } from "../../../records/directory/directory-kinds.ts";
 import { removeEntry } from "../../../records/directory/directory-records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import {
@@ -187,7 +187,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await Promise.all(hostileKeys.map((key) => putEntry(stage.storage, "service", entry(key))));
     await Promise.all(records.map((record) => put(record)));
     await stage.storage.records.transact((tx) => {
-      for (const key of hostileKeys) tx.overwrite(nameRecord(key, key));
+      for (const key of hostileKeys) tx.overwrite(SIGN_IN_NAME.record({ sub: key }, { key: key }));
     });
     await expect(Promise.all(hostileKeys.map((key) => directory.findAccount(key)))).resolves.toEqual(records);
     await expect(Promise.all(hostileKeys.map((key) => directory.findAccountByName(key)))).resolves.toEqual(

@@ -11,8 +11,8 @@ import type {
   EntryKind,
   EntryRecord,
 } from "../../../records/directory/directory.ts";
-import { CLIENT, clientRecord, ENTRIES, entryRecord } from "../../../records/directory/directory-kinds.ts";
-import { mailRecord, type StoredMail } from "../../../records/people/mail-kinds.ts";
+import { CLIENT, ENTRIES } from "../../../records/directory/directory-kinds.ts";
+import { MAIL, type StoredMail } from "../../../records/people/mail-kinds.ts";
 import type { Storage } from "../../../records/storage.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { type ManualClock, START } from "../../../testing/storage/stage.ts";
@@ -132,7 +132,7 @@ export function changeAccount(
     const before = await readAccount(tx, sub);
     await writeAccount(tx, { before, after: decide(before) }, { clock: records.clock });
     await deliveries.add(tx, together.deliveries ?? []);
-    for (const mail of together.mails ?? []) tx.overwrite(mailRecord(mail));
+    for (const mail of together.mails ?? []) tx.overwrite(MAIL.record(mail));
     if (together.audit !== undefined) tx.overwrite(audit.recordOf(together.audit));
   });
 }
@@ -150,7 +150,7 @@ export function deleteAccount(storage: Storage, sub: string, together?: Together
 export function putClient({ records }: Storage, record: ClientRecord): Promise<void> {
   return records.transact(async (tx) => {
     await tx.get(CLIENT.ref(record.client_id));
-    tx.put(clientRecord(record));
+    tx.put(CLIENT.record(record));
   });
 }
 
@@ -158,7 +158,7 @@ export function putClient({ records }: Storage, record: ClientRecord): Promise<v
 export function putEntry({ records }: Storage, kind: EntryKind, record: EntryRecord): Promise<void> {
   return records.transact(async (tx) => {
     await tx.get(ENTRIES[kind].ref(record.key));
-    tx.put(entryRecord(kind, record));
+    tx.put(ENTRIES[kind].record(record));
   });
 }
 
