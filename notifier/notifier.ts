@@ -15,7 +15,7 @@ import { MailSender } from "./mail/sender.ts";
 import { configuredMailer } from "./mail/transport.ts";
 import { Poller } from "./poller.ts";
 import { type ReceiverReport, Receivers } from "./receivers.ts";
-import type { Scheduler } from "./scheduler.ts";
+import type { Scheduler } from "./poller.ts";
 import { createUpkeep } from "./upkeep.ts";
 
 export interface NotifierOptions {

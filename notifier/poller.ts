@@ -1,7 +1,7 @@
 /**
- * The embedded scheduler: looks for due deliveries, claims them and hands them to the lane worker. It looks after each
- * commit of its own process (`wake`), when a slot becomes free, when the next delivery is due, when the storage reports
- * a change by another process, and at a fixed interval, because not every storage reports changes.
+ * Looks for due deliveries, claims them and hands them to the lane worker. It looks after each commit of its own process
+ * (`wake`), when a slot becomes free, when the next delivery is due, when the storage reports a change by another process,
+ * and at a fixed interval, because not every storage reports changes.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Claim, DeliveryStore } from "../records/deliveries/delivery.ts";
@@ -9,112 +9,218 @@ import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Outage } from "../core/outages.ts";
 import type { LaneWorker } from "./sending/lane-worker.ts";
-import { reservedSlots, type Scheduler, shareSlots, TIME_SLICE } from "./scheduler.ts";
+
+/** Decides when to look for due deliveries. The records are the truth; a lost wake-up only delays a delivery. */
+export interface Scheduler {
+  /** Something may be due. */
+  wake(): void;
+  /** Begins to deliver. */
+  start(): void;
+  /** Claims nothing more. Running deliveries are the lane worker's business. */
+  stop(): Promise<void>;
+  /** Releases all resources, once nothing runs any more. */
+  close(): Promise<void>;
+  /** Whether the last look succeeded. */
+  readonly ok: boolean;
+}
+
+/**
+ * Milliseconds for which a slot stays with one receiver that has one delivery after the other, before other receivers
+ * can get it. Claiming the next delivery together with the last result costs less than a new look.
+ */
+export const TIME_SLICE_MS = 250;
+
+/** A receiver with due deliveries. */
+export interface SlotRequest {
+  readonly receiver: string;
+  /** Slots that it occupies now. */
+  readonly running: number;
+  /** The number of the pass in which it last got a slot; 0 for never. */
+  readonly served: number;
+}
+
+export interface Slots {
+  readonly free: number;
+  /** The most that one receiver may occupy. */
+  readonly perReceiver: number;
+  /** Of the free ones, those for receivers that occupy none: a new receiver finds a slot however many hang. */
+  readonly reserved: number;
+}
+
+/** One slot in five is reserved for receivers that occupy none. */
+const RESERVED_SHARE = 5;
+
+/** How many slots are reserved: none if one receiver may occupy all of them. */
+export function reservedSlots({ total, perReceiver }: NotificationSettings["concurrency"]): number {
+  return Math.max(0, Math.min(Math.floor(total / RESERVED_SHARE), total - perReceiver));
+}
+
+/**
+ * Hands out slots one by one, first to receivers that occupy the fewest, and among those to the one that has waited
+ * longest.
+ * @returns how many each receiver gets; those that get none are left out.
+ */
+export function shareSlots(
+  requests: readonly SlotRequest[],
+  { free, perReceiver, reserved }: Slots,
+): Map<string, number> {
+  const shares = new Map<string, number>();
+  const order = requests.toSorted((a, b) => a.running - b.running || a.served - b.served);
+  let left = free;
+  // Level by level: every receiver that occupies `level` slots gets one more.
+  for (let level = 0; level < perReceiver; level += 1) {
+    for (const { receiver, running } of order) {
+      if (running > level) break;
+      if (left <= (level === 0 ? 0 : reserved)) return shares;
+      shares.set(receiver, (shares.get(receiver) ?? 0) + 1);
+      left -= 1;
+    }
+  }
+  return shares;
+}
 
 /**
  * Milliseconds between two looks. Deliveries that end in the meantime are gathered: one look fills many slots for the
  * cost of one. Without the pause a busy process spends more on looking than on delivering.
  */
-const BATCH_WINDOW = 2;
+const BATCH_WINDOW_MS = 2;
+/** The longest time until the look after one that failed. */
+const MAX_RETRY_MS = 2000;
 /** The shortest time that a timer measures. */
-const SHORTEST_SLEEP = 1;
+const MIN_SLEEP_MS = 1;
+
+export interface PollerOptions {
+  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue"> &
+    Partial<Pick<DeliveryStore, "watch">>;
+  readonly worker: Pick<LaneWorker, "run" | "lease">;
+  readonly clock: Clock;
+  /** `poll`: the longest time between two looks, in seconds. */
+  readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
+  /** Whether waiting for the next look keeps the process alive. */
+  readonly keepAlive: boolean;
+  /** Records whether looks succeed; the next look retries one that failed. */
+  readonly outage: Outage;
+  /**
+   * Passes on receivers for which this process has no slot, or which it does not deliver to.
+   * @returns milliseconds until the next look, if they are still due then.
+   */
+  readonly passOn?: (receivers: readonly string[]) => Promise<number>;
+}
 
 export class Poller implements Scheduler {
   ok = true;
-  readonly #deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue" | "watch">;
-  readonly #worker: Pick<LaneWorker, "run" | "lease">;
-  readonly #clock: Clock;
-  readonly #concurrency: NotificationSettings["concurrency"];
-  readonly #interval: number;
-  readonly #keepAlive: boolean;
-  readonly #outage: Outage;
+  readonly #options: PollerOptions;
   /** Occupied slots of each receiver. */
   readonly #running = new Map<string, number>();
   #occupied = 0;
   /** The pass in which each receiver last got a slot; only of receivers with something waiting. */
   #served = new Map<string, number>();
   #passes = 0;
+  #delivers = false;
   #awake = false;
   #stopped = false;
   #interrupt: (() => void) | undefined;
   #endWatch: () => void = () => undefined;
-  #loop: Promise<void> = Promise.resolve();
+  #loop: Promise<void> | undefined;
 
-  constructor(options: {
-    readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue" | "watch">;
-    readonly worker: Pick<LaneWorker, "run" | "lease">;
-    readonly clock: Clock;
-    readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
-    /** Whether waiting for the next look keeps the process alive. */
-    readonly keepAlive: boolean;
-    /** Records whether looks succeed; the next look retries one that failed. */
-    readonly outage: Outage;
-  }) {
-    this.#deliveries = options.deliveries;
-    this.#worker = options.worker;
-    this.#clock = options.clock;
-    this.#concurrency = options.settings.concurrency;
-    this.#interval = options.settings.poll * 1000;
-    this.#keepAlive = options.keepAlive;
-    this.#outage = options.outage;
+  constructor(options: PollerOptions) {
+    this.#options = options;
   }
 
+  /** A process that does not deliver looks only if it can pass on what is due. */
   wake(): void {
     this.#awake = true;
     this.#interrupt?.();
+    if (this.#options.passOn !== undefined) this.#begin();
   }
 
   start(): void {
-    this.#endWatch = this.#deliveries.watch(() => this.wake());
-    this.#loop = this.#run();
+    this.#delivers = true;
+    this.#endWatch = this.#options.deliveries.watch?.(() => this.wake()) ?? this.#endWatch;
+    this.#awake = true;
+    this.#interrupt?.();
+    this.#begin();
+  }
+
+  #begin(): void {
+    if (!this.#stopped) this.#loop ??= this.#run();
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#endWatch();
-    this.wake();
+    this.#interrupt?.();
     await this.#loop;
   }
 
-  close(): Promise<void> {
-    return this.#loop;
+  async close(): Promise<void> {
+    await this.#loop;
   }
 
   /** Looks once and starts due deliveries. @returns milliseconds until the next known delivery is due. */
   async pass(): Promise<number> {
-    const due = await this.#deliveries.dueReceivers();
-    const now = this.#clock.now();
+    const { deliveries, clock, passOn } = this.#options;
+    const due = await deliveries.dueReceivers();
+    const now = clock.now();
     const ready = due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver);
+    if (!this.#delivers && passOn !== undefined) return ready.length === 0 ? Infinity : passOn(ready);
     this.#served = new Map(due.map(({ receiver }) => [receiver, this.#served.get(receiver) ?? 0] as const));
     this.#passes += 1;
-    const { total, perReceiver } = this.#concurrency;
-    const slots = { free: total - this.#occupied, perReceiver, reserved: reservedSlots(this.#concurrency) };
-    const requests = ready.map((receiver) => ({
+    const shares = this.#share(ready);
+    const claims = [...shares].map(([receiver, share]) => this.#claim(receiver, share));
+    // Wait for all of them even if one fails: a claim that came later would wait for its lease to end.
+    await Promise.allSettled(claims);
+    const unserved = new Set(ready);
+    for (const [index, [receiver, share]] of [...shares].entries())
+      if (((await claims[index]) as number) < share) unserved.delete(receiver);
+    const again = passOn === undefined || unserved.size === 0 ? Infinity : await passOn([...unserved]);
+    const later = due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now);
+    return Math.min(again, ...later.map((dueAt) => dueAt - now));
+  }
+
+  /** Starts what is due for one receiver. @returns whether there was a slot for it. */
+  async serve(receiver: string): Promise<boolean> {
+    const share = this.#stopped ? undefined : this.#share([receiver]).get(receiver);
+    if (share === undefined) return false;
+    // There may be more than it had slots for.
+    if ((await this.#claim(receiver, share)) === share) this.wake();
+    return true;
+  }
+
+  #share(receivers: readonly string[]): Map<string, number> {
+    const { concurrency } = this.#options.settings;
+    const { total, perReceiver } = concurrency;
+    const reserved = reservedSlots(concurrency);
+    const requests = receivers.map((receiver) => ({
       receiver,
       running: this.#running.get(receiver) ?? 0,
       served: this.#served.get(receiver) ?? 0,
     }));
-    const claims = [...shareSlots(requests, slots)].map(async ([receiver, share]) => {
-      this.#served.set(receiver, this.#passes);
-      const claimed = await this.#deliveries.claimDue(receiver, share, this.#worker.lease);
-      for (const claim of claimed) void this.#deliver(claim);
-    });
-    // Wait for all of them even if one fails: a claim that came later would wait for its lease to end.
-    await Promise.allSettled(claims);
-    await Promise.all(claims);
-    const later = due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now);
-    return Math.min(...later) - now;
+    return shareSlots(requests, { free: total - this.#occupied, perReceiver, reserved });
+  }
+
+  /** Claims and starts at most `share` deliveries. Their slots are occupied from the call on. @returns how many. */
+  async #claim(receiver: string, share: number): Promise<number> {
+    const { deliveries, worker } = this.#options;
+    this.#served.set(receiver, this.#passes);
+    this.#occupy(receiver, share);
+    let claims: Claim[] = [];
+    try {
+      claims = await deliveries.claimDue(receiver, share, worker.lease);
+    } finally {
+      this.#occupy(receiver, claims.length - share);
+    }
+    for (const claim of claims) void this.#deliver(claim);
+    return claims.length;
   }
 
   async #deliver(claim: Claim): Promise<void> {
-    const { receiver } = claim.delivery;
-    this.#occupy(receiver, 1);
-    await this.#worker.run(claim, performance.now() + TIME_SLICE);
-    this.#occupy(receiver, -1);
+    await this.#options.worker.run(claim, performance.now() + TIME_SLICE_MS);
+    this.#occupy(claim.delivery.receiver, -1);
     this.wake();
   }
 
-  #occupy(receiver: string, change: 1 | -1): void {
+  #occupy(receiver: string, change: number): void {
     const slots = (this.#running.get(receiver) ?? 0) + change;
     if (slots === 0) this.#running.delete(receiver);
     else this.#running.set(receiver, slots);
@@ -122,29 +228,34 @@ export class Poller implements Scheduler {
   }
 
   async #run(): Promise<void> {
+    const { settings, outage } = this.#options;
+    const intervalMs = settings.poll * 1000;
     while (!this.#stopped) {
       this.#awake = false;
-      let sleep = this.#interval;
+      let sleepMs: number;
       try {
-        sleep = Math.min(sleep, await this.pass());
+        sleepMs = await this.pass();
         this.ok = true;
-        this.#outage.worked();
+        outage.worked();
       } catch (error) {
+        if (this.#stopped) return;
         this.ok = false;
-        this.#outage.failed(error);
-        await this.#sleep(this.#interval);
+        outage.failed(error);
+        await this.#sleep(Math.min(intervalMs, MAX_RETRY_MS));
         continue;
       }
-      if (this.#awake) await pause(BATCH_WINDOW);
-      else await this.#sleep(Math.max(sleep, SHORTEST_SLEEP));
+      if (this.#awake) await pause(BATCH_WINDOW_MS);
+      else
+        await this.#sleep(Math.max(this.#delivers ? Math.min(sleepMs, intervalMs) : sleepMs, MIN_SLEEP_MS));
     }
   }
 
+  /** Until `wake` at the latest. */
   #sleep(milliseconds: number): Promise<void> {
     if (this.#stopped) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, milliseconds);
-      if (!this.#keepAlive) timer.unref();
+      const timer = milliseconds === Infinity ? undefined : setTimeout(resolve, milliseconds);
+      if (!this.#options.keepAlive) timer?.unref();
       this.#interrupt = () => {
         clearTimeout(timer);
         resolve();

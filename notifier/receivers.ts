@@ -8,7 +8,7 @@ import { findReceiver, parseReceiverName, receiverName, signingSecrets } from ".
 import { SignInError } from "../core/errors.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import type { Sealer } from "../core/sealing.ts";
-import type { Attempt, AttemptResult, AttemptTarget } from "./sending/attempt.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "./sending/deliver.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 
 /** The result of a test. */

@@ -4,7 +4,7 @@
  * Specification: `decisions.md`, "Retries".
  */
 import type { Delivery, Outcome } from "../records/deliveries/delivery.ts";
-import type { AttemptResult } from "./sending/attempt.ts";
+import type { AttemptResult } from "./sending/deliver.ts";
 
 /** Each delay varies by up to this fraction of itself, so that deliveries that failed together spread out. */
 const JITTER = 0.2;

@@ -29,7 +29,7 @@ async function queueWarnings({ queue }: Configuration): Promise<readonly string[
   const { openRedis } = await import("../../notifier/bullmq/connection.ts");
   const warnings: string[] = [];
   const onWarning = (text: string): void => void warnings.push(text);
-  (await openRedis({ address, patience: QUEUE_TIMEOUT_MS, onWarning })).disconnect();
+  (await openRedis({ address, timeoutMs: QUEUE_TIMEOUT_MS, onWarning })).disconnect();
   return warnings;
 }
 

@@ -20,15 +20,15 @@ export const PURPOSE: Purpose = {
   harm: "wake-ups get lost and notifications are late",
 };
 
-/** The longest pause between two attempts to connect, in milliseconds. */
-const LONGEST_PAUSE = 2000;
-/** Milliseconds without a reply after which a connection is replaced. */
-const SILENCE = 5000;
+/** The longest pause between two attempts to connect. */
+const MAX_RETRY_PAUSE_MS = 2000;
+/** How long a connection may stay silent before it is replaced. */
+const SILENCE_TIMEOUT_MS = 5000;
 /** The same for a worker, whose blocking commands BullMQ limits to 10 s. */
-const WORKERS_SILENCE = 15_000;
+const WORKER_SILENCE_TIMEOUT_MS = 15_000;
 
 const common = {
-  retryStrategy: (times: number): number => Math.min(times * 100, LONGEST_PAUSE),
+  retryStrategy: (times: number): number => Math.min(times * 100, MAX_RETRY_PAUSE_MS),
   // The primary has become a replica: its address may lead to the new primary by now.
   reconnectOnError: ({ message }: Error): boolean => message.startsWith("READONLY"),
 };
@@ -44,8 +44,8 @@ function end(connection: Redis): void {
 
 export interface QueueAddress {
   readonly address: RedisAddress;
-  /** Milliseconds to wait for a Redis that does not answer. */
-  readonly patience: number;
+  /** How long to wait for a Redis that does not answer. */
+  readonly timeoutMs: number;
   /** Called with what an operator should fix. */
   readonly onWarning: (text: string) => void;
 }
@@ -55,7 +55,7 @@ export interface QueueAddress {
  * @throws ConfigurationError for a Redis that can't be the queue.
  * @throws StorageUnavailable when it can't be reached, refuses the connection, or does not answer in time.
  */
-export async function openRedis({ address, patience, onWarning }: QueueAddress): Promise<OpenedRedis> {
+export async function openRedis({ address, timeoutMs, onWarning }: QueueAddress): Promise<OpenedRedis> {
   const { Redis: Connection } = await import("ioredis");
   const all: Redis[] = [];
   const closed = new AbortController();
@@ -76,7 +76,7 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   };
-  const client = known(new Connection({ ...base, ...failing, socketTimeout: SILENCE }));
+  const client = known(new Connection({ ...base, ...failing, socketTimeout: SILENCE_TIMEOUT_MS }));
   const disconnect = (): void => {
     // BullMQ reopens the connection for blocking commands, even of a worker that is closing.
     closed.abort(new Error("Connection is closed."));
@@ -84,7 +84,7 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
   };
   const warnings: string[] = [];
   try {
-    await firstConnection(client, PURPOSE, patience);
+    await firstConnection(client, PURPOSE, timeoutMs);
     await checkServer(client, PURPOSE, (text) => void warnings.push(text));
   } catch (error) {
     disconnect();
@@ -94,10 +94,10 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
   const warned = warnings.length > 0;
   const waiting = {
     maxRetriesPerRequest: null,
-    socketTimeout: WORKERS_SILENCE,
+    socketTimeout: WORKER_SILENCE_TIMEOUT_MS,
     // ioredis drops commands that it meant to resend, without rejecting them, when it is closed between two connections.
     // Without this limit a worker that waits for such a command could not be closed.
-    commandTimeout: WORKERS_SILENCE,
+    commandTimeout: WORKER_SILENCE_TIMEOUT_MS,
     // The check calls INFO, which the user may not be allowed to.
     enableReadyCheck: !warned,
   };

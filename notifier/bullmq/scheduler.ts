@@ -1,27 +1,26 @@
 /**
- * The scheduler on the Redis of `config.queue`: any number of processes look for due lanes and request wake-ups, and
- * whichever worker gets a wake-up claims and sends. A process looks after each commit of its own, after a job, when the
- * next delivery is due, every few seconds while something is due, and every minute. So a Redis that lost everything only
- * delays deliveries.
+ * The scheduler on the Redis of `config.queue`. BullMQ wakes one worker for a receiver with due deliveries, and the next
+ * one if the first has no free slot. A job says "look at this receiver" and nothing else: no user, no payload. A receiver
+ * has at most two jobs, one that is being served and one that follows it, so the backlog of a dead receiver stays in the
+ * storage and stands in nobody's way. Workers also look by themselves, so a Redis that lost everything only delays
+ * deliveries.
  */
 import type { Queue, Worker } from "bullmq";
-import { KeyedBatches } from "../../core/keyed-batches.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/storage-address.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Claim, DeliveryStore, DueReceiver } from "../../records/deliveries/delivery.ts";
+import type { DeliveryStore } from "../../records/deliveries/delivery.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { LaneWorker } from "../sending/lane-worker.ts";
-import { reservedSlots, type Scheduler, TIME_SLICE } from "../scheduler.ts";
+import { Poller, type Scheduler } from "../poller.ts";
 import { type OpenedRedis, openRedis, PURPOSE } from "./connection.ts";
-import { QUEUE, type WakeUp, WakeUps } from "./wake-ups.ts";
 
 export interface BullSchedulerOptions {
   /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
   readonly url: string;
-  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue">;
+  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue">;
   readonly worker: Pick<LaneWorker, "run" | "lease">;
   readonly clock: Clock;
   readonly settings: Pick<NotificationSettings, "concurrency">;
@@ -31,50 +30,84 @@ export interface BullSchedulerOptions {
   readonly onFault: (error: unknown) => void;
   /** Called with what an operator should fix. */
   readonly onWarning: (text: string) => void;
-  /** Milliseconds between two looks for due deliveries without a wake-up; default a minute. */
-  readonly interval?: number;
-  /** Milliseconds for the first connection; default 10,000. */
-  readonly patience?: number;
+  /** Between two looks of a worker without a wake-up; default a minute. */
+  readonly intervalMs?: number;
+  /** For the first connection; default 10,000. */
+  readonly connectTimeoutMs?: number;
 }
 
+/** All that a job contains. */
+interface WakeUp {
+  readonly receiver: string;
+}
+
+const QUEUE = "deliveries";
 /** The prefix of all keys, unless the address names another. */
 const PREFIX = "sign-in-service";
-const PATIENCE = 10_000;
-const MINUTE = 60_000;
-/** BullMQ notices a dead worker after these milliseconds: long before the shortest lease ends. */
-const LOCK = 5000;
-const STALLED = 2000;
-/** Milliseconds until a wake-up that was passed on is available again. */
-const PASSED_ON = 250;
-/** Milliseconds until a worker that lost its connection fetches jobs again. */
-const RETRY = 1000;
-/** Milliseconds until the look after one that failed. */
-const AFTER_FAILURE = 2000;
-/**
- * Milliseconds until the look after one that found something due: the worker with a free slot may have died before the
- * wake-up arrived, or Redis may have lost it.
- */
-const STILL_DUE = 5000;
-/**
- * Milliseconds for which a worker uses one wake-up while slots for others are free, because a new wake-up costs several
- * round trips to Redis. There is a limit so that a worker notices when Redis has lost its job.
- */
-const LONGEST_SLICE = 2000;
-/** Milliseconds for a Redis that does not answer while the connections are closed. */
-const FAREWELL = 3000;
+const CONNECT_TIMEOUT_MS = 10_000;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+/** BullMQ notices a dead worker after these times: long before the shortest lease ends. */
+const LOCK_MS = 5000;
+const STALLED_MS = 2000;
+/** Until a wake-up that was passed on is available again. */
+const PASSED_ON_MS = 250;
+/** Until a worker that lost its connection fetches jobs again. */
+const RECONNECT_MS = 1000;
+/** Between two looks while something is due for which there is no slot here, and between two searches for lost jobs. */
+const STILL_DUE_MS = 5000;
+/** For a Redis that does not answer while the connections are closed. */
+const CLOSE_TIMEOUT_MS = 3000;
 
+/** BullMQ keeps a job that has ended for its lists; ours are records of nothing. */
+const NOT_KEPT = { removeOnComplete: true, removeOnFail: true };
 /** The id of a job, and no receiver's name. The job is removed immediately; one that stays does nothing for an hour. */
 const TRIAL = "trial";
-const HOUR = 3_600_000;
 
 /** Does what a look does, so that a user without the necessary rights fails at start-up. */
 async function tryOut(queue: Queue<WakeUp>): Promise<void> {
   await queue.waitUntilReady();
   // Left behind by a start that failed halfway.
   await queue.remove(TRIAL);
-  const gone = { removeOnComplete: true, removeOnFail: true };
-  await queue.add("look", { receiver: TRIAL }, { jobId: TRIAL, delay: HOUR, ...gone });
+  await queue.add("look", { receiver: TRIAL }, { jobId: TRIAL, delay: HOUR_MS, ...NOT_KEPT });
   await queue.remove(TRIAL);
+}
+
+/** Requests wake-ups of any worker. */
+class WakeUps {
+  readonly #queue: Queue<WakeUp>;
+  /** When this process last searched for a lost job of each receiver. */
+  readonly #searched = new Map<string, number>();
+
+  constructor(queue: Queue<WakeUp>) {
+    this.#queue = queue;
+  }
+
+  async request(receivers: readonly string[]): Promise<void> {
+    await Promise.all(receivers.map((receiver) => this.#forgetLost(receiver)));
+    await this.#queue.addBulk(
+      receivers.map((receiver) => ({
+        name: "look",
+        data: { receiver },
+        // A wake-up that comes while the receiver is being served follows it; any further one changes nothing.
+        opts: { deduplication: { id: receiver, keepLastIfActive: true }, ...NOT_KEPT },
+      })),
+    );
+  }
+
+  /**
+   * A job may exist without being in any list of the queue, because someone deleted keys of Redis, or a script of BullMQ
+   * stopped halfway. No worker would ever get it, and it would keep others away.
+   */
+  async #forgetLost(receiver: string): Promise<void> {
+    const now = performance.now();
+    if (now - (this.#searched.get(receiver) ?? -Infinity) < STILL_DUE_MS) return;
+    this.#searched.set(receiver, now);
+    const job = await this.#queue.getDeduplicationJobId(receiver);
+    if (job === null || (await this.#queue.getJobState(job)) !== "unknown") return;
+    await this.#queue.removeDeduplicationKey(receiver);
+    await this.#queue.remove(job);
+  }
 }
 
 /**
@@ -83,14 +116,13 @@ async function tryOut(queue: Queue<WakeUp>): Promise<void> {
  * @throws StorageUnavailable when it can't be used.
  */
 export async function openBullScheduler(options: BullSchedulerOptions): Promise<Scheduler> {
-  const { settings, patience = PATIENCE, onWarning } = options;
+  const { settings, connectTimeoutMs = CONNECT_TIMEOUT_MS, onWarning } = options;
   const address = readRedisAddress(options.url);
   if (typeof address === "string") throw new ConfigurationError([`config.queue: ${address}`]);
-  const redis = await openRedis({ address, patience, onWarning });
+  const redis = await openRedis({ address, timeoutMs: connectTimeoutMs, onWarning });
   const { DelayedError, Queue: BullQueue, Worker: BullWorker } = await import("bullmq");
   // BullMQ's own check repeats the warning on the console, or calls INFO, which the user may not be allowed to.
-  const { prefix = PREFIX } = address;
-  const common = { prefix, skipVersionCheck: redis.warned };
+  const common = { prefix: address.prefix ?? PREFIX, skipVersionCheck: redis.warned };
   const queue = new BullQueue<WakeUp>(QUEUE, { ...common, connection: redis.client });
   // Looks that fail report the fault. Without a listener this event would end the process.
   queue.on("error", () => undefined);
@@ -104,8 +136,8 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
     new BullWorker<WakeUp>(
       QUEUE,
       async (job, token) => {
-        if ((await serve(job.data)) === "done") return;
-        await job.moveToDelayed(Date.now() + PASSED_ON, token);
+        if (await serve(job.data.receiver)) return;
+        await job.moveToDelayed(Date.now() + PASSED_ON_MS, token);
         throw new DelayedError();
       },
       {
@@ -113,65 +145,66 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
         connection: redis.forWorker(),
         autorun: false,
         concurrency: settings.concurrency.total,
-        lockDuration: LOCK,
-        stalledInterval: STALLED,
-        runRetryDelay: RETRY,
+        lockDuration: LOCK_MS,
+        stalledInterval: STALLED_MS,
+        runRetryDelay: RECONNECT_MS,
       },
     );
-  const wakeUps = new WakeUps(queue, redis.client, prefix, 2 * settings.concurrency.perReceiver);
-  return new BullScheduler(options, { redis, queue, wakeUps, makeWorker });
+  return new BullScheduler(options, { redis, queue, makeWorker });
 }
 
-/** What becomes of a wake-up: it is used up, or it goes to another worker, or to this one later. */
-type Served = "done" | "pass on";
-type MakeWorker = (serve: (wakeUp: WakeUp) => Promise<Served>) => Worker<WakeUp>;
+/** @param serve returns whether there was a slot for the receiver; otherwise another worker gets the wake-up. */
+type MakeWorker = (serve: (receiver: string) => Promise<boolean>) => Worker<WakeUp>;
 
 class BullScheduler implements Scheduler {
   readonly #options: BullSchedulerOptions;
   readonly #redis: OpenedRedis;
   readonly #queue: Queue<WakeUp>;
-  readonly #wakeUps: WakeUps;
   readonly #makeWorker: MakeWorker;
-  /** Slots of one receiver that ask at the same time claim in one commit. */
-  readonly #claims: KeyedBatches<null, Claim | undefined>;
-  /** Occupied slots of each receiver. */
-  readonly #running = new Map<string, number>();
+  readonly #wakeUps: WakeUps;
+  readonly #poller: Poller;
   #jobs: Worker<WakeUp> | undefined;
-  #lastLookWorked = true;
-  #looking: Promise<void> | undefined;
-  #again = false;
   #stopped = false;
-  #timer: NodeJS.Timeout | undefined;
   #jobsClosed: Promise<void> = Promise.resolve();
 
   constructor(
     options: BullSchedulerOptions,
-    bull: {
-      readonly redis: OpenedRedis;
-      readonly queue: Queue<WakeUp>;
-      readonly wakeUps: WakeUps;
-      readonly makeWorker: MakeWorker;
-    },
+    bull: { readonly redis: OpenedRedis; readonly queue: Queue<WakeUp>; readonly makeWorker: MakeWorker },
   ) {
     this.#options = options;
     this.#redis = bull.redis;
     this.#queue = bull.queue;
-    this.#wakeUps = bull.wakeUps;
     this.#makeWorker = bull.makeWorker;
-    const { deliveries, worker } = options;
-    this.#claims = new KeyedBatches<null, Claim | undefined>((receiver, requests) =>
-      deliveries.claimDue(receiver, requests.length, worker.lease),
-    );
+    this.#wakeUps = new WakeUps(bull.queue);
+    const { deliveries, worker, clock, settings, intervalMs = MINUTE_MS, outage } = options;
+    this.#poller = new Poller({
+      deliveries,
+      worker,
+      clock,
+      settings: { concurrency: settings.concurrency, poll: intervalMs / 1000 },
+      keepAlive: true,
+      outage: {
+        // A look that found nothing due did not need Redis.
+        worked: () => this.#isConnected() && outage.worked(),
+        // Closing the connections makes commands fail: that is no fault.
+        failed: (error) => this.#stopped || outage.failed(error),
+      },
+      passOn: async (receivers) => {
+        await this.#wakeUps.request(receivers);
+        return STILL_DUE_MS;
+      },
+    });
     const { client } = bull.redis;
-    client.on("close", () =>
-      this.#failed(new StorageUnavailable("the connection to the Redis of config.queue is lost")),
-    );
+    client.on("close", () => {
+      if (!this.#stopped)
+        outage.failed(new StorageUnavailable("the connection to the Redis of config.queue is lost"));
+    });
     // Catches up on what was not scheduled in the meantime.
     client.on("ready", () => this.wake());
   }
 
   get ok(): boolean {
-    return this.#lastLookWorked && this.#isConnected();
+    return this.#poller.ok && this.#isConnected();
   }
 
   #isConnected(): boolean {
@@ -179,15 +212,13 @@ class BullScheduler implements Scheduler {
   }
 
   wake(): void {
-    if (this.#stopped) return;
-    this.#again = true;
-    this.#looking ??= this.#look();
+    this.#poller.wake();
   }
 
   start(): void {
-    const jobs = this.#makeWorker((wakeUp) => this.#serve(wakeUp));
+    const jobs = this.#makeWorker((receiver) => this.#poller.serve(receiver));
     this.#jobs = jobs;
-    for (const event of ["completed", "failed", "error"] as const) jobs.on(event, () => this.wake());
+    for (const event of ["failed", "error"] as const) jobs.on(event, () => this.wake());
     // Connecting may time out like any command, and a worker that runs without a connection never pauses.
     void jobs
       .waitUntilReady()
@@ -195,121 +226,38 @@ class BullScheduler implements Scheduler {
       .catch((error: unknown) => {
         if (!this.#stopped) this.#options.onFault(error);
       });
-    this.wake();
+    this.#poller.start();
   }
 
   stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#timer);
     // Fetches no more jobs from here on; resolves when the running ones have ended.
     this.#jobsClosed = this.#jobs?.close() ?? Promise.resolve();
-    return Promise.resolve();
+    return this.#poller.stop();
   }
 
   async close(): Promise<void> {
-    const farewell = Promise.all([this.#jobsClosed.then(() => this.#queue.close()), this.#looking]);
+    const closed = this.#leaveRest()
+      .then(() => this.#jobsClosed)
+      .then(() => this.#queue.close());
     const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, FAREWELL);
-    await Promise.race([farewell, late.promise]);
+    const timer = setTimeout(late.resolve, CLOSE_TIMEOUT_MS);
+    await Promise.race([closed, late.promise]);
     clearTimeout(timer);
     // Commands that still wait for Redis fail now.
     this.#redis.disconnect();
-    await farewell;
+    await closed;
   }
 
-  async #look(): Promise<void> {
-    let pause = Infinity;
-    while (this.#again && !this.#stopped) {
-      this.#again = false;
-      try {
-        pause = await this.#pass();
-        // A look that found nothing due did not need Redis.
-        if (this.#isConnected()) this.#worked();
-      } catch (error) {
-        pause = AFTER_FAILURE;
-        this.#failed(error);
-      }
-    }
-    this.#looking = undefined;
-    this.#sleep(pause);
-  }
-
-  #worked(): void {
-    this.#lastLookWorked = true;
-    this.#options.outage.worked();
-  }
-
-  #failed(error: unknown): void {
-    this.#lastLookWorked = false;
-    // Closing the connections makes commands fail: that is no fault.
-    if (!this.#stopped) this.#options.outage.failed(error);
-  }
-
-  #sleep(pause: number): void {
-    clearTimeout(this.#timer);
-    const { interval = MINUTE } = this.#options;
-    const longest = this.#jobs === undefined ? Infinity : interval;
-    const milliseconds = Math.max(1, Math.ceil(Math.min(pause, longest)));
-    if (this.#stopped || milliseconds === Infinity) return;
-    this.#timer = setTimeout(() => this.wake(), milliseconds);
-  }
-
-  /** @returns milliseconds until the next look. A process without a worker leaves later deliveries to the workers. */
-  async #pass(): Promise<number> {
-    const due = await this.#options.deliveries.dueReceivers();
-    const now = this.#options.clock.now();
-    const ready = due.filter(({ dueAt }) => dueAt <= now);
-    const retries = await Promise.all(ready.map((each) => this.#requestWakeUps(each)));
-    const again = Math.min(...retries.filter((span) => span > 0));
-    if (this.#jobs === undefined) return again;
-    const next = Math.min(...due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now)) - now;
-    return Math.min(again, next, ready.length === 0 ? Infinity : STILL_DUE);
-  }
-
-  async #requestWakeUps({ receiver }: DueReceiver): Promise<number> {
-    const limit = this.#wakeUps.perReceiver;
-    const heads = await this.#options.deliveries.dueLanes(receiver, { within: 0, limit });
-    return this.#wakeUps.request(receiver, heads.length);
-  }
-
-  /** The rule of `shareSlots`. */
-  #hasSlot(receiver: string): boolean {
-    const { concurrency } = this.#options.settings;
-    const running = this.#running.get(receiver) ?? 0;
-    const reserved = running === 0 ? 0 : reservedSlots(concurrency);
-    return running < concurrency.perReceiver && this.#occupied() < concurrency.total - reserved;
-  }
-
-  #occupied(): number {
-    return [...this.#running.values()].reduce((sum, each) => sum + each, 0);
-  }
-
-  /** Whether any receiver would get a slot now, so that this one need not give up its own. */
-  #hasSlotForAll(): boolean {
-    const { concurrency } = this.#options.settings;
-    return this.#occupied() < concurrency.total - reservedSlots(concurrency);
-  }
-
-  async #serve({ receiver }: WakeUp): Promise<Served> {
-    const { worker } = this.#options;
-    if (!this.#hasSlot(receiver)) return "pass on";
-    this.#running.set(receiver, (this.#running.get(receiver) ?? 0) + 1);
+  /** A worker that ends leaves what is due to others. If it can't, they look by themselves. */
+  async #leaveRest(): Promise<void> {
+    if (this.#jobs === undefined) return;
     try {
-      const began = performance.now();
-      let end = began + TIME_SLICE;
-      while (performance.now() < end) {
-        if (this.#stopped) return "pass on";
-        const claim = await this.#claims.add(receiver, null);
-        if (claim === undefined) return "done";
-        await worker.run(claim, end);
-        if (this.#hasSlotForAll()) end = Math.min(performance.now() + TIME_SLICE, began + LONGEST_SLICE);
-      }
-      // A stopped process no longer looks for what else is due, so the wake-up goes to another worker.
-      return this.#stopped ? "pass on" : "done";
-    } finally {
-      const left = (this.#running.get(receiver) ?? 1) - 1;
-      if (left === 0) this.#running.delete(receiver);
-      else this.#running.set(receiver, left);
+      const now = this.#options.clock.now();
+      const due = await this.#options.deliveries.dueReceivers();
+      await this.#wakeUps.request(due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver));
+    } catch {
+      return;
     }
   }
 }

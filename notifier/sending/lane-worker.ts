@@ -18,7 +18,7 @@ import { answerContext, deliveryContext } from "../../records/deliveries/deliver
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { Sealer } from "../../core/sealing.ts";
-import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "./deliver.ts";
 import type { CircuitBreaker } from "./breaker.ts";
 import { NO_KEY, type Receivers } from "../receivers.ts";
 import { type Verdict, verdictOf } from "../retry-schedule.ts";

@@ -29,7 +29,6 @@ const CHANGES = new Set(
 
 /** Files that are started, never imported. */
 const STARTED: ReadonlySet<string> = new Set([
-  "notifier/main.ts",
   "cli/main.ts",
   "accounts/passwords/hash-thread.ts",
 ]);
@@ -203,7 +202,7 @@ export const stateRules: readonly Rule[] = [
     planted: {
       "lib/a.ts":
         "export const a = 1;\nstart();\nif (a) stop();\nfor (const b of []) go(b);\nexport function f() { start(); }",
-      "notifier/main.ts": "await start();",
+      "cli/main.ts": "await start();",
       "examples/a.ts": "start();",
     },
     finds: ["lib/a.ts:2", "lib/a.ts:3", "lib/a.ts:4"],

@@ -1,7 +1,7 @@
 /** What the tests of one attempt stand on: a deliverer, a receiver to send to, and what is closed after each test. */
 import { afterEach, expect } from "@jest/globals";
 import { createSystemClock } from "../../core/clock.ts";
-import type { AttemptTarget } from "../../notifier/sending/attempt.ts";
+import type { AttemptTarget } from "../../notifier/sending/deliver.ts";
 import { createDeliverer, type Deliverer, type DelivererOptions } from "../../notifier/sending/deliver.ts";
 import type { Peer } from "./peers.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { DeliveryStore } from "../../records/deliveries/delivery.ts";
-import { redriveMatching, SUPERSEDABLE } from "../../notifier/redrive.ts";
+import { redriveMatching, SUPERSEDABLE } from "../../notifier/notifications.ts";
 import { HOUR, MINUTE, openWorld, type World } from "./stage.ts";
 
 let world: World;

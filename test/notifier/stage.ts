@@ -9,7 +9,7 @@ import { createDirectory, type Directory } from "../../accounts/directory.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
-import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/sending/attempt.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/sending/deliver.ts";
 import { CircuitBreaker } from "../../notifier/sending/breaker.ts";
 import { LaneWorker } from "../../notifier/sending/lane-worker.ts";
 import { createNotifications, type Notifications } from "../../notifier/notifications.ts";

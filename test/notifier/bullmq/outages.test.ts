@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { Wire } from "../../servers/wire.ts";
-import { type BullStage, openBullStage, until } from "./stage.ts";
+import { type BullStage, openBullStage, until, wakeUps } from "./stage.ts";
 
 jest.setTimeout(60_000);
 
@@ -90,8 +90,7 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
     await outage().end();
     await until(() => app.scheduler.ok);
     expect(stage.faults.length).toBeLessThanOrEqual(2);
-    const wakeUps = "sign-in-service:deliveries:service.1-*";
-    await until(async () => (await redis.client.keys(wakeUps)).length === 1);
+    await until(async () => (await wakeUps(redis.client)).length === 1);
     (await stage.worker(redis.url)).scheduler.start();
     await stage.nothingWaits();
   });

@@ -14,7 +14,7 @@ import { type Inbox, openInbox } from "../../flows/inbox.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { newRedisTls } from "../../servers/redis-tls.ts";
 import { standStill } from "../../servers/stand-still.ts";
-import { until } from "./stage.ts";
+import { until, wakeUps } from "./stage.ts";
 
 jest.setTimeout(120_000);
 
@@ -152,7 +152,7 @@ describe("a worker process", () => {
   it("that is killed leaves its wake-ups to other workers, long before its leases end", async () => {
     await openApp(1);
     const subs = [await account("a"), await account("b"), await account("c")];
-    // Two workers with one attempt each hold all wake-ups that the receiver may have.
+    // Two workers with one attempt each have no slot for the third.
     const workers = [await startWorker(), await startWorker()];
     inbox.react = () => () => undefined;
     for (const sub of subs) await service.accounts.update(sub, { name: "Ada" });
@@ -171,7 +171,7 @@ describe("a worker process", () => {
     expect(ids.slice(3).toSorted()).toEqual(taken.toSorted());
   });
 
-  it("has as many wake-ups of a dead receiver in Redis with three other workers as alone, and serves the other receiver", async () => {
+  it("has at most two wake-ups of a dead receiver in Redis with three other workers, and serves the other receiver", async () => {
     await openApp(3);
     const dead = await Promise.all(Array.from({ length: 60 }, (_, index) => account(`d${index}`)));
     const living = await Promise.all(Array.from({ length: 20 }, (_, index) => account(`l${index}`, "2")));
@@ -181,8 +181,8 @@ describe("a worker process", () => {
     let most = 0;
     const watching = new AbortController();
     const watch = until(async () => {
-      const keys = await redis.client.keys("sign-in-service:deliveries:service.1-*");
-      most = Math.max(most, keys.filter((key) => !key.endsWith(":lock")).length);
+      const held = await wakeUps(redis.client);
+      most = Math.max(most, held.filter((data) => data.includes("service:1")).length);
       return watching.signal.aborted;
     });
     await Promise.all(dead.map((sub) => service.accounts.update(sub, { name: "Ada" })));
@@ -194,7 +194,8 @@ describe("a worker process", () => {
     await delivered(20);
     watching.abort();
     await watch;
-    expect(most).toBe(6);
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThanOrEqual(2);
   });
 });
 

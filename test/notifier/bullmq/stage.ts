@@ -1,4 +1,5 @@
 /** Workers over one storage and a real Redis; attempts are answered by the test. */
+import type { Redis } from "ioredis";
 import type { NewDelivery } from "../../../records/deliveries/delivery.ts";
 import { openStorage } from "../../../records/storage.ts";
 import type { Storage } from "../../../records/storage.ts";
@@ -9,12 +10,12 @@ import { createDirectory } from "../../../accounts/directory.ts";
 import { createEvents } from "../../../core/events.ts";
 import { createOutages } from "../../../core/outages.ts";
 import { createSealer } from "../../../core/sealing.ts";
-import type { Attempt } from "../../../notifier/sending/attempt.ts";
+import type { Attempt } from "../../../notifier/sending/deliver.ts";
 import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
 import { CircuitBreaker } from "../../../notifier/sending/breaker.ts";
 import { LaneWorker } from "../../../notifier/sending/lane-worker.ts";
 import { Receivers } from "../../../notifier/receivers.ts";
-import type { Scheduler } from "../../../notifier/scheduler.ts";
+import type { Scheduler } from "../../../notifier/poller.ts";
 import { store } from "../../records/rules/stage.ts";
 import { receiverSettings } from "../stage.ts";
 
@@ -48,6 +49,14 @@ export interface BullStage {
   /** Resolves when no delivery waits any more. */
   nothingWaits(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** What the jobs hold that wait or run. */
+export async function wakeUps(client: Redis): Promise<string[]> {
+  const keys = await client.keys("sign-in-service:deliveries:*");
+  const jobs = keys.filter((key) => /deliveries:\d+$/u.test(key));
+  const held = await Promise.all(jobs.map((key) => client.hget(key, "data")));
+  return held.filter((data) => data !== null);
 }
 
 /** Looks again and again: the test's own time-out is the only limit. */
@@ -110,11 +119,11 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
         worker: lanes,
         clock,
         settings,
-        interval,
+        intervalMs: interval,
         outage,
         onFault,
         onWarning,
-        patience: 1000,
+        connectTimeoutMs: 1000,
       });
       const worker = {
         scheduler,
