@@ -275,10 +275,7 @@ export interface NotificationSettings {
   readonly concurrency: {
     /** Parallel attempts of a process; one in five is reserved for receivers without one. Default 50. */
     readonly total: number;
-    /**
-     * Parallel attempts of a process to one receiver; with Redis, at most twice as many in all processes together. Default
-     * 10.
-     */
+    /** Parallel attempts of a process to one receiver. Default 10. */
     readonly perReceiver: number;
   };
   /** Receivers of notifications and logout tokens that may have private addresses or use plain http. Default `[]`. */
