@@ -15,7 +15,7 @@ export type { Directory } from "../accounts/directory.ts";
 export type { SigningKey } from "../accounts/keys/signing-keys.ts";
 export type { Actor, AuditRecord } from "../records/audit/audit-event.ts";
 export type { AuditQuery } from "../accounts/audit-log.ts";
-export { createNotificationWorker } from "../notifier/index.ts";
+export { createNotificationWorker } from "../notifier/start-worker.ts";
 export type { NotificationWorker } from "../notifier/worker.ts";
 export type { Notifications } from "../notifier/notifications.ts";
 export type { Health } from "../records/health.ts";

@@ -8,8 +8,8 @@ import type { AttemptResult } from "./sending/deliver.ts";
 
 /** Each delay varies by up to this fraction of itself, so that deliveries that failed together spread out. */
 const JITTER = 0.2;
-/** The longest `Retry-After` in seconds that is always honored; twice the planned delay may exceed it. */
-const LONGEST_RETRY_AFTER = 3600;
+/** The longest `Retry-After` that is always honored; twice the planned delay may exceed it. */
+const MAX_RETRY_AFTER_SECONDS = 3600;
 
 export interface RetryRequest {
   /** How many attempts of the schedule are used up, including the one that just failed. */
@@ -31,32 +31,8 @@ export function nextDelay(
   const delay = delays[failures - 1];
   if (delay === undefined) return undefined;
   const planned = delay * (1 + JITTER * (2 * random() - 1));
-  const longest = Math.max(2 * delay, LONGEST_RETRY_AFTER);
+  const longest = Math.max(2 * delay, MAX_RETRY_AFTER_SECONDS);
   return Math.max(planned, Math.min(retryAfter, longest)) * 1000;
-}
-
-/** The date format of RFC 9110 section 5.6.7, and the two obsolete ones. */
-const DATES: readonly RegExp[] = [
-  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
-  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
-  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
-];
-/** Longer values are cut to a year, so that arithmetic with them stays exact. */
-const YEAR = 365 * 24 * 60 * 60;
-
-/**
- * Parses `Retry-After` (RFC 9110 section 10.2.3).
- * @param now milliseconds since the epoch, when the response arrived.
- * @returns seconds to wait: 0 for a date in the past, at most a year; `undefined` when the value is neither a whole
- * number of seconds nor a date.
- */
-export function readRetryAfter(header: string, now: number): number | undefined {
-  const text = header.trim();
-  if (/^\d+$/.test(text)) return Math.min(Number(text), YEAR);
-  if (!DATES.some((form) => form.test(text))) return undefined;
-  const date = Date.parse(text.endsWith(" GMT") ? text : `${text} GMT`);
-  if (Number.isNaN(date)) return undefined;
-  return Math.min(Math.max(Math.ceil((date - now) / 1000), 0), YEAR);
 }
 
 /** `decisions.md`, "Retries": 410 Gone pauses the receiver. */

@@ -29,7 +29,7 @@ export interface NotificationWorker {
 /** Milliseconds that running deliveries get when the worker is closed. */
 const GRACE = 30_000;
 
-/** Documented in `index.ts`, which loads this module. */
+/** Documented in `start-worker.ts`, which loads this module. */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
   const configuration = readConfiguration(config);
   if (isInMemory(configuration.storage)) {

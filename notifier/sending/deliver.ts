@@ -14,7 +14,6 @@ import { receiverAddressProblem } from "../../accounts/text-rules.ts";
 import { createGuardedAgents, type Resolve } from "../../core/outbound-agents.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { post, type PostAddress, type PostOutcome } from "./post.ts";
-import { readRetryAfter } from "../retry-schedule.ts";
 import { signatureHeader } from "../signature.ts";
 
 /** How to reach a receiver, read at the moment of the attempt. */
@@ -148,6 +147,30 @@ function headersOf(
   ];
   if (signature !== "") headers.push("webhook-signature", signature);
   return headers;
+}
+
+/** The date format of RFC 9110 section 5.6.7, and the two obsolete ones. */
+const DATES: readonly RegExp[] = [
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
+  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
+];
+/** Longer values are cut to a year, so that arithmetic with them stays exact. */
+const YEAR_SECONDS = 365 * 24 * 60 * 60;
+
+/**
+ * Parses `Retry-After` (RFC 9110 section 10.2.3).
+ * @param now milliseconds since the epoch, when the response arrived.
+ * @returns seconds to wait: 0 for a date in the past, at most a year; `undefined` when the value is neither a whole
+ * number of seconds nor a date.
+ */
+export function readRetryAfter(header: string, now: number): number | undefined {
+  const text = header.trim();
+  if (/^\d+$/.test(text)) return Math.min(Number(text), YEAR_SECONDS);
+  if (!DATES.some((form) => form.test(text))) return undefined;
+  const date = Date.parse(text.endsWith(" GMT") ? text : `${text} GMT`);
+  if (Number.isNaN(date)) return undefined;
+  return Math.min(Math.max(Math.ceil((date - now) / 1000), 0), YEAR_SECONDS);
 }
 
 function toResult(outcome: PostOutcome, timing: AttemptTiming): AttemptResult {
