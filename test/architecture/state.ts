@@ -28,10 +28,7 @@ const CHANGES = new Set(
 );
 
 /** Files that are started, never imported. */
-const STARTED: ReadonlySet<string> = new Set([
-  "cli/main.ts",
-  "accounts/passwords/hash-thread.ts",
-]);
+const STARTED: ReadonlySet<string> = new Set(["cli/main.ts", "accounts/passwords/hash-thread.ts"]);
 
 /** Statements that run on import: neither declarations nor imports. */
 const RUNS: ReadonlySet<SyntaxKind> = new Set([
