@@ -22,6 +22,7 @@ import { createPages, type PageSettings } from "../interactions/pages.ts";
 import { sampleDelivery, sampleReceiver, type SampleStep, sampleStep } from "../interactions/sample-pages.ts";
 import type { StepName } from "../interactions/steps/step.ts";
 import { stepPage } from "../interactions/steps/views.ts";
+import { mailScreens } from "./screen-mails.ts";
 
 /** A made-up language that is written from right to left: English words in another direction. */
 export const RIGHT_TO_LEFT = "qaa";
@@ -37,13 +38,12 @@ export interface Screen {
 
 const ENGLISH = join(import.meta.dirname, "../core/locales/en.json");
 
-/** The pages of a service with a help page, a privacy policy and terms. */
-export function screenPages({
-  locales = LANGUAGES,
-  theme = {},
-}: Partial<Pick<PageSettings, "locales" | "theme">> = {}): Pages {
+type Shown = Partial<Pick<PageSettings, "locales" | "theme">>;
+
+/** A service with a help page, a privacy policy and terms. */
+function settings({ locales = LANGUAGES, theme = {} }: Shown): PageSettings {
   const english: Record<string, string> = JSON.parse(readFileSync(ENGLISH, "utf8"));
-  return createPages({
+  return {
     locales,
     views: [],
     copy: locales.includes(RIGHT_TO_LEFT) ? { [RIGHT_TO_LEFT]: { ...english, direction: "rtl" } } : {},
@@ -53,7 +53,12 @@ export function screenPages({
       privacy: "https://example.org/{locale}/privacy",
       terms: "https://example.org/{locale}/terms",
     },
-  });
+  };
+}
+
+/** The pages of this service. */
+export function screenPages(shown: Shown = {}): Pages {
+  return createPages(settings(shown));
 }
 
 const NOW = Date.UTC(2026, 8, 21, 14, 20);
@@ -259,6 +264,11 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     { name: "account-deleted", html: (visit) => pages.render(loggedOutPage, visit, { after: "deleted" }) },
   ];
+}
+
+/** All mails of this service. */
+export function screenMails(shown: Shown = {}): readonly Screen[] {
+  return mailScreens(settings(shown));
 }
 
 /** All pages. */

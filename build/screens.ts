@@ -1,11 +1,11 @@
 /**
- * `npm run screens` takes a picture of every page in Chromium, by language, theme and width, and writes a contact sheet:
+ * `npm run screens` takes a picture of every page and every mail in Chromium, by language, theme and width, and writes a contact sheet:
  * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Page } from "playwright-core";
-import { LANGUAGES, type Screen, screenPages, screens } from "./screen-pages.ts";
+import { LANGUAGES, type Screen, screenMails, screenPages, screens } from "./screen-pages.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const OUT = join(ROOT, "screens");
@@ -73,7 +73,7 @@ ${figures.join("\n")}
 
 const wanted = process.argv.slice(2);
 const pages = screenPages();
-const all = screens(pages).filter(
+const all = [...screens(pages), ...screenMails()].filter(
   ({ name }) => wanted.length === 0 || wanted.some((each) => name.includes(each)),
 );
 mkdirSync(OUT, { recursive: true });

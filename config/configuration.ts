@@ -316,6 +316,18 @@ export interface MailMessage {
   readonly subject: string;
   readonly text: string;
   readonly html: string;
+  /** Pictures that the HTML shows. Left out: none. */
+  readonly attachments?: readonly MailAttachment[];
+}
+
+/** A picture inside a mail. The members are those of nodemailer. */
+export interface MailAttachment {
+  /** The HTML shows it as `cid:` and this id (RFC 2392). */
+  readonly cid: string;
+  readonly filename: string;
+  /** Its media type. */
+  readonly contentType: string;
+  readonly content: Uint8Array;
 }
 
 /** Sends messages in place of SMTP. A rejected promise means that the message was not accepted. */

@@ -1,9 +1,13 @@
 /** The texts that people read, from the built-in locale files and the configuration. */
-import { existsSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ownValue } from "./untrusted-keys.ts";
 
-/** Locale → key → text with `{placeholders}`. */
+/**
+ * Locale → key → text with `{placeholders}`. A text that depends on a number has a form for each plural category of the
+ * language (CLDR), in the notation of ICU MessageFormat: `{count, plural, one {# try} other {# tries}}`. `#` is the
+ * number, and a form has no placeholders.
+ */
 export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** The texts of one locale. Values are inserted as they are; the views escape the result. */
@@ -39,22 +43,40 @@ export function closestLocale(available: readonly string[], tags: readonly strin
 const REFERENCE = "en";
 /** Keys for views of your own begin with this. */
 const OWN_KEY = /^own\./;
-const PLACEHOLDER = /\{(\w+)\}/g;
+/** `{name}`, or `{name, plural, one {…} other {…}}`. */
+const PLACEHOLDER = /\{(\w+)(?:, plural,((?: *\w+ *\{[^{}]*\})+) *)?\}/g;
+const PLURAL_FORM = /(\w+) *\{([^{}]*)\}/g;
 const FOLDER = join(import.meta.dirname, "locales");
+
+/** The languages with a file in `locales/`. */
+export function builtInLocales(): readonly string[] {
+  return readdirSync(FOLDER)
+    .map((file) => file.replace(/\.json$/, ""))
+    .toSorted();
+}
 
 /**
  * @param locales BCP 47 tags. A locale without a built-in file must be complete in `copy`.
  * @param copy replaces built-in texts. A key that no built-in page uses must begin with `own.`.
  */
 export function readTexts(locales: readonly string[], copy: Copy): Texts {
+  const available = builtInLocales();
   const reference = new Map(Object.entries(builtIn(REFERENCE)));
   const problems: string[] = [];
   const translators = new Map<string, Translator>();
   for (const locale of locales) {
+    const isBuiltIn = available.includes(locale);
+    if (!isBuiltIn && !Object.hasOwn(copy, locale)) {
+      const names = available.join(", ");
+      problems.push(
+        `config.interactions.locales: ${locale} is not built in (${names} are); put its texts into config.interactions.copy.${locale}`,
+      );
+      continue;
+    }
     const replaced = ownValue(copy, locale) ?? {};
-    const texts = new Map([...Object.entries(builtIn(locale)), ...Object.entries(replaced)]);
+    const texts = new Map([...Object.entries(isBuiltIn ? builtIn(locale) : {}), ...Object.entries(replaced)]);
     for (const [key, text] of Object.entries(replaced)) {
-      const problem = keyProblem(reference, key, text);
+      const problem = keyProblem(reference, locale, key, text);
       if (problem !== undefined) problems.push(`config.interactions.copy.${locale}.${key}: ${problem}`);
     }
     const missing = [...reference.keys()].filter((key) => !texts.has(key));
@@ -72,36 +94,60 @@ export function readTexts(locales: readonly string[], copy: Copy): Texts {
 }
 
 function builtIn(locale: string): Readonly<Record<string, string>> {
-  // The configured name becomes a file name: it must not contain anything but a language tag.
-  if (!/^[A-Za-z0-9-]+$/.test(locale)) return {};
-  const file = join(FOLDER, `${locale}.json`);
-  if (!existsSync(file)) return {};
-  const texts: Record<string, string> = JSON.parse(readFileSync(file, "utf8"));
+  const texts: Record<string, string> = JSON.parse(readFileSync(join(FOLDER, `${locale}.json`), "utf8"));
   return texts;
 }
 
-function keyProblem(reference: ReadonlyMap<string, string>, key: string, text: string): string | undefined {
+function keyProblem(
+  reference: ReadonlyMap<string, string>,
+  locale: string,
+  key: string,
+  text: string,
+): string | undefined {
   if (OWN_KEY.test(key)) return undefined;
   const original = reference.get(key);
   if (original === undefined) return "no page has this text; keys of your own begin with own.";
   if (key === "direction" && text !== "ltr" && text !== "rtl") return "must be ltr or rtl";
   const known = placeholders(original);
   const unknown = placeholders(text).filter((name) => !known.includes(name));
-  return unknown.length === 0 ? undefined : `unknown placeholder {${unknown.join("}, {")}}`;
+  return unknown.length === 0 ? pluralProblem(locale, text) : `unknown placeholder {${unknown.join("}, {")}}`;
 }
 
 function placeholders(text: string): string[] {
   return [...text.matchAll(PLACEHOLDER)].map(([, name = ""]) => name);
 }
 
+/** A plural that lacks forms of its language, has others, or can't be read. */
+function pluralProblem(locale: string, text: string): string | undefined {
+  const wanted = new Intl.PluralRules(locale).resolvedOptions().pluralCategories.toSorted();
+  for (const [, name, forms] of text.matchAll(PLACEHOLDER)) {
+    if (forms === undefined) continue;
+    const found = [...forms.matchAll(PLURAL_FORM)].map(([, category = ""]) => category).toSorted();
+    if (found.join() !== wanted.join())
+      return `the plural of {${name}} must have the forms ${wanted.join(", ")}`;
+  }
+  return /\{\w+,/.test(text.replaceAll(PLACEHOLDER, ""))
+    ? "a plural must look like {count, plural, one {# try} other {# tries}}"
+    : undefined;
+}
+
 function translator(locale: string, texts: ReadonlyMap<string, string>): Translator {
+  const rules = new Intl.PluralRules(locale);
+  const number = new Intl.NumberFormat(locale);
+  const plural = (forms: string, value: number): string => {
+    const texts = new Map(
+      [...forms.matchAll(PLURAL_FORM)].map(([, category, text = ""]) => [category, text]),
+    );
+    const form = texts.get(rules.select(value)) ?? texts.get("other") ?? "";
+    return form.replaceAll("#", number.format(value));
+  };
   const translate = (key: string, values: Readonly<Record<string, string | number>> = {}): string => {
     const text = texts.get(key);
     if (text === undefined) throw new TypeError(`no text for ${key} in locale ${locale}`);
-    return text.replace(PLACEHOLDER, (_, name: string) => {
+    return text.replace(PLACEHOLDER, (_, name: string, forms: string | undefined) => {
       const value = Object.hasOwn(values, name) ? values[name] : undefined;
       if (value === undefined) throw new TypeError(`no value for {${name}} of ${key}`);
-      return String(value);
+      return forms === undefined ? String(value) : plural(forms, Number(value));
     });
   };
   return Object.assign(translate, { has: (key: string) => texts.has(key), locale });

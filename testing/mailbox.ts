@@ -33,14 +33,22 @@ function loopback(): BlockList {
 }
 
 /** Messages are HTML from templates of the service, but the page doesn't rely on that: no scripts, nothing from outside. */
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY =
+  "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 const PAGE_POLICY = `${POLICY}; frame-src 'self'; frame-ancestors 'none'`;
 const MESSAGE_POLICY = `${POLICY}; frame-ancestors 'self'; sandbox allow-popups allow-popups-to-escape-sandbox`;
 
 const STYLE = new Html(`<style>
-body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; color-scheme: light dark }
-pre { white-space: pre-wrap; overflow-wrap: anywhere } iframe { width: 100%; height: 30rem; border: 1px solid; background: #fff }
-td, th { padding: .25rem 1rem .25rem 0; text-align: start; overflow-wrap: anywhere }
+:root { color-scheme: light dark; --line: light-dark(#d5d8dd, #3a3d43); --muted: light-dark(#5b6069, #a9adb5) }
+* { box-sizing: border-box }
+body { max-width: 46rem; margin: 0 auto; padding: 2rem 1rem; font: 1rem/1.5 system-ui, sans-serif; color: light-dark(#1a1d23, #e9ebee); background: light-dark(#fff, #101318) }
+a { color: light-dark(#1d4ed8, #8ab4ff) } h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere } h2 { font-size: 1.125rem; margin: 2rem 0 .5rem }
+p { color: var(--muted) } ul { list-style: none; margin: 0; padding: 0; border-top: 1px solid var(--line) }
+li a { display: block; padding: .75rem 0; border-bottom: 1px solid var(--line); text-decoration: none; overflow-wrap: anywhere }
+li strong { display: block; font-weight: 600 } li span { color: var(--muted); font-size: .875rem }
+dl { display: grid; grid-template-columns: auto 1fr; gap: .25rem 1rem; margin: 0; font-size: .875rem } dt { color: var(--muted) } dd { margin: 0; overflow-wrap: anywhere }
+pre { margin: 0; padding: 1rem; border: 1px solid var(--line); border-radius: 8px; white-space: pre-wrap; overflow-wrap: anywhere; font: .875rem/1.5 ui-monospace, monospace }
+iframe { display: block; width: 100%; height: 46rem; border: 1px solid var(--line); border-radius: 8px }
 </style>`);
 
 /**
@@ -86,7 +94,7 @@ export class Mailbox implements Mailer {
     ctx.type = "html";
     if (path === "") ctx.body = listPage(this.#messages);
     else if (message === undefined) [ctx.body, ctx.status] = [missingPage(), 404];
-    else ctx.body = part === undefined ? messagePage(message) : message.html;
+    else ctx.body = part === undefined ? messagePage(message) : withPictures(message);
   }
 }
 
@@ -130,26 +138,28 @@ function listPage(messages: readonly Received[]): string {
   return page(
     "Sent mail",
     html`<p>The last ${KEPT} messages, newest first. They are kept in memory until the server stops.</p>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            <th scope="col">To</th>
-            <th scope="col">Subject</th>
-          </tr>
-        </thead>
-        <tbody>
-          ${messages.map(
-            ({ number, at, to, subject }) =>
-              html`<tr>
-                <td>${at.toLocaleTimeString("en-GB")}</td>
-                <td>${to}</td>
-                <td><a href="${MAILBOX_PATH}/${number}">${subject}</a></td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>`,
+      <ul>
+        ${messages.map(
+          ({ number, at, to, subject }) =>
+            html`<li>
+              <a href="${MAILBOX_PATH}/${number}"
+                ><strong>${subject}</strong><span>${at.toLocaleTimeString("en-GB")} · ${to}</span></a
+              >
+            </li>`,
+        )}
+      </ul>`,
   );
+}
+
+/** The HTML of a message with its attached pictures, as a mail program shows it. */
+function withPictures({ html: content, attachments = [] }: Received): string {
+  const urls = new Map(
+    attachments.map(({ cid, contentType, content: bytes }) => [
+      `cid:${cid}`,
+      `data:${contentType};base64,${Buffer.from(bytes).toString("base64")}`,
+    ]),
+  );
+  return content.replaceAll(/\bcid:[\w.@-]+/g, (address) => urls.get(address) ?? address);
 }
 
 function messagePage({ number, from, to, messageId, subject, text }: Received): string {
@@ -157,25 +167,21 @@ function messagePage({ number, from, to, messageId, subject, text }: Received): 
   return page(
     subject,
     html`<p><a href="${MAILBOX_PATH}">All messages</a></p>
-      <table>
-        <tbody>
-          ${Object.entries(headers).map(
-            ([name, value]) =>
-              html`<tr>
-                <th scope="row">${name}</th>
-                <td>${value}</td>
-              </tr>`,
-          )}
-        </tbody>
-      </table>
-      <h2>Text</h2>
-      ${new Html(`<pre>${linked(text)}</pre>`)}
+      <dl>
+        ${Object.entries(headers).map(
+          ([name, value]) =>
+            html`<dt>${name}</dt>
+              <dd>${value}</dd>`,
+        )}
+      </dl>
       <h2>HTML</h2>
       <iframe
         title="HTML"
         sandbox="allow-popups allow-popups-to-escape-sandbox"
         src="${MAILBOX_PATH}/${number}/html"
-      ></iframe>`,
+      ></iframe>
+      <h2>Text</h2>
+      ${new Html(`<pre>${linked(text)}</pre>`)}`,
   );
 }
 

@@ -2,9 +2,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import ejs from "ejs";
-import type { Configuration, MailMessage } from "../../config/configuration.ts";
+import type {
+  Configuration,
+  InteractionSettings,
+  MailAttachment,
+  MailMessage,
+} from "../../config/configuration.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../../core/errors.ts";
+import { palettes } from "../../core/palette.ts";
+import { MOST_BYTES, readPicture } from "../../core/pictures.ts";
 import { closestLocale, readTexts, type Translator } from "../../core/texts.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 
@@ -17,6 +24,8 @@ type Block = string | { readonly code: string } | { readonly label: string; read
 /** The contents of a mail before the layout. */
 interface Content {
   readonly subject: string;
+  /** What it leads to, such as "to continue to News". */
+  readonly reason?: string | undefined;
   readonly blocks: readonly Block[];
   /** Why the person gets it. */
   readonly footer: string;
@@ -42,6 +51,7 @@ const notice = ({ t }: Values, subject: string, blocks: readonly Block[]): Conte
 /** Mail with a code and a link, which somebody asked for: maybe not its recipient. */
 const confirmation = ({ t, params, links }: Values, name: string): Content => ({
   subject: t(`mail.${name}.subject`),
+  reason: params["client"] === undefined ? undefined : t("mail.continue", { client: params["client"] }),
   blocks: [
     t(`mail.${name}.text`),
     { code: params["code"] ?? "" },
@@ -55,7 +65,7 @@ const confirmation = ({ t, params, links }: Values, name: string): Content => ({
 
 /**
  * Every mail. None contains text that a person typed, not even a name, so nobody can use them to send their own words to
- * a stranger.
+ * a stranger. The name of a client is text of whoever registered it.
  */
 const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
   "password-changed": (values) =>
@@ -116,16 +126,18 @@ function browserText({ t, params: { browser, system }, time }: Values): string {
 
 const LAYOUT = join(import.meta.dirname, "views/mail.ejs");
 
-/** @throws ConfigurationError naming missing texts. */
+/** @throws ConfigurationError naming missing texts, and what is wrong with the theme. */
 export function createMessages({
   deployments,
-  interactions: { locales, copy, theme },
+  interactions: { locales, copy, theme, links: pages },
   mail: settings,
 }: Pick<Configuration, "deployments" | "interactions" | "mail">): RenderMail {
   const texts = readTexts(locales, copy);
-  if (texts.problems.length > 0) throw new ConfigurationError(texts.problems);
+  const look = readLook(theme);
+  const problems = [...texts.problems, ...look.problems];
+  if (problems.length > 0) throw new ConfigurationError(problems);
   const layout = ejs.compile(readFileSync(LAYOUT, "utf8"), { filename: LAYOUT });
-  const sender = settings !== undefined && "url" in settings ? settings.from : undefined;
+  const configuredSender = settings !== undefined && "url" in settings ? settings.from : undefined;
 
   return (id, { kind, to, locale: wanted, deployment, params }) => {
     // The configuration may have changed since the mail was stored.
@@ -138,18 +150,71 @@ export function createMessages({
       confirm: `${url}/confirm?token=${encodeURIComponent(params["link"] ?? "")}`,
     };
     const time = timeIn(locale, Number(params["at"]));
-    const { subject, blocks, footer } = MAILS[kind]({ t, params, time, links });
+    const content = MAILS[kind]({ t, params, time, links });
     const service = theme.name ?? t("service.name");
+    const help = pages.help?.replaceAll("{locale}", locale);
+    const { logo, main, dark, radius } = look;
     return {
       messageId: `<${id}@${host}>`,
-      from: sender ?? `no-reply@${host}`,
+      from: configuredSender ?? sender(theme.name, `no-reply@${host}`),
       to,
-      subject: oneLine(subject),
-      text: plain([...blocks, footer, service]),
-      html: layout({ subject, blocks, footer, t, locale, service }),
+      subject: oneLine(content.subject),
+      text: plain(content, [
+        service,
+        ...(help === undefined ? [] : [`${t("link.help")}: ${addressOf(help)}`]),
+      ]),
+      html: layout({
+        reason: undefined,
+        ...content,
+        preheader: content.blocks[0],
+        t,
+        locale,
+        service,
+        help,
+        logo: logo?.cid,
+        main,
+        dark,
+        radius,
+      }),
+      ...(logo !== undefined && { attachments: [logo] }),
     };
   };
 }
+
+/** Many mail programs show no other formats. */
+const MAIL_PICTURES: ReadonlyMap<string, string> = new Map([
+  ["image/png", "logo.png"],
+  ["image/jpeg", "logo.jpg"],
+]);
+/** Pixels, as on the pages. */
+const DEFAULT_RADIUS = 10;
+
+/** What mail takes from the theme, or the problems of that. */
+function readLook(theme: InteractionSettings["theme"]) {
+  const colours = palettes(theme);
+  const picture = theme.logo === undefined ? undefined : readPicture(theme.logo, MOST_BYTES.logo);
+  const problems: string[] = [];
+  if (picture !== undefined && "problem" in picture)
+    problems.push(`config.interactions.theme.logo: ${picture.problem}`);
+  if ("ratio" in colours) problems.push("config.interactions.theme.text: can't be read on the background");
+  const { main, dark } = "main" in colours ? colours : { main: undefined, dark: undefined };
+  const logo = picture !== undefined && "url" in picture ? attachmentOf(picture.url) : undefined;
+  return { main, dark, logo, radius: theme.radius ?? DEFAULT_RADIUS, problems };
+}
+
+function attachmentOf(dataUrl: string): MailAttachment | undefined {
+  const [, contentType = "", base64 = ""] = /^data:([^;]+);base64,(.*)$/.exec(dataUrl) ?? [];
+  const filename = MAIL_PICTURES.get(contentType);
+  if (filename === undefined) return undefined;
+  return { cid: "logo", filename, contentType, content: Buffer.from(base64, "base64") };
+}
+
+/** With the name of the service, as a quoted string of RFC 5322: it may contain every printable character. */
+function sender(name: string | undefined, address: string): string {
+  return name === undefined ? address : `"${name.replaceAll(/["\\]/g, String.raw`\$&`)}" <${address}>`;
+}
+
+const addressOf = (link: string): string => link.replace(/^mailto:/, "");
 
 /** The right-hand side of the Message-ID and of the default sender. An IP address is a machine of a developer. */
 function mailHost(host: string): string {
@@ -174,10 +239,12 @@ function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\s]+/gu, " ");
 }
 
-function plain(blocks: readonly Block[]): string {
+/** @param signature the last lines. */
+function plain({ subject, reason, blocks, footer }: Content, signature: readonly string[]): string {
   const parts = blocks.map((block) => {
     if (typeof block === "string") return block;
     return "code" in block ? block.code : block.url;
   });
-  return `${parts.join("\n\n")}\n`;
+  const heading = [subject, ...(reason === undefined ? [] : [reason])].map(oneLine).join("\n");
+  return `${[heading, ...parts, footer, signature.join("\n")].join("\n\n")}\n`;
 }

@@ -64,14 +64,20 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
       const isFree = await asked.mayGetMail(found?.email ?? login);
       // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.
       const account = isFree ? found : undefined;
-      const { deployment } = at;
+      const { deployment, clientName } = at;
       const locale = account?.locale ?? at.locale;
       await confirmations.issue<AccountState>({
         purpose: "password-reset",
         subject: account?.sub ?? confirmations.nobody(login),
         interaction,
         extra: stateOf(account ?? { email: login }),
-        mail: mailWith(options, { kind: "reset-password", to: account?.email ?? "", locale, deployment }),
+        mail: mailWith(options, {
+          kind: "reset-password",
+          to: account?.email ?? "",
+          locale,
+          deployment,
+          clientName,
+        }),
       });
       options.audit.note({
         ...at.caller,

@@ -202,7 +202,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   /** The mail to the address: to a known one it only says so. The work is the same. */
   async function mailTo(
     email: string,
-    { deployment, locale: language }: AskedAt,
+    { deployment, locale: language, clientName }: AskedAt,
     { record: known, mayGetMail }: AskedFor,
   ): Promise<NewConfirmation<PendingForm>["mail"]> {
     const isFree = await mayGetMail(email);
@@ -212,6 +212,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       to: isFree ? email : "",
       locale: known?.locale ?? language,
       deployment,
+      clientName,
     });
     // The owner of a known address gets no code, and neither does anybody else.
     return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });

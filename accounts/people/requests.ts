@@ -28,6 +28,8 @@ export interface AskedAt {
   readonly device?: (account: DeviceAccount) => string | undefined;
   /** The language of the page, for mail to people whose language is not known. */
   readonly locale?: string | undefined;
+  /** The name of the client that the person signs in to, for the mail. */
+  readonly clientName?: string | undefined;
 }
 
 /** Too many requests: the same for known and unknown names. */
@@ -102,7 +104,8 @@ export function mailWith(
     to,
     locale,
     deployment,
-  }: { readonly kind: MailKind; readonly to: string } & Pick<AskedAt, "deployment" | "locale">,
+    clientName,
+  }: { readonly kind: MailKind; readonly to: string } & Pick<AskedAt, "deployment" | "locale" | "clientName">,
 ): (secrets: ConfirmationSecrets) => NewMail {
   const at = clock.now();
   return ({ code, link }) => ({
@@ -110,7 +113,7 @@ export function mailWith(
     to,
     deployment,
     ...(locale === undefined ? {} : { locale }),
-    params: { at: String(at), code, link },
+    params: { at: String(at), code, link, ...(clientName === undefined ? {} : { client: clientName }) },
     expiresAt: at + CONFIRMATION_LIFETIME_MS,
   });
 }

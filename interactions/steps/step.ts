@@ -233,6 +233,7 @@ export function askedAt(
     caller: { ...callerOf(ctx, ANONYMOUS), client: signIn.client.client_id },
     address: ctx.exchange.address,
     locale,
+    ...(signIn.client.own !== true && { clientName: signIn.client.name }),
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   };
 }

@@ -77,7 +77,7 @@ async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<
   }
   const transport = createTransport(address.href);
   return {
-    async send({ messageId, from, to, subject, text, html }) {
+    async send({ messageId, from, to, subject, text, html, attachments = [] }) {
       await transport.sendMail({
         messageId,
         from,
@@ -86,6 +86,11 @@ async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<
         subject,
         text,
         html,
+        attachments: attachments.map(({ content, ...attachment }) => ({
+          ...attachment,
+          content: Buffer.from(content),
+          contentDisposition: "inline" as const,
+        })),
         // RFC 3834: no automatic replies, please.
         headers: { "Auto-Submitted": "auto-generated" },
         disableFileAccess: true,

@@ -47,7 +47,7 @@ async function ends(page: Page, text: string): Promise<void> {
 async function codeFor(address: string): Promise<string> {
   for (;;) {
     const list = await (await fetch(`${origin}/dev/mail`)).text();
-    const row = list.split("<tr>").find((each) => each.includes(`<td>${address}</td>`));
+    const row = list.split("<li>").find((each) => each.includes(` · ${address}</span>`));
     const path = /href="(\/dev\/mail\/\d+)"/.exec(row ?? "")?.[1];
     if (path !== undefined) {
       const message = await (await fetch(origin + path)).text();

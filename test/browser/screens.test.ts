@@ -1,11 +1,12 @@
 /** Every page, in each language, theme and width, and as people set their systems: checked by axe, measured, and walked. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { LANGUAGES, RIGHT_TO_LEFT, screenPages, screens } from "../../build/screen-pages.ts";
+import { LANGUAGES, RIGHT_TO_LEFT, screenMails, screenPages, screens } from "../../build/screen-pages.ts";
 import { rounds } from "../rounds.ts";
 import { TestBrowser, violations } from "./chromium.ts";
 
-const ALL = screens(screenPages());
+const PAGES = screens(screenPages());
+const ALL = [...PAGES, ...screenMails()];
 /** Pixels by which a page is wider than the window. */
 const OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 

@@ -66,8 +66,21 @@ describe("the texts", () => {
     [{ copy: { en: { "login.title": "{name}" } } }, "unknown placeholder {name}"],
     [{ copy: { en: { direction: '"><script>' } } }, "must be ltr or rtl"],
     [{ copy: { fr: {} } }, "config.interactions.copy.fr"],
-    [{ locales: ["en", "de"] }, "config.interactions.copy.de: no text for direction, service.name"],
-    [{ locales: ["../locales/en"] }, "config.interactions.copy.../locales/en: no text for"],
+    [
+      { locales: ["fr"], copy: { fr: {} } },
+      "config.interactions.copy.fr: no text for direction, service.name",
+    ],
+    [{ locales: ["en", "fr"] }, "config.interactions.locales: fr is not built in ("],
+    [{ locales: ["../locales/en"] }, "config.interactions.locales: ../locales/en is not built in"],
+    [{ copy: { en: { "account.title": "{n, plural, other {#}}" } } }, "unknown placeholder {n}"],
+    [
+      { copy: { pl: { "problem.password.too-long": "{max, plural, one {#} other {#}}" } } },
+      "the plural of {max} must have the forms few, many, one, other",
+    ],
+    [
+      { copy: { en: { "problem.password.too-long": "{max, plural, one {#} other {#}" } } },
+      "a plural must look like",
+    ],
     [{ locales: [] }, "config.interactions.locales"],
   ])("that are invalid fail the start: %j", (settings, problem) => {
     expect(() => pagesWith(settings)).toThrow(problem);

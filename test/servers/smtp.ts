@@ -56,16 +56,17 @@ export function header({ raw }: ReceivedMail, name: string): string | undefined 
     ?.slice(name.length + 2);
 }
 
-/** The decoded parts of a message, by their types. */
-export function bodyParts({ raw }: ReceivedMail): Readonly<Record<string, string>> {
+/** The decoded parts of a message, by their types, also those inside other parts. */
+export function bodyParts({ raw }: Pick<ReceivedMail, "raw">): Readonly<Record<string, string>> {
   const boundary = /boundary="([^"]+)"/.exec(raw)?.[1] ?? "";
   const parts = raw.split(`--${boundary}`).slice(1, -1);
   return Object.fromEntries(
-    parts.map((part) => {
+    parts.flatMap((part) => {
+      if (/^\s*Content-Type: multipart/i.test(part)) return Object.entries(bodyParts({ raw: part }));
       const [head = "", ...body] = part.split("\r\n\r\n");
       const type = /Content-Type: ([^;\r]+)/i.exec(head)?.[1] ?? "";
       const encoding = /Content-Transfer-Encoding: (\S+)/i.exec(head)?.[1] ?? "";
-      return [type, decoded(body.join("\r\n\r\n"), encoding)] as const;
+      return [[type, decoded(body.join("\r\n\r\n"), encoding)] as const];
     }),
   );
 }

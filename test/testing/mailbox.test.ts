@@ -82,12 +82,27 @@ it("shows the last 50 messages, each as text and as HTML that can't do anything 
   expect(html.headers["content-security-policy"]).toMatch(/default-src 'none'.*; sandbox(?! allow-scripts)/);
   for (const { headers, body } of [list, one, html]) {
     expect(headers).toMatchObject({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
-    expect(headers["content-security-policy"]).toMatch(/default-src 'none'; style-src 'unsafe-inline'/);
+    expect(headers["content-security-policy"]).toMatch(
+      /default-src 'none'; img-src data:; style-src 'unsafe-inline'/,
+    );
     if (body !== html.body) expect(body).not.toMatch(/<script|onclick|<b>/);
   }
   for (const path of ["/10", "/61", "/x", "/60/other", "/60/html/x", "/../x"]) {
     expect((await get(`${url}${path}`)).status).toBe(404);
   }
+});
+
+it("shows the pictures that a message brings along, and no others", async () => {
+  const { url, mailbox } = await openMailbox();
+  const content = Buffer.from([1, 2, 3]);
+  await mailbox.send({
+    ...MESSAGE,
+    html: '<img src="cid:logo"><img src="cid:other"><p>cid:logo.x</p>',
+    attachments: [{ cid: "logo", filename: "logo.png", contentType: "image/png", content }],
+  });
+  const { headers, body } = await get(`${url}/1/html`);
+  expect(body).toBe('<img src="data:image/png;base64,AQID"><img src="cid:other"><p>cid:logo.x</p>');
+  expect(headers["content-security-policy"]).toContain("img-src data:;");
 });
 
 it("is not there for other machines and other host names, nor for other methods", async () => {

@@ -1,10 +1,15 @@
 /** What people read in mail, and what is stored of it. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "@jest/globals";
 import { readConfiguration } from "../../../config/read.ts";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import { createMessages, type RenderMail } from "../../../accounts/people/messages.ts";
 import { type MailKind, type NewMail, openMail, sealMail } from "../../../records/people/mail-kinds.ts";
+import { normaliseCode } from "../../../accounts/people/confirmations.ts";
+import { contrast } from "../../../core/palette.ts";
 import { createSealer } from "../../../core/sealing.ts";
+import { newFolder } from "../../examples/processes.ts";
 
 const AT = Date.parse("2026-11-22T23:10:00Z");
 const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
@@ -57,11 +62,104 @@ it.each([
       expect(html).toContain(`<title>${subject}</title>`);
       // A narrow no-break space may be before PM.
       if (NOTICES.includes(variant)) expect(text.replaceAll("\u202f", " ")).toContain(time);
-      for (const paragraph of text.trimEnd().split("\n\n")) expect(html).toContain(paragraph);
+      for (const line of text.trim().split(/\n+/)) {
+        expect(html).toContain(line === "K7QM2XTV" ? "K7QM 2XTV" : line);
+      }
       expect(`${text}${html}`).not.toMatch(/undefined|\{\w+\}|<script|<img|src=|url\(/i);
     }
   },
 );
+
+/** What a person sees of the HTML. */
+const seen = (html: string): string =>
+  html
+    .replace(/<head>[^]*<\/head>/, "")
+    .replaceAll(/<[^>]+>/g, "")
+    .trim();
+
+it("with a code has it in two groups in HTML, and what is copied from there is the code", () => {
+  for (const variant of WITH_CODE) {
+    const { html } = messagesWith()("1", variant);
+    const [copied = ""] = /^K7QM.*$/m.exec(seen(html)) ?? [];
+    expect(copied).toBe("K7QM 2XTV");
+    expect(normaliseCode(copied)).toBe("K7QM2XTV");
+    // The first line that a mail program shows beside the subject, also on a locked screen.
+    expect(seen(html).split("\n")[0]).not.toContain("K7QM");
+  }
+});
+
+it("with a code says which client it leads to, whatever its name is", () => {
+  const client = 'News</h1><img src=x onerror="alert(1)">\r\nBcc: eve@example.com\n\nK0000000\n\n{time}';
+  for (const variant of WITH_CODE) {
+    const render = messagesWith();
+    const { subject, text, html } = render("1", { ...variant, params: { ...variant.params, client } });
+    expect(render("1", variant).subject).toBe(subject);
+    expect(html).toContain("to continue to News&lt;/h1&gt;&lt;img src=x");
+    expect(html).not.toMatch(/<img|<\/h1><img/);
+    expect(text).toMatch(/^[^\n]+\nto continue to News[^\n]*Bcc: eve@example\.com K0000000 \{time\}\n\n/);
+    expect(text.match(/^[0-9A-Z]{8}$/gm)).toEqual(["K7QM2XTV"]);
+  }
+  for (const variant of [...NOTICES, KNOWN]) {
+    const { text, html } = messagesWith()("1", { ...variant, params: { ...variant.params, client } });
+    expect(text + html).not.toContain("News");
+  }
+});
+
+it("has the colours of the theme, light and dark, and its text can be read on each", () => {
+  for (const accent of [undefined, "#0f766e", "#ffff00", "#000000"]) {
+    const theme = accent === undefined ? {} : { accent };
+    const { html } = messagesWith({ interactions: { theme } })("1", WITH_CODE[0]!);
+    expect(html).toContain('<meta name="color-scheme" content="light dark">');
+    const dark = new Map(
+      [...html.matchAll(/^\.(\w+) \{ (?:background-)?color: (#\w+)/gm)].map(([, name, value]) => [
+        name,
+        value,
+      ]),
+    );
+    for (const name of ["text", "muted"])
+      for (const on of ["paper", "card", "code"])
+        expect(contrast(dark.get(name) ?? "", dark.get(on) ?? "")).toBeGreaterThanOrEqual(
+          on === "code" && name === "muted" ? 1 : 4.5,
+        );
+    expect(contrast(dark.get("label") ?? "", dark.get("button") ?? "")).toBeGreaterThanOrEqual(4.5);
+    if (accent !== undefined) expect(html).toContain(`bgcolor="${accent}"`);
+    // Every element with a colour has a class: a mail program in dark mode changes it together with its background.
+    for (const [tag] of html.matchAll(/<[a-z]+ [^>]*[;"]color:#[^>]*>/g))
+      expect(tag).toMatch(/class=|hidden/);
+  }
+  const one = messagesWith({ interactions: { theme: { background: "#222222" } } })("1", WITH_CODE[0]!).html;
+  expect(one).toContain('<meta name="color-scheme" content="dark">');
+  expect(one).not.toContain("prefers-color-scheme");
+});
+
+it("brings the logo along if mail programs show its format, and names the service otherwise", () => {
+  const folder = newFolder();
+  const png = join(folder, "logo.png");
+  const svg = join(folder, "logo.svg");
+  writeFileSync(png, Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 1]));
+  writeFileSync(svg, '<svg xmlns="http://www.w3.org/2000/svg"/>');
+  const withLogo = (logo: string) => messagesWith({ interactions: { theme: { name: "A & B", logo } } });
+  const { html, attachments } = withLogo(png)("1", KNOWN);
+  expect(html).toMatch(/<img class="logo text" src="cid:logo" alt="A &amp; B"/);
+  expect(attachments).toMatchObject([{ cid: "logo", contentType: "image/png", filename: "logo.png" }]);
+  expect(html.match(/src=|url\(|<link/g)).toEqual(["src="]);
+  const plain = withLogo(svg)("1", KNOWN);
+  expect(plain.attachments).toBeUndefined();
+  expect(plain.html).not.toContain("<img");
+  expect(plain.html).toMatch(/>A &amp; B<\/p>/);
+  expect(() => withLogo(join(folder, "none.png"))).toThrow("config.interactions.theme.logo");
+});
+
+it("ends with the help of the service, in the language of the mail", () => {
+  const render = messagesWith({
+    interactions: { links: { help: "https://example.org/{locale}/help?a=1&b=2" } },
+  });
+  const { text, html } = render("1", mail("password-changed", { locale: "pl" }));
+  expect(text).toMatch(/\nTwoje konto\nPomoc: https:\/\/example\.org\/pl\/help\?a=1&b=2\n$/);
+  expect(html).toContain('href="https://example.org/pl/help?a=1&amp;b=2"');
+  const mailbox = messagesWith({ interactions: { links: { help: "mailto:help@example.org" } } });
+  expect(mailbox("1", KNOWN).text).toMatch(/\nHelp: help@example\.org\n$/);
+});
 
 it("with a code has it on a line of its own, and a link to the deployment that was asked [D-REGISTER-6]", () => {
   const render = messagesWith();
@@ -98,6 +196,8 @@ it("links to the deployment of the mail, comes from its host, and has an id that
   expect(render("1", mail("password-changed", { deployment: "oauth2" })).text).toContain(
     "https://login.example/a/account",
   );
+  const named = messagesWith({ interactions: { theme: { name: 'A "B" \\, C' } } });
+  expect(named("1", KNOWN).from).toBe('"A \\"B\\" \\\\, C" <no-reply@login.example>');
   const own = messagesWith({ mail: { url: "smtp://mail.example", from: "Help <help@example.org>" } });
   expect(own("1", mail("password-changed")).from).toBe("Help <help@example.org>");
 });

@@ -1,6 +1,6 @@
 /** Mail to people, over a real mail server. */
 import { randomBytes } from "node:crypto";
-import { rmSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
@@ -301,13 +301,29 @@ describe("mail with a code", () => {
     const parts = bodyParts(mail!);
     expect(parts["text/plain"]?.replaceAll("\r\n", "\n")).toContain("\n\nK7QM2XTV\n\n");
     for (const part of Object.values(parts)) {
-      expect(part).toContain("K7QM2XTV");
+      expect(part).toMatch(/K7QM ?2XTV/);
       expect(part).toContain("http://login.localhost:3999/openid/confirm?token=a-link-of-a-reset");
     }
     expect(header(mail!, "Subject")).toBe("Choose a new password");
     await eventually(async () => (await waiting()) === "0");
     expect(events).toEqual([{ kind: "reset-password" }]);
     await expect(revealed("ada@", "K7QM2XTV", "a-link")).resolves.toEqual([]);
+  });
+
+  it("has the logo in the message, and names the service as its sender [D-MAIL-2]", async () => {
+    const logo = join(import.meta.dirname, "../../../examples/theme/library.png");
+    const name = 'Bücher "Ada" <eve@example.com>, \\ Co.';
+    await openService(smtp.url, { interactions: { theme: { name, logo } } });
+    await asked("ada@example.com");
+    const [mail] = await smtp.until(1);
+    expect(mail).toMatchObject({ from: "no-reply@localhost", to: ["ada@example.com"] });
+    expect(header(mail!, "From")).toMatch(/<no-reply@localhost>$/);
+    expect(header(mail!, "Content-Type")).toContain("multipart/alternative");
+    expect(bodyParts(mail!)["text/html"]).toContain('src="cid:logo"');
+    const image = /\r\nContent-Type: image\/png[^]*?\r\n\r\n([A-Za-z0-9+/=\r\n]+)/.exec(mail!.raw);
+    expect(image?.[0]).toMatch(/^Content-Id: <logo>$/im);
+    expect(image?.[0]).toMatch(/^Content-Disposition: inline; filename=logo\.png$/im);
+    expect(Buffer.from(image?.[1] ?? "", "base64").equals(readFileSync(logo))).toBe(true);
   });
 
   it("to nobody is taken from the outbox like any other, and not sent", async () => {

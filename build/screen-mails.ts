@@ -1,0 +1,68 @@
+/** Every mail with data as people see it, for the contact sheet and for the tests in a browser. */
+import { join } from "node:path";
+import { createMessages } from "../accounts/people/messages.ts";
+import type { SignInServiceConfig } from "../config/input.ts";
+import { readConfiguration } from "../config/read.ts";
+import type { MailKind, NewMail } from "../records/people/mail-kinds.ts";
+
+/** One mail in one state. */
+export interface MailScreen {
+  readonly name: string;
+  html(locale: string): Promise<string>;
+}
+
+const AT = Date.UTC(2026, 8, 21, 14, 20);
+const WITH_CODE = { code: "K7QM2XTV", link: "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A" };
+
+const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["params"]])[] = [
+  ["registration", "confirm-registration", { ...WITH_CODE, client: "News" }],
+  ["reset", "reset-password", { ...WITH_CODE, client: "Wirtualna Czytelnia Naukowo-Techniczna" }],
+  ["new-address", "confirm-address", WITH_CODE],
+  ["known-address", "known-address", {}],
+  ["password-changed", "password-changed", {}],
+  ["address-old", "address-changed", { address: "old", link: WITH_CODE.link }],
+  ["address-new", "address-changed", { address: "new" }],
+  ["many-failures", "many-failures", { failures: "100" }],
+  ["new-browser", "new-browser", { browser: "Firefox", system: "Windows" }],
+];
+
+/** A team with a look of its own. */
+const THEME = {
+  name: "Contoso Library",
+  accent: "#0f766e",
+  logo: join(import.meta.dirname, "../examples/theme/library.png"),
+};
+
+/** Every mail, and one in the look of a team. */
+export function mailScreens(interactions: SignInServiceConfig["interactions"]): readonly MailScreen[] {
+  const [first] = shown({ ...interactions, theme: THEME });
+  return [...shown(interactions), ...(first === undefined ? [] : [{ ...first, name: "mail-own-look" }])];
+}
+
+/** The pictures of a mail are in the HTML, as a mail program shows them. */
+function shown(interactions: SignInServiceConfig["interactions"]): readonly MailScreen[] {
+  const render = createMessages(
+    readConfiguration({ deployments: { openid: { url: "http://127.0.0.1:3000" } }, interactions }),
+  );
+  return MAILS.map(([name, kind, params]) => ({
+    name: `mail-${name}`,
+    async html(locale) {
+      const { html, attachments = [] } = render("1", {
+        kind,
+        to: "ada@example.com",
+        locale,
+        deployment: "openid",
+        params: { at: String(AT), ...params },
+        expiresAt: AT,
+      });
+      return attachments.reduce(
+        (before, { cid, contentType, content }) =>
+          before.replace(
+            `cid:${cid}`,
+            `data:${contentType};base64,${Buffer.from(content).toString("base64")}`,
+          ),
+        html,
+      );
+    },
+  }));
+}
