@@ -8,7 +8,7 @@ import type { MailKind, NewMail } from "../records/people/mail-kinds.ts";
 /** One mail in one state. */
 export interface MailScreen {
   readonly name: string;
-  html(locale: string): Promise<string>;
+  html(visit: { readonly locale: string }): string;
 }
 
 const AT = Date.UTC(2026, 8, 21, 14, 20);
@@ -46,7 +46,7 @@ function shown(interactions: SignInServiceConfig["interactions"]): readonly Mail
   );
   return MAILS.map(([name, kind, params]) => ({
     name: `mail-${name}`,
-    async html(locale) {
+    html({ locale }) {
       const { html, attachments = [] } = render("1", {
         kind,
         to: "ada@example.com",

@@ -135,10 +135,10 @@ function translator(locale: string, texts: ReadonlyMap<string, string>): Transla
   const rules = new Intl.PluralRules(locale);
   const number = new Intl.NumberFormat(locale);
   const plural = (forms: string, value: number): string => {
-    const texts = new Map(
-      [...forms.matchAll(PLURAL_FORM)].map(([, category, text = ""]) => [category, text]),
+    const byCategory = new Map(
+      [...forms.matchAll(PLURAL_FORM)].map(([, category, form = ""]) => [category, form]),
     );
-    const form = texts.get(rules.select(value)) ?? texts.get("other") ?? "";
+    const form = byCategory.get(rules.select(value)) ?? byCategory.get("other") ?? "";
     return form.replaceAll("#", number.format(value));
   };
   const translate = (key: string, values: Readonly<Record<string, string | number>> = {}): string => {

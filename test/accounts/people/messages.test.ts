@@ -132,13 +132,15 @@ it("has the colours of the theme, light and dark, and its text can be read on ea
   expect(one).not.toContain("prefers-color-scheme");
 });
 
+const withLogo = (logo: string): RenderMail =>
+  messagesWith({ interactions: { theme: { name: "A & B", logo } } });
+
 it("brings the logo along if mail programs show its format, and names the service otherwise", () => {
   const folder = newFolder();
   const png = join(folder, "logo.png");
   const svg = join(folder, "logo.svg");
   writeFileSync(png, Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 1]));
   writeFileSync(svg, '<svg xmlns="http://www.w3.org/2000/svg"/>');
-  const withLogo = (logo: string) => messagesWith({ interactions: { theme: { name: "A & B", logo } } });
   const { html, attachments } = withLogo(png)("1", KNOWN);
   expect(html).toMatch(/<img class="logo text" src="cid:logo" alt="A &amp; B"/);
   expect(attachments).toMatchObject([{ cid: "logo", contentType: "image/png", filename: "logo.png" }]);
