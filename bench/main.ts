@@ -46,6 +46,7 @@ const NAMES: readonly string[] = MEASUREMENTS.map(({ name }) => name);
 
 const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
 npm run bench -- [--quick] [--json] against PATH [NAME …]
+npm run bench -- statements
 npm run bench -- [--quick] [--json] growth [--sizes SIZE,SIZE …]
 
 Measures the service and others alternately, in one run, and prints ratios of medians. The ratios can be compared between
@@ -58,6 +59,9 @@ against  compares with another checkout of this project, with its packages insta
          "unclear" means that the target is within the 95 % interval, because the machine was busy
 growth   the same work on storages of several sizes, on SQLite and PostgreSQL, and the bytes per record;
          filling them takes long
+statements
+         counts statements, round trips, index rows, commits and bytes of each operation on each storage, and
+         writes bench/statements/counts.json; then run npm run docs
 --sizes  number of accounts of each storage, the smallest first; default: ${SIZES.join(",")}
 --quick  fewer and shorter rounds, to check that everything works
 --json   prints the table as JSON
@@ -173,6 +177,10 @@ function readArguments(): Asked | undefined {
 }
 
 async function main(): Promise<void> {
+  if (process.argv[2] === "statements") {
+    console.log(await (await import("./statements/statements.ts")).statements());
+    return;
+  }
   let asked: Asked | undefined;
   try {
     asked = readArguments();

@@ -21,15 +21,23 @@ export const QUIET = 50;
 /** Milliseconds for which a response is held back, so that parallel requests overlap however fast the store is. */
 const KEPT_BACK = 3;
 
-/** Listens in front of a port of this machine. */
-export async function openTap(port: number): Promise<Tap> {
+/** Receives what a client sends, in pieces of any size. */
+export type Watch = (piece: Buffer) => void;
+
+/**
+ * Listens in front of a port of this machine.
+ * @param watch is called for each connection. Default: nobody reads along.
+ */
+export async function openTap(port: number, watch?: () => Watch): Promise<Tap> {
   const sockets = new Set<Socket>();
   let trips: RoundTrip[] = [];
   const server = createServer((from) => {
     const to = connect({ port, host: "127.0.0.1", noDelay: true });
     from.setNoDelay(true);
     let open: RoundTrip | undefined;
-    from.on("data", (chunk) => {
+    const read = watch?.();
+    from.on("data", (chunk: Buffer) => {
+      read?.(chunk);
       if (open === undefined) trips.push((open = { from: performance.now(), to: Infinity }));
       to.write(chunk);
     });

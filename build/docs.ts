@@ -10,6 +10,7 @@ import { metricsPage } from "./metrics.ts";
 import { openapiPage } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { architecturePicture } from "./picture.ts";
+import { scalePage } from "./scale.ts";
 import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -24,6 +25,7 @@ export const pages: readonly Page[] = [
   limitsPage,
   metricsPage,
   openapiPage,
+  scalePage,
   seedPage,
   traceabilityPage,
 ];

@@ -45,6 +45,8 @@ const MARKS = "record_marks";
 
 /** How often a page is read at most, if its records change their positions meanwhile. */
 const TRIES = 10;
+/** Records that a sweep deletes in one transaction. */
+const SWEPT_TOGETHER = 200;
 /** Seconds for which the id of a commit is stored. */
 const STORED_FOR = 60;
 export const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
@@ -233,33 +235,46 @@ export class MongoRecords {
   /** Deletes expired records and their children, at most `limit`. */
   async sweep(limit: number): Promise<number> {
     const now = this.#clock.now();
-    const expired = await this.records
-      .find({ expires_at: { $lte: now } })
-      .sort({ expires_at: 1 })
-      .limit(limit)
-      .toArray();
+    const expired = await this.connection.run(() =>
+      this.records
+        .find({ expires_at: { $lte: now } })
+        .sort({ expires_at: 1 })
+        .limit(limit)
+        .toArray(),
+    );
+    if (expired.length === 0) return 0;
+    const families = expired.map((record) => record.buried ?? record);
+    const names = new Set(families.map(({ _id, born }) => `${_id} ${born}`));
+    const children = await this.connection.run(() =>
+      this.records
+        .find({
+          "parent._id": { $in: families.map(({ _id }) => _id) },
+          "parent.born": { $in: families.map(({ born }) => born) },
+        })
+        .limit(limit)
+        .toArray(),
+    );
+    const orphans = children.filter(({ parent }) => parent && names.has(`${parent._id} ${parent.born}`));
+    // A parent goes after all its children, which refer to it. An expired child is in both lists.
+    const parents = children.length < limit ? expired : [];
+    const gone = [...new Map([...orphans, ...parents].map((one) => [one._id, one])).values()].slice(0, limit);
     let deleted = 0;
-    for (const record of expired) {
-      const left = limit - deleted;
-      if (left <= 0) break;
-      const { _id, born } = record.buried ?? record;
-      const children = await this.records
-        .find({ "parent._id": _id, "parent.born": born })
-        .limit(left)
-        .toArray();
-      const gone = children.length < left ? [...children, record] : children;
-      deleted += await this.#delete(gone);
-    }
+    for (let from = 0; from < gone.length; from += SWEPT_TOGETHER)
+      deleted += await this.#delete(gone.slice(from, from + SWEPT_TOGETHER));
     return deleted;
   }
 
   /** Deletes only unchanged records. */
   async #delete(gone: readonly StoredRecord[]): Promise<number> {
+    const versions = new Map(gone.map(({ _id, version }) => [_id, version] as const));
     return this.connection.inTransaction(async (session) => {
-      const same = gone.map(({ _id, version }) => ({ _id, version }));
-      const still = await this.records
-        .find({ $or: same }, { session, projection: { entries: 1, kind: 1 } })
+      const found = await this.records
+        .find(
+          { _id: { $in: [...versions.keys()] } },
+          { session, projection: { version: 1, entries: 1, kind: 1 } },
+        )
         .toArray();
+      const still = found.filter(({ _id, version }) => versions.get(_id) === version);
       if (still.length === 0) return 0;
       await this.records.deleteMany({ _id: { $in: still.map(({ _id }) => _id) } }, { session });
       const ids = still.flatMap((record) =>

@@ -99,7 +99,7 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
           });
         }
       }),
-    sweep: (limit) => connection.run(() => store.sweep(limit)),
+    sweep: (limit) => store.sweep(limit),
     ping: () => connection.run(async () => Number((await connection.db.command({ hello: 1 }))["localTime"])),
     close: () => connection.close(),
   };

@@ -1,0 +1,185 @@
+/** The operations that are counted, on a test service: one request or call each, with nothing else going on. */
+import { setTimeout as pause } from "node:timers/promises";
+import { openStores } from "../../adapters/open.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import { Browser, createTestSignIn, type TestClient, type TestSignIn } from "../../testing/index.ts";
+import type { Counter, Figures } from "./counters.ts";
+
+export const OPERATIONS = [
+  "account change, one notification",
+  "account change, two notifications",
+  "delivery",
+  "sign-in",
+  "authorization with a session",
+  "exchange",
+  "refresh",
+  "userinfo",
+  "introspection",
+  "sign-out",
+  "sweep of 1,000 records",
+] as const;
+export type Operation = (typeof OPERATIONS)[number];
+
+/** The figures of each operation. */
+export type Counts = Readonly<Record<Operation, Figures>>;
+
+/** The addresses of the stores. */
+export interface Addresses {
+  readonly storage: string;
+  readonly artifacts?: string;
+}
+
+/** The least of so many calls counts, because a background task may add to one of them. */
+const REPEATS = 4;
+/** Milliseconds after which everything that a request has started is done. */
+const QUIET = 80;
+const SWEPT = 1_000;
+/** Families that are added in one commit. */
+const BATCH = 25;
+
+type Call = () => Promise<unknown>;
+
+/** Runs and counts one operation. */
+type Count = (operation: Operation, call: Call) => Promise<void>;
+
+function expectStatus({ status }: { readonly status: number }): void {
+  if (status !== 200) throw new Error(`an operation was answered ${status}`);
+}
+
+function introspect(
+  { client_id, client_secret }: TestClient,
+  base: string,
+  token: string,
+): Promise<Response> {
+  return fetch(`${base}/oauth2/introspect`, {
+    method: "POST",
+    headers: { authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}` },
+    body: new URLSearchParams({ token }),
+  });
+}
+
+async function countChanges(test: TestSignIn, count: Count, round: number): Promise<void> {
+  const { accounts } = test.service;
+  const [one, both] = [await test.addPerson(), await test.addPerson()];
+  await accounts.assign(one.account.sub, "1");
+  for (const service of ["1", "2"]) await accounts.assign(both.account.sub, service);
+  await test.deliver();
+  const name = `Ada ${round}`;
+  await count("account change, one notification", () => accounts.update(one.account.sub, { name }));
+  await count("delivery", () => test.deliver());
+  await count("account change, two notifications", () => accounts.update(both.account.sub, { name }));
+  await test.deliver();
+}
+
+async function countTokens(test: TestSignIn, client: TestClient, count: Count): Promise<void> {
+  const person = await test.addPerson();
+  const base = test.urls.openid ?? "";
+  // A first sign-in does more than the following ones.
+  await client.signIn(person);
+  const again = { ...person, browser: new Browser({ stayAt: [`${base}/`], now: () => 0 }) };
+  await count("sign-in", () => client.authorize(again));
+  let code = "";
+  await count("authorization with a session", async () => {
+    const answer = await client.authorize(again);
+    if (answer.loginShown) throw new Error("there was no session");
+    code = answer.code ?? "";
+  });
+  let tokens: Readonly<Record<string, unknown>> = {};
+  const keep = (answer: Awaited<ReturnType<TestClient["exchange"]>>): void => {
+    expectStatus(answer);
+    tokens = answer.body;
+  };
+  await count("exchange", async () => keep(await client.exchange(code)));
+  await count("refresh", async () => keep(await client.refresh(String(tokens["refresh_token"]))));
+  const token = String(tokens["access_token"]);
+  await count("userinfo", async () => expectStatus(await client.userinfo(token)));
+  await count("introspection", async () => expectStatus(await introspect(client, base, token)));
+  await again.browser.get(`${base}/oauth2/logout`);
+  await count("sign-out", () => again.browser.submit(again.browser.form("logout"), { logout: "yes" }));
+}
+
+/** Half of the records are children of the others, and each has an index entry. */
+async function addExpired(store: RecordStore, round: number): Promise<void> {
+  const now = Date.now();
+  const record = (kind: string, index: number) => ({
+    kind,
+    key: `${round}-${index}`,
+    value: {},
+    index: [{ name: "all", at: String(index % 100), order: index }],
+    expiresAt: now + 1,
+  });
+  for (let from = 0; from < SWEPT / 2; from += BATCH) {
+    const put = Array.from({ length: BATCH }, (_each, index) => [
+      record("parent", from + index),
+      { ...record("child", from + index), parent: { kind: "parent", key: `${round}-${from + index}` } },
+    ]).flat();
+    await store.commit({ id: `expired-${round}-${from}`, deadline: Date.now() + 30_000, put });
+  }
+}
+
+async function countSweep(addresses: Addresses, count: Count, round: number): Promise<void> {
+  const { main, artifacts, close } = await openStores({
+    artifacts: addresses.storage,
+    ...addresses,
+    clock: { now: Date.now },
+    sharedKinds: [],
+    watchedKinds: [],
+  });
+  const stores = artifacts === undefined ? [main.store] : [main.store, artifacts.store];
+  for (const store of stores) await addExpired(store, round);
+  await pause(QUIET);
+  await count("sweep of 1,000 records", () => Promise.all(stores.map((store) => store.sweep(SWEPT))));
+  await close();
+}
+
+/** The least of each figure. */
+function least(all: readonly Figures[]): Figures {
+  const names = Object.keys(all[0] ?? {}) as (keyof Figures)[];
+  return Object.fromEntries(
+    names.map((name) => [name, Math.min(...all.map((each) => each[name] ?? 0))]),
+  ) as unknown as Figures;
+}
+
+/**
+ * Counts every operation on a new service.
+ * @param counters one for each store.
+ * @param begin is called when the tables of the stores are created.
+ * @returns the counts of each counter.
+ */
+export async function countOperations(
+  addresses: Addresses,
+  counters: readonly Counter[],
+  begin: () => Promise<void> = () => Promise.resolve(),
+): Promise<readonly Counts[]> {
+  const seen = counters.map(() => new Map<Operation, Figures[]>());
+  const count: Count = async (operation, call) => {
+    await pause(QUIET);
+    for (const counter of counters) await counter.take();
+    await call();
+    await pause(QUIET);
+    for (const [index, counter] of counters.entries()) {
+      const figures = await counter.take();
+      const before = seen[index]?.get(operation) ?? [];
+      seen[index]?.set(operation, [...before, figures]);
+    }
+  };
+  const test = await createTestSignIn({ ...addresses });
+  try {
+    await begin();
+    const client = await test.addClient();
+    for (const key of ["1", "2"]) await test.addReceiver(key);
+    for (let round = 0; round < REPEATS; round += 1) {
+      await countChanges(test, count, round);
+      await countTokens(test, client, count);
+      await countSweep(addresses, count, round);
+    }
+  } finally {
+    await test.close();
+  }
+  return seen.map(
+    (each) =>
+      Object.fromEntries(
+        OPERATIONS.map((operation) => [operation, least(each.get(operation) ?? [])]),
+      ) as Counts,
+  );
+}
