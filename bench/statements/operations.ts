@@ -125,7 +125,7 @@ async function countSweep(addresses: Addresses, count: Count, round: number): Pr
     sharedKinds: [],
     watchedKinds: [],
   });
-  const stores = artifacts === undefined ? [main.store] : [main.store, artifacts.store];
+  const stores = artifacts === undefined ? [main] : [main, artifacts];
   for (const store of stores) await addExpired(store, round);
   await pause(QUIET);
   await count("sweep of 1,000 records", () => Promise.all(stores.map((store) => store.sweep(SWEPT))));
