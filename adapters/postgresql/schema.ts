@@ -149,24 +149,32 @@ END $$;
 -- Deletes expired records with their children, at most this many records.
 CREATE OR REPLACE FUNCTION sign_in_sweep(now double precision, most integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-  item record;
-  child record;
-  deleted integer := 0;
+  expired bigint[];
+  children bigint[];
+  swept bigint[];
+  deleted integer;
 BEGIN
   DELETE FROM sign_in_commits WHERE at < clock_timestamp() - interval '1 minute';
-  FOR item IN SELECT r.id, r.kind, r.entries FROM sign_in_records AS r WHERE r.expires_at <= now
-    ORDER BY r.expires_at LIMIT most FOR UPDATE SKIP LOCKED
-  LOOP
-    FOR child IN SELECT r.id, r.kind, r.entries FROM sign_in_records AS r WHERE r.parent = item.id LIMIT most - deleted FOR UPDATE SKIP LOCKED
-    LOOP
-      PERFORM sign_in_erase(child.id, child.kind, child.entries);
-      deleted := deleted + 1;
-    END LOOP;
-    EXIT WHEN deleted >= most;
-    PERFORM sign_in_erase(item.id, item.kind, item.entries);
-    deleted := deleted + 1;
-    EXIT WHEN deleted >= most;
-  END LOOP;
+  SELECT array_agg(id) INTO expired FROM (
+    SELECT r.id FROM sign_in_records AS r WHERE r.expires_at <= now ORDER BY r.expires_at LIMIT most FOR UPDATE SKIP LOCKED
+  ) AS f;
+  SELECT coalesce(array_agg(id), '{}') INTO children FROM (
+    SELECT r.id FROM sign_in_records AS r WHERE r.parent = ANY (expired) LIMIT most FOR UPDATE SKIP LOCKED
+  ) AS f;
+  -- Children first: a record that has children is not deleted.
+  SELECT array_agg(id) INTO swept FROM (
+    SELECT id FROM (
+      SELECT c AS id, false AS own FROM unnest(children) AS c
+      UNION ALL SELECT e, true FROM unnest(expired) AS e WHERE e <> ALL (children)
+    ) AS f ORDER BY own LIMIT most
+  ) AS g;
+  DELETE FROM sign_in_entries AS e
+    USING sign_in_records AS r CROSS JOIN json_to_recordset(r.entries::json) AS i (name text, at text, "order" bigint)
+    WHERE r.id = ANY (swept) AND r.entries IS NOT NULL
+      AND e.kind = r.kind AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = r.id;
+  DELETE FROM sign_in_records AS r WHERE r.id = ANY (swept)
+    AND NOT EXISTS (SELECT FROM sign_in_records AS c WHERE c.parent = r.id AND c.id <> ALL (swept));
+  GET DIAGNOSTICS deleted = ROW_COUNT;
   RETURN deleted;
 END $$;
 `;

@@ -114,6 +114,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     "UPDATE records SET value = ?, version = ?, expires_at = ?, parent = ?, entries = ? WHERE id = ?",
   );
   const remove = connection.change("DELETE FROM records WHERE id = ?");
+  const removeAll = connection.change("DELETE FROM records WHERE id IN (SELECT value FROM json_each(?))");
   const firstChild = connection.first("SELECT 1 FROM records WHERE parent = ?");
   // Never found, because no kind is empty. Its children are orphans and are deleted with it.
   const bury = connection.change(
@@ -125,9 +126,9 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     "DELETE FROM entries WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
   );
   const expired = connection.all(
-    "SELECT id, kind, entries FROM records WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
+    "SELECT id, kind, entries, parent FROM records WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
   );
-  const children = connection.all("SELECT id, kind, entries FROM records WHERE parent = ? LIMIT ?");
+  const children = connection.all("SELECT id, kind, entries, parent FROM records WHERE parent = ? LIMIT ?");
   const count = connection.first(
     `INSERT INTO record_counters (name, value) VALUES (?1, ?2)
      ON CONFLICT (name) DO UPDATE SET value = max(value + 1, ?2) RETURNING value`,
@@ -217,21 +218,18 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
   }
 
-  /**
-   * Deletes an expired record and its children, up to the limit.
-   * @returns how many were deleted.
-   */
-  function deleteFamily(row: Row, limit: number): number {
-    const id = numberAt(row, 0);
-    const orphans = children(id, limit);
-    for (const child of orphans) drop(child);
-    if (orphans.length === limit) return limit;
-    drop(row);
-    return orphans.length + 1;
-  }
-
-  function drop(row: Row): void {
-    erase(numberAt(row, 0), textAt(row, 1), row[2] === null ? null : textAt(row, 2));
+  /** The expired records and their children, each child before its parent, up to the limit. */
+  function expiredFamilies(now: number, limit: number): Map<number, Row> {
+    const found = new Map<number, Row>();
+    for (const row of expired(now, limit)) {
+      // A child has no children.
+      const orphans = row[3] === null ? children(numberAt(row, 0), limit - found.size + 1) : [];
+      for (const one of [...orphans, row]) {
+        if (found.size === limit) return found;
+        found.set(numberAt(one, 0), one);
+      }
+    }
+    return found;
   }
 
   return {
@@ -252,12 +250,14 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       for (const record of change.put) put(record, change.id, now);
     },
     sweep(limit) {
-      let deleted = 0;
-      for (const row of expired(clock.now(), limit)) {
-        if (deleted >= limit) break;
-        deleted += deleteFamily(row, limit - deleted);
+      const found = expiredFamilies(clock.now(), limit);
+      for (const [id, row] of found) {
+        const kind = textAt(row, 1);
+        changeEntries(dropEntry, { id, kind }, readEntries(row[2] === null ? null : textAt(row, 2)));
+        cache.forget(id);
       }
-      return deleted;
+      if (found.size > 0) removeAll(JSON.stringify([...found.keys()]));
+      return found.size;
     },
     next: (counter, atLeast) => numberAt(count(counter, atLeast) ?? {}, 0),
   };
