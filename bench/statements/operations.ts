@@ -118,18 +118,19 @@ async function addExpired(store: RecordStore, round: number): Promise<void> {
 }
 
 async function countSweep(addresses: Addresses, count: Count, round: number): Promise<void> {
-  const { main, artifacts, close } = await openStores({
+  const opened = await openStores({
     artifacts: addresses.storage,
     ...addresses,
     clock: { now: Date.now },
     sharedKinds: [],
     watchedKinds: [],
   });
+  const { main, artifacts } = opened;
   const stores = artifacts === undefined ? [main] : [main, artifacts];
   for (const store of stores) await addExpired(store, round);
   await pause(QUIET);
   await count("sweep of 1,000 records", () => Promise.all(stores.map((store) => store.sweep(SWEPT))));
-  await close();
+  await opened.close();
 }
 
 /** The least of each figure. */

@@ -93,10 +93,10 @@ const HEADS: Readonly<Record<keyof Figures, string>> = {
 export function countTable(counts: Counts): string {
   const [first] = Object.values(counts);
   const figures = (Object.keys(HEADS) as (keyof Figures)[]).filter((name) => first?.[name] !== undefined);
-  const rows = OPERATIONS.map((operation) => [
-    operation[0]?.toUpperCase() + operation.slice(1),
-    ...figures.map((name) => (counts[operation][name] ?? 0).toLocaleString("en")),
-  ]);
+  const rows = OPERATIONS.map((operation) => {
+    const shown = figures.map((name) => (counts[operation][name] ?? 0).toLocaleString("en"));
+    return [operation[0]?.toUpperCase() + operation.slice(1)].concat(shown);
+  });
   const heads = ["Operation", ...figures.map((name) => HEADS[name])];
   const line = ["---", ...figures.map(() => "---:")];
   return [heads, line, ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
