@@ -80,6 +80,8 @@ const NEW_UNLESS_READ: ReadonlySet<string> = new Set([
   "AccessToken",
   "RefreshToken",
   "PushedAuthorizationRequest",
+  "Interaction",
+  "Session",
 ]);
 
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
