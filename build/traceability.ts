@@ -1,7 +1,7 @@
 /**
  * Maps each sentence of the interface and its decisions to the tests for it. A test names its sentences with tags in
- * its title: `it("shows a login form first [AUTHZ-9, INTRO-2]", …)`. The sentences are in
- * `test/traceability/sentences.json`. `later.json` next to it lists those that are not built yet.
+ * its title, `it("shows a login form first [AUTHZ-9, INTRO-2]", …)`, or in `test/traceability/many.json` if there are more than
+ * four. The sentences are in `sentences.json` next to it, and `later.json` lists those that are not built yet.
  * `node build/traceability.ts --missing` prints the sentences without a test.
  */
 import { readFileSync } from "node:fs";
@@ -48,19 +48,33 @@ export function later(): string[] {
   return JSON.parse(readFileSync(join(FOLDER, "later.json"), "utf8"));
 }
 
-/** Finds all tagged titles in the test files. Skipped and planned tests don't count. */
-export function findHeld(files: Files): Held[] {
+/** The tests that hold more than four sentences. */
+export function listed(): Held[] {
+  return JSON.parse(readFileSync(join(FOLDER, "many.json"), "utf8"));
+}
+
+/**
+ * Finds all tagged titles in the test files, and those of the table. Skipped and planned tests don't count.
+ * @throws Error for an entry of the table without a test.
+ */
+export function findHeld(files: Files, table: readonly Held[] = []): Held[] {
   const tests = new Map([...files].filter(([path]) => /^test\/.*\.test\.ts$/.test(path)));
-  return parse(tests).flatMap(({ path, tree }) => {
+  const open = new Set(table);
+  const held = parse(tests).flatMap(({ path, tree }) => {
     const found: Held[] = [];
     walk(tree, (node) => {
       const title = titleOf(node);
       if (title === undefined) return;
       const ids = [...title.matchAll(TAGS)].flatMap(([, list = ""]) => list.split(/, ?/));
       if (ids.length > 0) found.push({ file: path, title: title.replaceAll(TAGS, ""), ids });
+      const many = table.find((entry) => entry.file === path && entry.title === title);
+      if (many !== undefined && open.delete(many)) found.push(many);
     });
     return found;
   });
+  for (const { file, title } of open)
+    throw new Error(`many.json names a test that is not there: ${file} › ${title}`);
+  return held;
 }
 
 /** Sentences that need a test and have none. */
@@ -97,7 +111,7 @@ export function renderTraceability(
     "# Traceability",
     "",
     "Every sentence of the interface and every decision that completes it, and the tests that hold it.",
-    "Written by `npm run docs` from `test/traceability/sentences.json` and the titles of the tests.",
+    "Written by `npm run docs` from `test/traceability/` and the titles of the tests.",
   ];
   for (const section of new Set(all.map((row) => row.section))) {
     lines.push("", `## ${section}`, "", "| | Sentence | Held by |", "|---|---|---|");
@@ -115,7 +129,7 @@ export function renderTraceability(
 /** `docs/traceability.md`. */
 export const traceabilityPage: Page = {
   file: "docs/traceability.md",
-  generate: () => renderTraceability(sentences(), findHeld(readTree()), later()),
+  generate: () => renderTraceability(sentences(), findHeld(readTree(), listed()), later()),
 };
 
 /** The title of a call such as `it("…")`, `it.each(rows)("…")` or `describe("…")`. */
@@ -148,7 +162,7 @@ function cell(text: string): string {
 }
 
 if (import.meta.main) {
-  const rows = missing(sentences(), findHeld(readTree()), later());
+  const rows = missing(sentences(), findHeld(readTree(), listed()), later());
   if (process.argv.includes("--missing"))
     for (const { id, sentence } of rows) console.log(`${id}  ${sentence}`);
   console.log(`${rows.length} sentences have no test.`);

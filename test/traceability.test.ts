@@ -1,5 +1,13 @@
 import { describe, expect, it } from "@jest/globals";
-import { findHeld, later, missing, renderTraceability, sentences, unknown } from "../build/traceability.ts";
+import {
+  findHeld,
+  later,
+  listed,
+  missing,
+  renderTraceability,
+  sentences,
+  unknown,
+} from "../build/traceability.ts";
 import { drifted } from "../build/docs.ts";
 import { readTree } from "../build/tree.ts";
 
@@ -40,6 +48,13 @@ describe("the traceability table", () => {
     ]);
   });
 
+  it("finds the tests of the list, and refuses an entry without a test", () => {
+    const files = new Map([["test/a.test.ts", 'it("one", () => {});']]);
+    const entry = { file: "test/a.test.ts", title: "one", ids: ["A-1"] };
+    expect(findHeld(files, [entry])).toEqual([entry]);
+    expect(() => findHeld(files, [{ ...entry, title: "two" }])).toThrow("test/a.test.ts › two");
+  });
+
   it("distinguishes sentences without a test, sentences not built yet, and unknown tags", () => {
     const rows = ["A-1", "A-2", "A-3"].map((id) => ({ id, section: "A", sentence: `says | ${id}` }));
     const held = [{ file: "test/a.test.ts", title: "a < b", ids: ["A-1", "B-9"] }];
@@ -55,11 +70,11 @@ describe("the traceability table", () => {
   });
 
   it("has a sentence for every tag in the tests", () => {
-    expect(unknown(all, findHeld(readTree()), notYet)).toEqual([]);
+    expect(unknown(all, findHeld(readTree(), listed()), notYet)).toEqual([]);
   });
 
   it("has a test for every built sentence", () => {
-    expect(missing(all, findHeld(readTree()), notYet).map(({ id }) => id)).toEqual([]);
+    expect(missing(all, findHeld(readTree(), listed()), notYet).map(({ id }) => id)).toEqual([]);
   });
 });
 

@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => running.close());
 
 describe.each(KINDS)("the token endpoint, %s", (kind) => {
-  it("serves the three grants with the documented members [INTRO-3, EP-4, EP-9, RES-TOKEN-1, RES-TOKEN-2, RES-TOKEN-3, RES-TOKEN-4, TOKEN-CODE-6, TOKEN-REFRESH-6, TOKEN-PASSWORD-6, D-TOKEN-9, D-TOKEN-10, D-TOKEN-11, D-TOKEN-12, D-TOKEN-20]", async () => {
+  it("serves the three grants with the documented members", async () => {
     const exchanged = await news[kind].exchange(await news[kind].code());
     expectTokens(exchanged);
     const { refresh_token, access_token } = readTokens(exchanged);
@@ -96,12 +96,9 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     ["invalid_grant", { grant_type: "password", username: "ada", password: "wrong" }],
     ["invalid_grant", { grant_type: "password", username: "nobody", password: "wrong" }],
   ];
-  it.each(wrong)(
-    "responds with %s to %j [ERR-5, TOKEN-CODE-3, TOKEN-CODE-4, TOKEN-CODE-5, TOKEN-REFRESH-2, TOKEN-REFRESH-3, TOKEN-PASSWORD-1, TOKEN-PASSWORD-4, TOKEN-PASSWORD-5, D-TOKEN-3, D-TOKEN-14]",
-    async (error, form) => {
-      expectRefusal(await news[kind].token(form), error);
-    },
-  );
+  it.each(wrong)("responds with %s to %j", async (error, form) => {
+    expectRefusal(await news[kind].token(form), error);
+  });
 
   it("does not distinguish a wrong password from an unknown user, and accepts the e-mail address as username [D-TOKEN-15]", async () => {
     const wrongPassword = await news[kind].password({ username: ADA.username, password: "wrong" });

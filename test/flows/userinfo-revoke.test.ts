@@ -37,7 +37,7 @@ const isAlive = async (party: RelyingParty, token: string): Promise<boolean> =>
   (await party.userinfo(token)).status === 200;
 
 describe.each(KINDS)("userinfo and profile, %s", (kind) => {
-  it("respond with the documented fields in order [INTRO-5, EP-5, EP-6, EP-10, EP-11, EP-14, EP-2, RES-BASIC-1, RES-BASIC-2, RES-PROFILE-1, RES-PROFILE-2, RES-PROFILE-3, RES-PROFILE-4, RES-PROFILE-5, RES-PROFILE-6, USERINFO-3, PROFILE-1, PROFILE-2, AUTH-5, D-DEPLOY-9, D-DEPLOY-10, D-TOKEN-16]", async () => {
+  it("respond with the documented fields in order", async () => {
     const { access_token } = await news[kind].tokens();
     const { email, name, surname, date_of_birth, gender } = ADA;
     for (const path of ALL[kind].userinfo) {
@@ -83,7 +83,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     expectRefusal(await relyingParty(running, kind, SHOP).userinfo(access_token), "invalid_token", 401);
   });
 
-  it("are refused without client_id or a Bearer header [ERR-6, ERR-7, ERR-8, USERINFO-1, USERINFO-2, REVOKE-1, D-TOKEN-1, D-TOKEN-2, D-TOKEN-4]", async () => {
+  it("are refused without client_id or a Bearer header", async () => {
     const { access_token } = await news[kind].tokens();
     const authorization = `Bearer ${access_token}`;
     const paths = [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"];
@@ -154,20 +154,17 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
 });
 
 describe.each(KINDS)("the documented revoke, %s", (kind) => {
-  it.each(["GET", "POST"] as const)(
-    "by %s ends exactly the presented access token, once [INTRO-6, STATE-1, EP-7, EP-12, EP-13, REVOKE-2, REVOKE-3, D-TOKEN-18, D-TOKEN-19]",
-    async (method) => {
-      const tokens = await news[kind].tokens();
-      const sibling = readTokens(await news[kind].refresh(tokens.refresh_token));
-      const answer = await news[kind].revoke(tokens.access_token, method);
-      expect([answer.status, answer.text]).toEqual([200, "{}"]);
-      expect(answer.headers.get("cache-control")).toBe("no-store");
-      expect(await isAlive(news[kind], tokens.access_token)).toBe(false);
-      expect(await isAlive(news[kind], sibling.access_token)).toBe(true);
-      expectTokens(await news[kind].refresh(tokens.refresh_token));
-      expectRefusal(await news[kind].revoke(tokens.access_token, method), "invalid_token");
-    },
-  );
+  it.each(["GET", "POST"] as const)("by %s ends exactly the presented access token, once", async (method) => {
+    const tokens = await news[kind].tokens();
+    const sibling = readTokens(await news[kind].refresh(tokens.refresh_token));
+    const answer = await news[kind].revoke(tokens.access_token, method);
+    expect([answer.status, answer.text]).toEqual([200, "{}"]);
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect(await isAlive(news[kind], tokens.access_token)).toBe(false);
+    expect(await isAlive(news[kind], sibling.access_token)).toBe(true);
+    expectTokens(await news[kind].refresh(tokens.refresh_token));
+    expectRefusal(await news[kind].revoke(tokens.access_token, method), "invalid_token");
+  });
 
   it("succeeds for one of twenty concurrent requests [D-TOKEN-18]", async () => {
     const { access_token } = await news[kind].tokens();

@@ -7,7 +7,7 @@ const unavailable = (value: string): string =>
   `HTTP/1.1 503 No\r\nRetry-After: ${value}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`;
 
 describe("an attempt", () => {
-  it("is the documented POST: path, Basic, type, and the body byte for byte [NOTIFY-1, NOTIFY-2, NOTIFY-3, NOTIFY-4, AUTH-6]", async () => {
+  it("is the documented POST: path, Basic, type, and the body byte for byte", async () => {
     const requests: Record<string, unknown>[] = [];
     const peer = await opened(
       httpPeer((request, response) => {
