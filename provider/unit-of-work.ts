@@ -73,16 +73,8 @@ const GENERATION = "generation";
 /** Longest delay in milliseconds before a commit with a conflict is retried. */
 const LONGEST_PAUSE = 10;
 
-/** Models of which an artifact that was not read is new. */
-const NEW_UNLESS_READ: ReadonlySet<string> = new Set([
-  GRANT,
-  "AuthorizationCode",
-  "AccessToken",
-  "RefreshToken",
-  "PushedAuthorizationRequest",
-  "Interaction",
-  "Session",
-]);
+/** The only model whose identifiers are not new ones of the library: a client chooses them. */
+const REPLAY_DETECTION = "ReplayDetection";
 
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
@@ -335,8 +327,8 @@ class PendingUnit implements Unit {
           throw new ConditionFailed(`this ${model} is used up`);
         if (isConsumed) consumed = this.#asConsumed(after, storeTime);
         const record = artifactRecord(isConsumed && consumed ? consumed : after);
-        // The library makes a new identifier for each of these, so nothing has to be looked for.
-        if (before !== undefined || NEW_UNLESS_READ.has(model)) changes.write(record, before);
+        // What was not read is new, so nothing has to be looked for.
+        if (before !== undefined || model !== REPLAY_DETECTION) changes.write(record, before);
         else changes.add(record);
       }
     }
