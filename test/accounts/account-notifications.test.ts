@@ -77,6 +77,25 @@ describe("notifications of a change", () => {
     expect(domain.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
   });
 
+  it("go to the receivers that are there at the change, whoever changed the directory since the last one", async () => {
+    const receivers = async (name: string): Promise<string[]> => {
+      const before = domain.notified.length;
+      await domain.accounts.update(sub, { name });
+      return domain.notified.slice(before).map(({ receiver }) => receiver);
+    };
+    const { directory } = domain.reopen();
+    expect(await receivers("one")).toEqual(["service:1", "service:2"]);
+    await directory.groups.put("g", { name: "G", receiver: RECEIVER });
+    await directory.services.put("1", { name: "one", group: "g", receiver: RECEIVER });
+    expect(await receivers("two")).toEqual(["group:g", "service:2"]);
+    await directory.groups.put("g", { name: "G" });
+    await directory.services.put("2", { name: "two" });
+    expect(await receivers("three")).toEqual(["service:1"]);
+    await directory.groups.put("g", { name: "G", receiver: RECEIVER });
+    await directory.services.put("2", { name: "two", group: "g" });
+    expect(await receivers("four")).toEqual(["group:g"]);
+  });
+
   it("are neither stored nor sent if the change is not committed [D-NOTIFY-10]", async () => {
     await domain.accounts.create({ email: "taken@example.com" });
     const changes = domain.changed.length;
