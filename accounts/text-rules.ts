@@ -194,7 +194,7 @@ export function receiverAddressProblem(address: string): Problem {
 }
 
 /** What is wrong with any URL. The URL parser corrects many errors silently, and other parsers correct them differently. */
-function urlProblem(address: string): Problem {
+export function urlProblem(address: string): Problem {
   if (address.length > MAX_URL) return `must have at most ${MAX_URL} characters`;
   if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
   if (/[\\"<>^`{|}]/u.test(address)) return "must not have a character that a URL can't have";

@@ -1,13 +1,14 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
-import type { ClientChanges, NewClient } from "../accounts/clients/client.ts";
+import type { AnyNewClient, ClientChanges } from "../accounts/clients/client.ts";
+import { CLIENT_KINDS, hasSetting } from "../accounts/clients/client-kinds.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
-import { readBytes } from "./program/json-file.ts";
+import { readBytes, readJsonObject } from "./program/json-file.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 
 const ID = { form: "ID", about: "the client_id" };
-const COLUMNS = ["client_id", "service", "name", "first_party", "disabled"] as const;
+const COLUMNS = ["client_id", "kind", "service", "name", "first_party", "disabled"] as const;
 
 /** Addresses that can be removed. */
 const ADDRESSES = ["backchannel-logout-uri", "client-uri", "policy-uri", "tos-uri"] as const;
@@ -18,6 +19,9 @@ const settingOptions: readonly CommandOption[] = [
   { form: "--redirect-uri URL", about: "where the authorization endpoint may redirect", isList: true },
   { form: "--post-logout-redirect-uri URL", about: "where logout may redirect", isList: true },
   { form: "--grant-type GRANT", about: "authorization_code, refresh_token or password", isList: true },
+  { form: "--jwks FILE", about: "its public keys, in place of a secret: a JSON Web Key Set" },
+  { form: "--native ANSWER", about: "yes or no: whether a public client is an application on a device" },
+  { form: "--origin ORIGIN", about: "where the scripts of a public client run", isList: true },
   { form: "--backchannel-logout-uri URL", about: "gets a logout token when a session ends" },
   { form: "--client-uri URL", about: "its home page" },
   { form: "--policy-uri URL", about: "its privacy policy" },
@@ -40,6 +44,8 @@ async function settings(
   const post_logout_redirect_uris = args.list("post-logout-redirect-uri");
   const grant_types = args.list("grant-type");
   const error_status = args.oneOf("error-status", ["documented", "standard"]);
+  const [origins, jwks] = [args.list("origin"), args.text("jwks")];
+  const native = args.oneOf("native", ["yes", "no"]);
   const rotate = args.oneOf("rotate-refresh-tokens", ["yes", "no"]);
   return {
     ...textMembers(args, ADDRESSES),
@@ -49,6 +55,11 @@ async function settings(
     ...(post_logout_redirect_uris && { post_logout_redirect_uris }),
     // The library checks them.
     ...(grant_types && { grant_types: grant_types as NonNullable<ClientChanges["grant_types"]> }),
+    ...(native && { native: native === "yes" }),
+    ...(origins && { origins }),
+    ...(jwks !== undefined && {
+      jwks: (await readJsonObject(jwks)) as unknown as NonNullable<ClientChanges["jwks"]>,
+    }),
     ...(logo !== undefined && { logo: await readBytes(logo) }),
     ...(error_status && { error_status }),
     ...(rotate && { refresh_tokens: { ...before, rotate: rotate === "yes" } }),
@@ -64,21 +75,23 @@ async function existing({ service, args }: Call): Promise<string> {
 
 async function register({ service, args, print, by }: Call): Promise<void> {
   const key = args.required("service");
-  const redirect_uris = args.list("redirect-uri");
-  if (redirect_uris === undefined) throw misused("--redirect-uri is missing");
+  const kind = args.oneOf("kind", CLIENT_KINDS) ?? "web";
+  if (hasSetting(kind, "redirect_uris") && args.list("redirect-uri") === undefined)
+    throw misused("--redirect-uri is missing");
   const name = args.text("name") ?? (await service.directory.services.find(key))?.name ?? key;
   const client_id = args.text("client-id");
   const algorithm = args.oneOf("id-token-alg", ["RS256", "ES256", "EdDSA"]);
-  const client: NewClient = {
+  const client = {
     ...(await settings(args)),
+    kind,
     name,
     service: key,
-    redirect_uris,
     ...(client_id !== undefined && { client_id }),
     ...(args.flag("third-party") && { first_party: false }),
     ...(algorithm && { id_token_signed_response_alg: algorithm }),
   };
-  print.record(await service.clients.register(client, by));
+  // The library checks that the kind has these settings.
+  print.record(await service.clients.register(client as AnyNewClient, by));
 }
 
 async function find({ service, args, print }: Call): Promise<void> {
@@ -132,9 +145,11 @@ function turning(verb: "disable" | "enable", summary: string): Command {
 export const clientCommands: readonly Command[] = [
   {
     words: ["clients", "register"],
-    summary: "registers a client, and prints its secret once",
+    summary: "registers a client, and prints its secret once, if it has one",
+    about: `The kinds: web, a server that keeps a secret (or keys: --jwks); public, a browser or native application, which can keep none; machine, a service that acts for itself; device, an application without a browser or a keyboard. The kind can't be changed later, and decides which of the settings a client has.`,
     options: [
       ...SERVICE_OPTIONS,
+      { form: "--kind KIND", about: "web (default), public, machine or device" },
       { form: "--client-id ID", about: "default: generated" },
       ...settingOptions,
       { form: "--third-party", about: "people are asked for consent" },
@@ -142,6 +157,7 @@ export const clientCommands: readonly Command[] = [
     ],
     examples: [
       "clients register --client-id shop --service news --redirect-uri https://shop.example.com/callback",
+      "clients register --kind public --client-id news-page --service news --redirect-uri https://news.example.com/",
     ],
     load: async () => onService(register),
   },

@@ -23,7 +23,7 @@ if (oauth2 === undefined || client === undefined) {
 }
 const { url: auth } = oauth2;
 const { client_id, client_secret } = client;
-const [redirect_uri = ""] = client.redirect_uris;
+const [redirect_uri = ""] = client.redirect_uris ?? [];
 
 const service = await createSignInService(config);
 await applySeed(service, seed);

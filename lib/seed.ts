@@ -6,8 +6,13 @@ import { importedAccount } from "../accounts/account-schema.ts";
 import type { Accounts } from "../accounts/account.ts";
 import type { ImportedAccount } from "../accounts/account.ts";
 import { exactly, isObject, mapOf, pathIn } from "../accounts/arguments.ts";
-import type { ClientCredentials, NewClient } from "../accounts/clients/client.ts";
-import { identifiedClient } from "../accounts/clients/client-schema.ts";
+import type { AnyNewClient, ClientChanges, NewClient } from "../accounts/clients/client.ts";
+import { hasSetting } from "../accounts/clients/client-kinds.ts";
+import {
+  type ClientInput,
+  type IdentifiedClient,
+  identifiedClient,
+} from "../accounts/clients/client-schema.ts";
 import type { Clients } from "../accounts/clients/client.ts";
 import {
   type Directory,
@@ -36,6 +41,9 @@ export interface SeedClient extends Omit<NewClient, "name"> {
   readonly name?: string | undefined;
 }
 
+/** A client in a seed that has keys instead of a secret, or is not `web`. Its kind decides which settings it has. */
+export type OtherSeedClient = Omit<ClientInput, "name"> & Pick<SeedClient, "client_id" | "name">;
+
 /** A seed. All parts are optional. */
 export interface Seed {
   /** Key → portal. Created, or updated to these values. */
@@ -45,7 +53,7 @@ export interface Seed {
   /** Key → service. Created, or updated to these values. */
   readonly services?: Readonly<Record<string, ServiceSettings>> | undefined;
   /** Registered, or updated to these values; a setting that is left out gets its default. */
-  readonly clients?: readonly SeedClient[] | undefined;
+  readonly clients?: readonly (SeedClient | OtherSeedClient)[] | undefined;
   /** Created unless the e-mail address or username is taken. Existing accounts are not changed. */
   readonly accounts?: readonly ImportedAccount[] | undefined;
 }
@@ -61,14 +69,11 @@ export interface SeededService {
 /** How many clients that are missing in the seed the log names. */
 const MAX_NAMED = 20;
 
-/** The shortest secret that any service accepts. The service may require a longer one. */
-const MIN_SECRET_CHARACTERS = 16;
-
-/** A client of a seed. */
-export const seedClient: z.ZodType<NewClient & ClientCredentials> = identifiedClient(MIN_SECRET_CHARACTERS);
+/** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
+export const seedClient: z.ZodType<IdentifiedClient> = identifiedClient({ production: false });
 
 type CheckedSeed = Omit<Seed, "clients"> & {
-  readonly clients?: readonly (NewClient & ClientCredentials)[] | undefined;
+  readonly clients?: readonly IdentifiedClient[] | undefined;
 };
 
 /** The whole seed. */
@@ -161,12 +166,12 @@ function isName(name: unknown): boolean {
   return typeof name === "string" && textProblem(name) === undefined;
 }
 
-async function applyClient(clients: SeededService["clients"], client: NewClient & SeedClient): Promise<void> {
-  const { client_id, id_token_signed_response_alg: alg, ...settings } = client;
+async function applyClient(clients: SeededService["clients"], client: IdentifiedClient): Promise<void> {
+  const { client_id, kind = "web", id_token_signed_response_alg: alg, ...settings } = client;
   const known = await clients.find(client_id);
   if (known === undefined) {
     try {
-      await clients.register(client);
+      await clients.register(client as AnyNewClient);
       return;
     } catch (error) {
       if (!(error instanceof AlreadyExists) || error instanceof IdentifierTaken) throw error;
@@ -178,20 +183,27 @@ async function applyClient(clients: SeededService["clients"], client: NewClient 
       `client.id_token_signed_response_alg: the client is registered with ${known.id_token_signed_response_alg}, and that can't be changed`,
     );
   }
-  const { password_grant = client.grant_types?.includes("password") ?? false } = settings;
-  await clients.update(client_id, {
+  if (known !== undefined && kind !== known.kind) {
+    throw new TypeError(`client.kind: the client is registered as ${known.kind}, and that can't be changed`);
+  }
+  const defaults: ClientChanges = {
     post_logout_redirect_uris: [],
     backchannel_logout_uri: null,
     grant_types: ["authorization_code", "refresh_token"],
+    password_grant: settings.grant_types?.includes("password") ?? false,
+    native: false,
+    origins: null,
     first_party: true,
     refresh_tokens: {},
-    error_status: "documented",
+    error_status: kind === "web" ? "documented" : "standard",
     client_uri: null,
     policy_uri: null,
     tos_uri: null,
     logo: null,
+  };
+  await clients.update(client_id, {
+    ...Object.fromEntries(Object.entries(defaults).filter(([name]) => hasSetting(kind, name))),
     ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
-    password_grant,
   });
 }
 

@@ -170,7 +170,7 @@ async function build(
       forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
       secretKey: keys.clientSecrets,
       idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
-      minSecretLength: configuration.production ? 32 : 16,
+      production: configuration.production,
     });
     if (isServer) await putAccountClient(configuration, clients, onWarning);
     const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);

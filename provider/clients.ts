@@ -5,6 +5,7 @@ import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { isConfidential } from "../accounts/clients/client-kinds.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { callerOf, exchangeIn } from "./exchange.ts";
 
@@ -12,6 +13,9 @@ import { callerOf, exchangeIn } from "./exchange.ts";
 export function clientRecord(client: Client): ClientRecord {
   return client["record"] as ClientRecord;
 }
+
+/** The grants that oidc-provider knows here. It refuses a client that names another one. */
+const KNOWN_GRANTS: ReadonlySet<string> = new Set(["authorization_code", "refresh_token", "password"]);
 
 /**
  * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0 section 2).
@@ -26,13 +30,13 @@ export function clientMetadata(
   return {
     client_id: record.client_id,
     client_name: record.name,
-    // oidc-provider requires a secret but never compares this one: see `compareClientSecret` in patches.ts.
-    client_secret: "kept-as-a-keyed-digest",
-    application_type: "web",
-    token_endpoint_auth_method: "client_secret_basic",
+    application_type: record.native ? "native" : "web",
+    ...authentication(record),
     redirect_uris: [...record.redirect_uris],
     post_logout_redirect_uris: [...record.post_logout_redirect_uris],
-    grant_types: record.grant_types.filter((type) => profile !== "strict" || type !== "password"),
+    grant_types: record.grant_types.filter(
+      (type) => KNOWN_GRANTS.has(type) && (profile !== "strict" || type !== "password"),
+    ),
     // oidc-provider adds the grant that belongs to each response type.
     response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
     id_token_signed_response_alg: record.id_token_signed_response_alg ?? signingAlgorithm,
@@ -41,6 +45,14 @@ export function clientMetadata(
       : { backchannel_logout_uri: record.backchannel_logout_uri, backchannel_logout_session_required: true }),
     record,
   } as AdapterPayload;
+}
+
+/** How a client proves who it is. */
+function authentication({ kind, jwks }: ClientRecord): object {
+  if (!isConfidential(kind)) return { token_endpoint_auth_method: "none" };
+  if (jwks !== undefined) return { token_endpoint_auth_method: "private_key_jwt", jwks };
+  // oidc-provider requires a secret but never compares this one: see `compareClientSecret` in patches.ts.
+  return { token_endpoint_auth_method: "client_secret_basic", client_secret: "kept-as-a-keyed-digest" };
 }
 
 /**

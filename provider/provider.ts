@@ -14,6 +14,7 @@ import type { AuditCollector } from "../records/audit/collector.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { ASSERTION_ALGORITHMS } from "../accounts/clients/client-keys.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { findAccount, isCurrent, storeSessionGeneration } from "./account.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
@@ -146,7 +147,8 @@ function settings(
     acrValues: [...KNOWN_ACRS],
     responseTypes: ["code"],
     subjectTypes: ["public"],
-    clientAuthMethods: ["client_secret_basic", "client_secret_post"],
+    clientAuthMethods: ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"],
+    enabledJWA: { clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS] },
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
     extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge },

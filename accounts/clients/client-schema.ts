@@ -2,16 +2,33 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
-import type { StoredLogo } from "../../records/directory/directory.ts";
+import type { ClientKind, StoredLogo } from "../../records/directory/directory.ts";
 import { exactly, flag, integer, ruled } from "../arguments.ts";
+import { isUuid } from "../../config/value-forms.ts";
 import {
   type ClientChanges,
-  type ClientCredentials,
+  type ClientKeys,
   GRANT_TYPES,
   ID_TOKEN_ALGORITHMS,
   type NewClient,
+  type PublicSettings,
 } from "./client.ts";
-import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "../text-rules.ts";
+import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
+import {
+  addressProblems,
+  CLIENT_KINDS,
+  isConfidential,
+  type KindSettings,
+  kindProblems,
+  type SettingProblem,
+} from "./client-kinds.ts";
+import {
+  clientAddressProblem,
+  clientIdProblem,
+  keyProblem,
+  type Problem,
+  textProblem,
+} from "../text-rules.ts";
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
@@ -51,16 +68,17 @@ export function storedLogo(client_id: string, bytes: Uint8Array): StoredLogo {
   };
 }
 
+/** Different addresses. Which ones a client may have depends on its kind: see `addressProblems`. */
 function addresses(least: number): z.ZodType<string[]> {
   const error = `must be a list of ${least} to ${MAX_ADDRESSES} addresses`;
   return z
-    .array(address, { error })
+    .array(z.string({ error: "must be a string" }), { error })
     .min(least, { error })
     .max(MAX_ADDRESSES, { error })
     .refine((all) => new Set(all).size === all.length, { error: "must not have an address twice" });
 }
 
-const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback`;
+const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Clients](clients.md#kinds) says`;
 
 /** The address of a page for people. */
 function page(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
@@ -69,6 +87,35 @@ function page(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string
     description,
     otherwise: "none",
   });
+}
+
+const clientKey = z.custom<Readonly<Record<string, unknown>>>().superRefine((key, context) => {
+  const problem = clientKeyProblem(key);
+  if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+});
+
+const keysForm = `must be a list of 1 to ${MAX_KEYS} keys`;
+
+const keySet = z.object(
+  {
+    keys: z
+      .array(clientKey, { error: keysForm })
+      .min(1, { error: keysForm })
+      .max(MAX_KEYS, { error: keysForm })
+      .refine((keys) => keys.length > MAX_KEYS || hasDistinctIds(keys), {
+        error: "must not have a kid twice",
+      })
+      .transform((keys) => keys.map(storedClientKey)),
+  },
+  { error: "must be a JSON Web Key Set: an object with keys" },
+);
+
+function hasDistinctIds(keys: readonly unknown[]): boolean {
+  const ids = keys.flatMap((key) => {
+    const { kid } = Object(key) as { readonly kid?: unknown };
+    return kid === undefined ? [] : [kid];
+  });
+  return new Set(ids).size === ids.length;
 }
 
 const settings = {
@@ -82,15 +129,32 @@ const settings = {
     description: "The service that it belongs to",
     otherwise: "required",
   }),
-  redirect_uris: described(addresses(1), {
+  redirect_uris: described(addresses(1).optional(), {
     form: `a list of ${addressesForm}, at least one`,
     description: "Where the authorization endpoint may redirect; compared character by character",
-    otherwise: "required",
+    otherwise: "required for `web` and `public`; other kinds have none",
   }),
   post_logout_redirect_uris: described(addresses(0).optional(), {
     form: `a list of ${addressesForm}`,
     description: "Where RP-initiated logout may redirect (OpenID Connect)",
     otherwise: "none",
+  }),
+  native: described(flag().optional(), {
+    form: "`true` or `false`",
+    description:
+      "`public` only: an application on a device, whose addresses may be on loopback, with any port, or have a scheme of its own",
+    otherwise: "`false`",
+  }),
+  origins: described(addresses(0).nullish(), {
+    form: `a list of at most ${MAX_ADDRESSES} different origins, such as \`https://app.example\``,
+    description: "`public` only: where its scripts run, which may read the answers of the service",
+    otherwise: "those of its redirect addresses",
+  }),
+  jwks: described(keySet.optional(), {
+    form: `a JSON Web Key Set of 1 to ${MAX_KEYS} public keys: RSA, EC on P-256, Ed25519`,
+    description:
+      "`web` and `machine` only: the keys with which it signs assertions, in place of a secret (`private_key_jwt`)",
+    otherwise: "none: it has a secret",
   }),
   backchannel_logout_uri: described(address.nullish(), {
     form: "an address: https, or http on loopback",
@@ -108,7 +172,7 @@ const settings = {
       .optional(),
     {
       form: `a list of different entries, each one of ${GRANT_TYPES.map((type) => `\`${type}\``).join(", ")}`,
-      description: "The grants that it may use at the token endpoint",
+      description: "The grants that it may use at the token endpoint; only for `web` and `public`",
       otherwise: "`authorization_code` and `refresh_token`",
     },
   ),
@@ -126,7 +190,7 @@ const settings = {
     rotate: described(flag().optional(), {
       form: "`true` or `false`",
       description: "Each use returns a new refresh token",
-      otherwise: "`refreshTokens.rotate`",
+      otherwise: "`refreshTokens.rotate`; always `true` for `public` and `device`",
     }),
     reuseWindow: described(integer(0, MAX_LIFETIME_SECONDS).optional(), {
       form: `a whole number from 0 to ${MAX_LIFETIME_SECONDS}`,
@@ -149,7 +213,7 @@ const settings = {
     {
       form: "`documented` or `standard`",
       description: "`standard` answers errors with 401 and 403 where the standards say so, instead of 400",
-      otherwise: "`documented`",
+      otherwise: "`documented` for `web`, `standard` for the other kinds",
     },
   ),
   client_uri: page("Its home page, for people"),
@@ -190,42 +254,105 @@ function secret(minLength: number): z.ZodType<string> {
   });
 }
 
-/** Argument of `register`. @param minSecretLength characters that a chosen secret needs. */
-export function newClient(minSecretLength: number): z.ZodType<NewClient> {
-  return exactly({
-    ...settings,
-    client_id: ruled(clientIdProblem).optional(),
-    client_secret: secret(minSecretLength).optional(),
-    id_token_signed_response_alg: signingAlgorithm,
-  });
+/** An identifier for a new client: never a UUID, so that it can't look like the `sub` of an account. */
+function newClientIdProblem(clientId: string): Problem {
+  return (
+    clientIdProblem(clientId) ??
+    (isUuid(clientId) ? "must not be a UUID, which is what a sub looks like" : undefined)
+  );
 }
 
-/** The same with a required id and secret. @param minSecretLength characters that the secret needs. */
-export function identifiedClient(minSecretLength: number): z.ZodType<NewClient & ClientCredentials> {
+const kind = described(
+  z.enum(CLIENT_KINDS, { error: `must be one of ${CLIENT_KINDS.join(", ")}` }).optional(),
+  {
+    form: CLIENT_KINDS.map((each) => `\`${each}\``).join(", "),
+    description: "What the client is, see [Clients](clients.md#kinds); can't be changed later",
+    otherwise: "`web`",
+  },
+);
+
+/** A new client of any kind. What each kind has is checked. */
+export type ClientInput = Omit<NewClient, "kind" | "redirect_uris"> &
+  PublicSettings & {
+    readonly kind?: ClientKind | undefined;
+    readonly redirect_uris?: readonly string[] | undefined;
+    readonly jwks?: ClientKeys | undefined;
+  };
+
+/** What must be known to check a client. */
+export interface ClientRules {
+  /** Whether a deployment is reachable from other machines. */
+  readonly production: boolean;
+}
+
+/** @returns characters that a chosen secret needs. */
+const minSecretLength = ({ production }: ClientRules): number => (production ? 32 : 16);
+
+function report(problems: readonly SettingProblem[], context: z.RefinementCtx): void {
+  for (const { path, message } of problems) context.addIssue({ code: "custom", path: [...path], message });
+}
+
+/** The rules that depend on the kind. */
+function ofOneKind({
+  production,
+}: ClientRules): (client: Partial<ClientInput>, context: z.RefinementCtx) => void {
+  return (client, context) => {
+    const ofKind: KindSettings = { ...client, kind: client.kind ?? "web" };
+    const foreign = kindProblems(ofKind);
+    const isForeign = ({ path: [name] }: SettingProblem): boolean =>
+      foreign.some(({ path }) => path[0] === name);
+    report([...foreign, ...addressProblems(ofKind, production).filter((each) => !isForeign(each))], context);
+  };
+}
+
+/** Argument of `register`. */
+export function newClient(rules: ClientRules): z.ZodType<ClientInput> {
   return exactly({
-    client_id: described(ruled(clientIdProblem), {
-      form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`",
+    kind,
+    ...settings,
+    client_id: ruled(newClientIdProblem).optional(),
+    client_secret: secret(minSecretLength(rules)).optional(),
+    id_token_signed_response_alg: signingAlgorithm,
+  }).superRefine(ofOneKind(rules));
+}
+
+/** A client of a seed: its id is required, and its secret where the kind has one. */
+export type IdentifiedClient = ClientInput & { readonly client_id: string };
+
+/** The same with a required id, and a required secret or keys if it is `web` or `machine`. */
+export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient> {
+  return exactly({
+    client_id: described(ruled(newClientIdProblem), {
+      form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`, not a UUID",
       description: "Identifies the client",
       otherwise: "required",
     }),
-    client_secret: described(secret(minSecretLength), {
+    client_secret: described(secret(minSecretLength(rules)).optional(), {
       form: secretForm,
       description: "Its secret; stored as a keyed digest",
-      otherwise: "required",
+      otherwise: "required for `web` and `machine`, unless `jwks` is there",
     }),
+    kind,
     ...settings,
     id_token_signed_response_alg: signingAlgorithm,
+  }).superRefine((client, context) => {
+    ofOneKind(rules)(client, context);
+    if (
+      client.client_secret === undefined &&
+      client.jwks === undefined &&
+      isConfidential(client.kind ?? "web")
+    )
+      report([{ path: ["client_secret"], message: "is required" }], context);
   });
 }
 
-/** Argument of `update`. @param minSecretLength characters that a chosen secret needs. */
-export function clientChanges(minSecretLength: number): z.ZodType<ClientChanges> {
+/** Argument of `update`. What depends on the kind is checked with the record. */
+export function clientChanges(rules: ClientRules): z.ZodType<ClientChanges> {
   return exactly({
     ...settings,
     name: settings.name.optional(),
     service: settings.service.optional(),
-    redirect_uris: settings.redirect_uris.optional(),
-    client_secret: secret(minSecretLength).optional(),
+    client_secret: secret(minSecretLength(rules)).optional(),
   });
 }
 

@@ -1,8 +1,9 @@
 /** The public calls for clients, and what they take and return. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import type { ClientKey, ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
 import { isObjectName } from "../../core/untrusted-keys.ts";
 import type { CallOptions } from "../arguments.ts";
+import { originsOf } from "./client-kinds.ts";
 
 /** The `client_id` of the internal client; no other client can have it. */
 export const ACCOUNT_CLIENT = "sign-in-service.account";
@@ -23,13 +24,16 @@ export interface ClientSettings {
   readonly name: string;
   /** Key of the service that the client belongs to. */
   readonly service: string;
-  /** 1 to 100 URLs, https or http on loopback, compared character by character. */
+  /**
+   * 1 to 100 URLs, compared character by character. `web`: https, or http on loopback. `public`: https; while all deployments
+   * are on loopback, also http on `localhost`, `127.0.0.1` and `[::1]`.
+   */
   readonly redirect_uris: readonly string[];
   /** Where RP-initiated logout may redirect; the same rules. Default: none. */
   readonly post_logout_redirect_uris?: readonly string[] | undefined;
   /** Where back-channel logout tokens are sent; the same rules. Default: none. */
   readonly backchannel_logout_uri?: string | null | undefined;
-  /** Default: `authorization_code` and `refresh_token`. */
+  /** `web` and `public` only. Default: `authorization_code` and `refresh_token`. */
   readonly grant_types?: readonly GrantType[] | undefined;
   /** `true` adds the password grant to `grant_types`, `false` removes it. Not for third parties. */
   readonly password_grant?: boolean | undefined;
@@ -39,7 +43,10 @@ export interface ClientSettings {
   readonly refresh_tokens?:
     | { readonly [K in keyof RefreshTokenRules]?: RefreshTokenRules[K] | undefined }
     | undefined;
-  /** `standard` answers errors with 401 and 403 where the standards say so. Default `documented`: 400. */
+  /**
+   * `standard` answers errors with 401 and 403 where the standards say so, `documented` with 400. Default: `documented` for
+   * `web`, `standard` for the other kinds.
+   */
   readonly error_status?: "documented" | "standard" | undefined;
   /** The client's home page, for people; https, or http on loopback. Default: none. */
   readonly client_uri?: string | null | undefined;
@@ -51,9 +58,30 @@ export interface ClientSettings {
   readonly logo?: Uint8Array | null | undefined;
 }
 
-/** What `clients.register` takes. */
+/** The public keys of a client, in place of a secret (`private_key_jwt`, RFC 7523). */
+export interface ClientKeys {
+  /** 1 to 10 public keys (RFC 7517): RSA of at least 2,048 bits, EC on P-256, or Ed25519. They are never fetched. */
+  readonly keys: readonly ClientKey[];
+}
+
+/** What only `public` clients have. */
+export interface PublicSettings {
+  /**
+   * An application on a device. Its addresses may also be `http://127.0.0.1` and `http://[::1]` with any port (RFC 8252
+   * section 7.3), and have a scheme with a dot, such as `com.example.app:/callback`. Default `false`.
+   */
+  readonly native?: boolean | undefined;
+  /**
+   * The origins whose scripts may read the answers of the token, revocation, userinfo and profile endpoints (CORS). `null`:
+   * the default, those of its https redirect addresses.
+   */
+  readonly origins?: readonly string[] | null | undefined;
+}
+
+/** A server that keeps a secret. */
 export interface NewClient extends ClientSettings {
-  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`. Default: generated. */
+  readonly kind?: "web" | undefined;
+  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`, not a UUID. Default: generated. */
   readonly client_id?: string | undefined;
   /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
   readonly client_secret?: string | undefined;
@@ -61,20 +89,76 @@ export interface NewClient extends ClientSettings {
   readonly id_token_signed_response_alg?: IdTokenAlgorithm | undefined;
 }
 
-/** What `clients.update` takes. Only the given settings change. */
+/** A server that signs assertions instead of keeping a secret. */
+export interface NewClientWithKeys extends Omit<NewClient, "client_secret"> {
+  readonly jwks: ClientKeys;
+}
+
+/** A browser or native application, which can keep no secret. Its refresh tokens rotate, and it uses PKCE. */
+export interface NewPublicClient
+  extends Omit<NewClient, "kind" | "client_secret" | "password_grant">, PublicSettings {
+  readonly kind: "public";
+}
+
+/** A service that acts for itself, with a secret. */
+export interface NewMachineClient extends Pick<
+  NewClient,
+  "name" | "service" | "error_status" | "client_id" | "client_secret"
+> {
+  readonly kind: "machine";
+}
+
+/** A service that acts for itself, with keys. */
+export interface NewMachineClientWithKeys extends Omit<NewMachineClient, "client_secret"> {
+  readonly jwks: ClientKeys;
+}
+
+/** An application without a browser or a keyboard. Its refresh tokens rotate. */
+export interface NewDeviceClient extends Omit<
+  NewClient,
+  | "kind"
+  | "client_secret"
+  | "password_grant"
+  | "grant_types"
+  | "redirect_uris"
+  | "post_logout_redirect_uris"
+  | "backchannel_logout_uri"
+> {
+  readonly kind: "device";
+}
+
+/** What `clients.register` takes. The kind can't be changed later. */
+export type AnyNewClient =
+  | NewClient
+  | NewClientWithKeys
+  | NewPublicClient
+  | NewMachineClient
+  | NewMachineClientWithKeys
+  | NewDeviceClient;
+
+/** What `clients.update` takes. Only the given settings change; a setting that the kind of client does not have is an error. */
 export type ClientChanges = {
-  readonly [K in keyof ClientSettings]?: ClientSettings[K] | undefined;
+  readonly [K in keyof (ClientSettings & PublicSettings)]?: (ClientSettings & PublicSettings)[K] | undefined;
 } & {
-  /** Replaces all secrets by this one, unless it is one of them and has no expiry. */
+  /** Replaces all secrets by this one, unless it is one of them and has no expiry, and the keys. */
   readonly client_secret?: string | undefined;
+  /** Replaces all secrets and keys. */
+  readonly jwks?: ClientKeys | undefined;
 };
 
 /** A client as every call returns it, without its secrets and their digests. */
 export interface Client {
   readonly client_id: string;
+  readonly kind: ClientKind;
   readonly name: string;
   readonly service: string;
+  /** Empty for a kind that has none. */
   readonly redirect_uris: readonly string[];
+  readonly native: boolean;
+  /** Of a `public` client also those that follow from its redirect addresses. */
+  readonly origins: readonly string[];
+  /** `null` for a client that has a secret, or can keep none. */
+  readonly jwks: ClientKeys | null;
   readonly post_logout_redirect_uris: readonly string[];
   readonly backchannel_logout_uri: string | null;
   readonly grant_types: readonly string[];
@@ -95,11 +179,14 @@ export interface Client {
   readonly updated_at: number;
 }
 
-/** What `register` returns. The secret can't be read again. */
+/** What `register` returns for a client with a secret, which can't be read again. */
 export interface ClientCredentials {
   readonly client_id: string;
   readonly client_secret: string;
 }
+
+/** What `register` returns. A client that has keys, or can keep no secret, gets none. */
+export type RegisteredClient = Pick<ClientCredentials, "client_id"> & Partial<ClientCredentials>;
 
 /**
  * The clients. A wrong argument is a `TypeError` that names the option; a storage fault is `StorageUnavailable`. Every
@@ -111,7 +198,8 @@ export interface Clients {
    * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
    * @throws UnknownReference when the service is not in the directory.
    */
-  register(client: NewClient, options?: CallOptions): Promise<ClientCredentials>;
+  register(client: NewClient | NewMachineClient, options?: CallOptions): Promise<ClientCredentials>;
+  register(client: AnyNewClient, options?: CallOptions): Promise<RegisteredClient>;
   /** The client; `undefined` if there is none. */
   find(client_id: string): Promise<Client | undefined>;
   /** All clients, ordered by `client_id`. */
@@ -125,6 +213,7 @@ export interface Clients {
   /**
    * Makes a new secret. The old ones stay valid for `keepOldFor` seconds (default 0, at most a year). A client has at
    * most four secrets.
+   * @throws TypeError when the client has no secret.
    * @throws NotFound when there is no such client.
    */
   rotateSecret(
@@ -189,9 +278,13 @@ export function toClient(record: ClientRecord): Client | undefined {
   if (!isPublic(record)) return undefined;
   return {
     client_id: record.client_id,
+    kind: record.kind,
     name: record.name,
     service: record.service,
     redirect_uris: record.redirect_uris,
+    native: record.native ?? false,
+    origins: originsOf(record),
+    jwks: record.jwks ?? null,
     post_logout_redirect_uris: record.post_logout_redirect_uris,
     backchannel_logout_uri: record.backchannel_logout_uri,
     grant_types: record.grant_types,

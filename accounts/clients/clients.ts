@@ -1,5 +1,5 @@
 /** Registering, changing and removing clients, and verifying their secrets, of which only keyed digests are stored. */
-import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
@@ -16,15 +16,27 @@ import type { Storage } from "../../records/storage.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
 import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { hmac, type SecretKey } from "../../core/sealing.ts";
-import { actor, anyString, callerFor, callerOf, type CallOptions, checked } from "../arguments.ts";
+import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
+  type AnyNewClient,
   type ClientChanges,
+  type ClientCredentials,
   type ClientInternals,
   type Clients,
   isPublic,
   isUsable,
+  type NewClient,
+  type NewMachineClient,
+  type RegisteredClient,
   toClient,
 } from "./client.ts";
+import {
+  addressProblems,
+  GRANTS_OF,
+  isConfidential,
+  kindProblems,
+  type SettingProblem,
+} from "./client-kinds.ts";
 import { clientChanges, keepOldFor as keepOldForSchema, newClient, storedLogo } from "./client-schema.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
@@ -34,8 +46,8 @@ export interface ClientsOptions {
   readonly events: ServiceEmitter;
   /** The storage's random key for the digests of secrets. */
   readonly secretKey: SecretKey;
-  /** The shortest secret that can be chosen: 32 characters, or 16 if all deployments are on loopback. */
-  readonly minSecretLength: number;
+  /** Whether a deployment is reachable from other machines. */
+  readonly production: boolean;
   /** The algorithms of the current signing keys. */
   readonly idTokenAlgorithms: () => readonly (string | undefined)[];
   /** Forgets the consents of all accounts for a client. */
@@ -64,7 +76,6 @@ const DEFAULTS = {
   backchannel_logout_uri: null,
   first_party: true,
   refresh_tokens: {},
-  error_status: "documented",
   disabled: false,
 } as const satisfies Partial<ClientRecord>;
 
@@ -78,7 +89,7 @@ function clientId(text: string): string {
 
 /** The clients of one storage. */
 export function createClients(options: ClientsOptions): Clients & ClientInternals {
-  const { storage, clock, events, secretKey, minSecretLength, forgetConsents } = options;
+  const { storage, clock, events, secretKey, production, forgetConsents } = options;
   const { directory, artifacts } = storage;
 
   /**
@@ -128,8 +139,9 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     await forgetConsents(client_id, caller);
   }
 
-  function withSecret(record: ClientRecord, secret: string | undefined): ClientRecord {
-    if (secret === undefined) return record;
+  function withSecret(before: ClientRecord, secret: string | undefined): ClientRecord {
+    if (secret === undefined) return before;
+    const { jwks: _keys, ...record } = before;
     const digest: ClientSecret = { hash: hmac(secretKey, secret) };
     const isKnown = record.secrets.some(
       ({ hash, expires_at }) => hash === digest.hash && expires_at === undefined,
@@ -152,44 +164,54 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     return isPublic(record);
   }
 
-  return {
-    async register(input, callOptions) {
-      const client = checked("client", newClient(minSecretLength), input);
-      const caller = callerOf(callOptions);
-      const { client_id = randomUUID(), client_secret = generateSecret() } = client;
-      const digest: ClientSecret = {
-        hash: hmac(secretKey, client_secret),
-        ...(client.client_secret === undefined && { generated: true }),
-      };
-      const { id_token_signed_response_alg: algorithm } = client;
-      if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
-        throw new TypeError(
-          `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
-        );
-      }
-      const now = seconds(clock);
-      const record = withSettings(
-        {
-          ...DEFAULTS,
-          ...(algorithm === undefined ? {} : { id_token_signed_response_alg: algorithm }),
-          client_id,
-          name: client.name,
-          service: client.service,
-          secrets: [digest],
-          redirect_uris: client.redirect_uris,
-          grant_types: ["authorization_code", "refresh_token"],
-          created_at: now,
-          updated_at: now,
-        },
-        client,
+  function register(
+    input: NewClient | NewMachineClient,
+    callOptions?: CallOptions,
+  ): Promise<ClientCredentials>;
+  function register(input: AnyNewClient, callOptions?: CallOptions): Promise<RegisteredClient>;
+  async function register(input: AnyNewClient, callOptions?: CallOptions): Promise<RegisteredClient> {
+    const client = checked("client", newClient({ production }), input);
+    const caller = callerOf(callOptions);
+    const { kind = "web", client_id = generateId(), jwks, id_token_signed_response_alg: algorithm } = client;
+    const hasSecret = isConfidential(kind) && jwks === undefined;
+    const { client_secret = generateSecret() } = client;
+    const digest: ClientSecret = {
+      hash: hmac(secretKey, client_secret),
+      ...(client.client_secret === undefined && { generated: true }),
+    };
+    if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
+      throw new TypeError(
+        `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
       );
-      if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
-      await change(client_id, caller, (before) => {
-        if (before !== undefined) throw new AlreadyExists("a client with this client_id");
-        return { action: "client.registered", record, logo: logoOf(client_id, client) };
-      });
-      return { client_id, client_secret };
-    },
+    }
+    const now = seconds(clock);
+    const record = withSettings(
+      {
+        ...DEFAULTS,
+        ...(algorithm === undefined ? {} : { id_token_signed_response_alg: algorithm }),
+        client_id,
+        kind,
+        name: client.name,
+        service: client.service,
+        secrets: hasSecret ? [digest] : [],
+        redirect_uris: [],
+        grant_types: GRANTS_OF[kind].filter((grant) => grant !== "password"),
+        error_status: kind === "web" ? "documented" : "standard",
+        created_at: now,
+        updated_at: now,
+      },
+      client,
+    );
+    if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
+    await change(client_id, caller, (before) => {
+      if (before !== undefined) throw new AlreadyExists("a client with this client_id");
+      return { action: "client.registered", record, logo: logoOf(client_id, client) };
+    });
+    return { client_id, ...(hasSecret && { client_secret }) };
+  }
+
+  return {
+    register,
 
     async find(text) {
       const record = await directory.findClient(clientId(text));
@@ -204,10 +226,13 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     async update(text, input, callOptions) {
       const client_id = clientId(text);
       const caller = callerOf(callOptions);
-      const changes = checked("changes", clientChanges(minSecretLength), input);
+      const changes = checked("changes", clientChanges({ production }), input);
       const { record } = await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
+        const { kind } = before;
+        refuse(kindProblems({ ...changes, kind }));
         const after = withSecret(withSettings(before, changes), changes.client_secret);
+        refuse(addressProblems(after, production));
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
         return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
@@ -225,6 +250,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const digest: ClientSecret = { hash: hmac(secretKey, client_secret), generated: true };
       await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
+        if (!isConfidential(before.kind))
+          throw new TypeError(`client_id: a ${before.kind} client has no secret`);
+        if (before.jwks !== undefined)
+          throw new TypeError("client_id: the client has keys in place of a secret");
         const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
         return { action: "client.secret_rotated", record: { ...before, secrets } };
       });
@@ -278,6 +307,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         }
         const blank: Omit<ClientRecord, keyof typeof client> = {
           ...DEFAULTS,
+          kind: "web",
+          error_status: "documented",
           service: null,
           secrets: [],
           grant_types: ["authorization_code"],
@@ -301,9 +332,22 @@ function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecor
   const others = given.filter((grant) => grant !== "password");
   const password = changes.password_grant ?? given.includes("password");
   const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
-  const { client_uri: _home, policy_uri: _policy, tos_uri: _terms, logo: _logo, ...rest } = before;
+  const {
+    client_uri: _home,
+    policy_uri: _policy,
+    tos_uri: _terms,
+    logo: _logo,
+    native: _native,
+    origins: _origins,
+    ...rest
+  } = before;
+  const native = changes.native ?? before.native ?? false;
+  const origins = changes.origins === undefined ? before.origins : changes.origins;
   const record: ClientRecord = {
     ...rest,
+    ...(native && { native }),
+    ...(origins && { origins }),
+    ...(changes.jwks !== undefined && { jwks: changes.jwks, secrets: [] }),
     name: changes.name ?? before.name,
     service: changes.service ?? before.service,
     redirect_uris: changes.redirect_uris ?? before.redirect_uris,
@@ -354,6 +398,19 @@ function logoOf(client_id: string, { logo }: Pick<ClientChanges, "logo">): Store
 
 /** The newest secrets that a client keeps at most. */
 const MAX_SECRETS = 4;
+
+/** @throws TypeError with one part for each problem. */
+function refuse(problems: readonly SettingProblem[]): void {
+  if (problems.length === 0) return;
+  throw new TypeError(
+    problems.map(({ path, message }) => `${pathIn("changes", path)}: ${message}`).join("; "),
+  );
+}
+
+/** An identifier of 128 bits that nobody takes for a UUID. */
+function generateId(): string {
+  return `client_${randomBytes(16).toString("hex")}`;
+}
 
 /** A new secret of 256 bits in Base64url, which needs no encoding in Basic credentials. */
 function generateSecret(): string {

@@ -24,7 +24,7 @@ export function refuseDemoSecrets({ config, seed }: ConfigFile): void {
       typeof password === "string" && passwords.has(password) ? [`accounts[${i}].password`] : [],
     ),
     ...(seed?.clients ?? []).flatMap(({ client_secret }, i) =>
-      secrets.has(client_secret) ? [`clients[${i}].client_secret`] : [],
+      client_secret !== undefined && secrets.has(client_secret) ? [`clients[${i}].client_secret`] : [],
     ),
   ];
   if (places.length === 0) return;
@@ -92,7 +92,11 @@ async function publishedClients(
   { clientSecrets }: ServiceKeys,
   { published, now }: { readonly published: Seed; readonly now: number },
 ): Promise<readonly string[]> {
-  const digests = new Set(published?.clients?.map(({ client_secret }) => hmac(clientSecrets, client_secret)));
+  const digests = new Set(
+    published?.clients?.flatMap(({ client_secret }) =>
+      client_secret === undefined ? [] : [hmac(clientSecrets, client_secret)],
+    ),
+  );
   const clients = await directory.listClients();
   return clients
     .filter(({ secrets }) =>

@@ -72,12 +72,29 @@ export interface ClientSecret {
   readonly expires_at?: number;
 }
 
+/**
+ * What a client is: `web` is a server that keeps a secret, `public` a browser or native application, `machine` a service
+ * that acts for itself, `device` an application without a browser or a keyboard.
+ */
+export type ClientKind = "web" | "public" | "machine" | "device";
+
+/** A public key of a client (RFC 7517). */
+export type ClientKey = Readonly<Record<string, string>>;
+
 export interface ClientRecord {
   readonly client_id: string;
+  readonly kind: ClientKind;
   readonly name: string;
   /** Key of the service that the client belongs to; `null` only for the internal account client. */
   readonly service: string | null;
+  /** Empty for a client that has keys instead, and for a kind that can keep none. */
   readonly secrets: readonly ClientSecret[];
+  /** The public keys that verify the assertions of the client (RFC 7523). Missing: it has none. */
+  readonly jwks?: { readonly keys: readonly ClientKey[] };
+  /** Whether a public client is an application on a device, which may have addresses that no other machine reaches. */
+  readonly native?: true;
+  /** The origins that a public client named. Missing: those of its redirect addresses. */
+  readonly origins?: readonly string[];
   readonly redirect_uris: readonly string[];
   readonly post_logout_redirect_uris: readonly string[];
   readonly backchannel_logout_uri: string | null;

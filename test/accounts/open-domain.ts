@@ -79,7 +79,7 @@ export interface Domain {
 
 export interface Options {
   readonly rules: PasswordRules;
-  readonly minSecretLength: number;
+  readonly production: boolean;
   readonly onEnded: (ended: SessionsEnded) => void | Promise<void>;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
   readonly storage: (storage: Storage) => Storage;
@@ -116,7 +116,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     events,
     secretKey: Buffer.alloc(32, 9),
     idTokenAlgorithms: () => ["RS256"],
-    minSecretLength: options.minSecretLength ?? 16,
+    production: options.production ?? false,
     forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
   });
   return {

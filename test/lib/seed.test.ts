@@ -259,7 +259,7 @@ describe("an invalid seed", () => {
     expect(await problemsOf({ accounts: [{ email: "a@b", password: "secret" }] })).toEqual([
       "config.seed.accounts[0]: a password must have at least 8 characters",
     ]);
-    domain = domain.reopen({ minSecretLength: 32 });
+    domain = domain.reopen({ production: true });
     expect(await problemsOf({ services: seed.services, groups: seed.groups, clients: [client] })).toEqual([
       "config.seed.clients[0]: client.client_secret: must have at least 32 characters",
     ]);

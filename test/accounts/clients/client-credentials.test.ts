@@ -128,7 +128,7 @@ describe("an address of a client [D-ACCOUNT-14]", () => {
 
 describe("secrets of a client", () => {
   it("must be printable and have 32 characters, or 16 on loopback [D-ACCOUNT-13]", async () => {
-    const strict = domain.reopen({ minSecretLength: 32 });
+    const strict = domain.reopen({ production: true });
     expect(await codeOf(strict.clients.register({ ...basic, client_secret: "a".repeat(31) }))).toContain(
       "at least 32",
     );

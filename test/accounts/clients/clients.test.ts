@@ -30,6 +30,10 @@ describe("a client", () => {
     expect(await domain.clients.find(client_id)).toEqual({
       ...basic,
       client_id,
+      kind: "web",
+      native: false,
+      origins: [],
+      jwks: null,
       post_logout_redirect_uris: [],
       client_uri: null,
       policy_uri: null,

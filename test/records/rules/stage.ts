@@ -196,6 +196,7 @@ export function stored(wanted: NewDelivery, sequence: number, storedAt: number =
 export function client(id: string, parts: Partial<ClientRecord> = {}): ClientRecord {
   return {
     client_id: id,
+    kind: "web",
     name: "News",
     service: null,
     secrets: [{ hash: "aGFzaA" }, { hash: "b2xk", expires_at: 1_800_000_100 }],
