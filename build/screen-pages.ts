@@ -1,6 +1,7 @@
 /** Every page with data as people see it, for the contact sheet and for the tests in a browser. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { builtInLocales } from "../core/texts.ts";
 import { deletionView } from "../interactions/account/delete.ts";
 import { addressView, newAddressView } from "../interactions/account/email.ts";
 import { accountPage } from "../interactions/account/pages.ts";
@@ -27,8 +28,8 @@ import { mailScreens } from "./screen-mails.ts";
 /** A made-up language that is written from right to left: English words in another direction. */
 export const RIGHT_TO_LEFT = "qaa";
 
-/** The languages of the contact sheet. */
-export const LANGUAGES: readonly string[] = ["en", "pl", RIGHT_TO_LEFT];
+/** The languages of the contact sheet: those that are built in, and the made-up one. */
+export const LANGUAGES: readonly string[] = [...builtInLocales(), RIGHT_TO_LEFT];
 
 /** One page in one state. */
 export interface Screen {

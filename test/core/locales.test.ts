@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
+import { readTexts } from "../../core/texts.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FOLDER = join(ROOT, "core/locales");
@@ -43,7 +44,12 @@ function keysInSources(): { readonly literals: ReadonlySet<string>; readonly tem
   };
 }
 
-const placeholdersOf = (text: string): string[] => (text.match(/\{\w+\}/g) ?? []).toSorted();
+/** The names of placeholders and plurals. */
+const placeholdersOf = (text: string): string[] =>
+  [...text.matchAll(/\{(\w+)(?:\}|, plural,)/g)].map(([, name = ""]) => name).toSorted();
+
+/** Which numbers people read in texts: the categories of a language that some of them need. */
+const NUMBERS = [...Array.from({ length: 130 }, (_, number) => number), 1_000, 1_001];
 
 describe("the texts of the pages and of mail", () => {
   it("are all used", () => {
@@ -72,5 +78,48 @@ describe("the texts of the pages and of mail", () => {
       expect(same).toEqual([]);
       expect([...texts].filter(([, text]) => text.trim() === "")).toEqual([]);
     });
+  });
+
+  it.each(LOCALES)("in %s have every plural form of the language, each with the number", (locale) => {
+    const { translators, problems } = readTexts([locale], {});
+    expect(problems).toEqual([]);
+    const t = translators.get(locale)!;
+    const rules = new Intl.PluralRules(locale);
+    const wanted = rules.resolvedOptions().pluralCategories.toSorted();
+    let count = 0;
+    for (const [key, text] of textsOf(locale)) {
+      // What is no placeholder, plural or form of one is a mistake of writing.
+      expect([key, text.replaceAll(/\{\w+(?:, plural,(?: *\w+ \{[^{}]*#[^{}]*\})+)?\}/g, "")]).toEqual([
+        key,
+        expect.not.stringMatching(/[{}]/),
+      ]);
+      for (const [plural] of text.matchAll(/\{\w+, plural,(?: *\w+ \{[^{}]*\})+\}/g)) {
+        const forms = [...plural.matchAll(/ (\w+) \{/g)].map(([, form = ""]) => form);
+        expect([key, forms.toSorted()]).toEqual([key, wanted]);
+        count += 1;
+        for (const number of NUMBERS) {
+          const values = Object.fromEntries(placeholdersOf(text).map((name) => [name, number]));
+          expect(t(key, values)).toContain(new Intl.NumberFormat(locale).format(number));
+        }
+      }
+    }
+    expect(count).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ["en", ["1 character", "2 characters", "5 characters", "22 characters"]],
+    ["de", ["1 Zeichen", "2 Zeichen", "5 Zeichen", "22 Zeichen"]],
+    ["pl", ["1 znak", "2 znaki", "5 znaków", "22 znaki"]],
+    ["uk", ["1 символ", "2 символи", "5 символів", "22 символи"]],
+  ])("in %s count as people do", (locale, counted) => {
+    const t = readTexts([locale], {}).translators.get(locale)!;
+    for (const [index, number] of [1, 2, 5, 22].entries())
+      expect(t("hint.new-password", { min: number })).toMatch(new RegExp(` ${counted[index]}\\.`));
+  });
+
+  it("are in the table of languages, with who has read them", () => {
+    const table = readFileSync(join(ROOT, "docs/languages.md"), "utf8");
+    const rows = [...table.matchAll(/^\| `(\w+)` +\| [^|]+\| [^|]+\| (?:yes|no) +\|/gm)];
+    expect(rows.map(([, tag]) => tag).toSorted()).toEqual(LOCALES.toSorted());
   });
 });

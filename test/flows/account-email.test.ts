@@ -153,7 +153,10 @@ describe("a change of address", () => {
     await browser.submit(formOf(browser, "again"));
     const second = await codeIn(fresh, 2);
     await browser.submit(formOf(browser, "code"), { code: first });
-    expect([browser.status, pageText(browser)]).toEqual([400, expect.stringContaining("Tries left: 4")]);
+    expect([browser.status, pageText(browser)]).toEqual([
+      400,
+      expect.stringContaining("You have 4 tries left"),
+    ]);
     await browser.submit(formOf(browser, "cancel"));
     expect(pageText(browser)).toContain("Your email address stays as it is.");
     const other = await asked(`other-${fresh}`);
@@ -168,7 +171,7 @@ describe("a change of address", () => {
     const wrong = code === "00000000" ? "00000001" : "00000000";
     for (const left of [4, 3, 2, 1]) {
       await browser.submit(formOf(browser, "code"), { code: wrong });
-      expect(pageText(browser)).toContain(`Tries left: ${left}`);
+      expect(pageText(browser)).toContain(`You have ${left} ${left === 1 ? "try" : "tries"} left`);
     }
     await browser.submit(formOf(browser, "code"), { code: wrong });
     expect(pageText(browser)).toContain("The code was wrong too often");

@@ -51,10 +51,12 @@ const KNOWN = mail("known-address", { params: { at: String(AT), code: "", link: 
 it.each([
   ["en", "November 22, 2026 at 11:10 PM UTC"],
   ["pl", "22 listopada 2026 23:10 UTC"],
+  ["de", "22. November 2026 um 23:10 UTC"],
+  ["uk", "22 листопада 2026 р. о 23:10 UTC"],
 ])(
   "mail in %s is complete: a subject of one line, the time, and the same words in text and HTML [D-MAIL-2]",
   (locale, time) => {
-    const render = messagesWith();
+    const render = messagesWith({ interactions: { locales: ["en", "pl", "de", "uk"] } });
     for (const variant of [...NOTICES, ...WITH_CODE, KNOWN]) {
       const { subject, text, html } = render("1", { ...variant, locale });
       expect(subject).toMatch(/^[^\r\n{}]{10,78}$/);
