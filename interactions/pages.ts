@@ -110,7 +110,8 @@ function frame(
     problems: [],
     back: "",
     clientLogo: "",
-    wide: false,
+    layout: "",
+    places: [],
   };
 }
 

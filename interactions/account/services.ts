@@ -10,6 +10,7 @@ import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
 import { consentFields } from "../protocol.ts";
+import { sharedList } from "../steps/description.ts";
 import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
 
 const PATH = "/account/services";
@@ -41,7 +42,7 @@ export const servicesView: Page<ServicesLocals> = {
         key,
         name,
         since: since === undefined ? undefined : moment(since),
-        fields: fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field)),
+        reads: sharedList(t, fields) ?? t("services.readsId"),
       })),
     };
   },
@@ -57,6 +58,7 @@ export interface ServicesPageParts {
 export function servicesPage({ accounts, directory, clock }: ServicesPageParts): PersonPage {
   return {
     path: PATH,
+    place: "services",
     async show({ locals, person, send }) {
       const services = await connectedServices(person.account, directory);
       send(servicesView, { ...locals, services, now: clock.now() });

@@ -171,7 +171,7 @@ function common(
   const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];
   return {
     heading,
-    wide: true,
+    layout: "wide",
     nav,
     list,
     account,
