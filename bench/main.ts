@@ -14,6 +14,7 @@ import { exchange } from "./measurements/exchange.ts";
 import { hanging } from "./measurements/hanging.ts";
 import { pages } from "./measurements/pages.ts";
 import { parked } from "./measurements/parked.ts";
+import { postgresql } from "./measurements/postgresql.ts";
 import { processes } from "./measurements/processes.ts";
 import { refresh } from "./measurements/refresh.ts";
 import { roundTrips } from "./measurements/round-trips.ts";
@@ -33,6 +34,7 @@ const MEASUREMENTS: readonly Measurement[] = [
   exchange,
   refresh,
   roundTrips,
+  postgresql,
   processes,
   deliver,
   delivered,

@@ -9,6 +9,8 @@ import { freePort } from "./redis.ts";
 export interface BenchPostgres {
   /** Creates an empty database. */
   newDatabase(): Promise<string>;
+  /** The path of a program of this version, such as `pgbench`. */
+  program(name: string): string;
   stop(): Promise<void>;
 }
 
@@ -84,6 +86,7 @@ export async function startPostgres(folder: string): Promise<BenchPostgres> {
     throw error;
   }
   return {
+    program,
     async newDatabase() {
       databases += 1;
       const client = new Client({ connectionString: url("postgres") });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { builtInLocales } from "../core/texts.ts";
 import { deletionView } from "../interactions/account/delete.ts";
 import { addressView, newAddressView } from "../interactions/account/email.ts";
-import { overviewView } from "../interactions/account/overview.ts";
+import { accountPage } from "../interactions/account/pages.ts";
 import { passwordView } from "../interactions/account/password.ts";
 import { profileView } from "../interactions/account/profile.ts";
 import { servicesView } from "../interactions/account/services.ts";
@@ -138,34 +138,12 @@ function stepScreens(pages: Pages): readonly Screen[] {
   ];
 }
 
-/** The pages that those of a signed-in person link to. */
-const PLACES = ["home", "profile", "email", "password", "sessions", "services", "delete"] as const;
-
 /** The pages of a signed-in person. */
 function personScreens(pages: Pages): readonly Screen[] {
   const email = "ada@example.com";
-  /** What a page is given that is at one of these places. */
-  const at = (current: (typeof PLACES)[number]) => ({
-    base: "",
-    action: "",
-    csrf: "c",
-    person: { name: "Ada Lovelace", email },
-    places: PLACES.map((page) => ({ page, href: `/account/${page}`, isCurrent: page === current })),
-  });
-  const overview = {
-    ...at("home"),
-    account: {
-      sub: SUB,
-      email_verified: true,
-      username: "ada",
-      password_hash: "",
-      password_changed_at: (NOW - 130_000 * MINUTE) / 1000,
-    },
-    browsers: 3,
-    services: ["News", "Video", "Radio", "Library"],
-    now: NOW,
-  };
-  const address = { ...at("email"), email, isConfirmed: true };
+  const common = { base: "", action: "", csrf: "c" };
+  const overview = { ...common, email, fullName: "Ada Lovelace", sub: SUB, canChangeEmail: true };
+  const address = { ...common, email, isConfirmed: true };
   const pending = { email: "ada.lovelace@example.org", hasLink: false };
   const values = {
     name: "Ada",
@@ -175,8 +153,8 @@ function personScreens(pages: Pages): readonly Screen[] {
     gender: "female",
     locale: "",
   };
-  const profile = { ...at("profile"), values, locales: ["en", "pl"], problems: [] };
-  const password = { ...at("password"), username: "ada", min: 8, max: 128 };
+  const profile = { ...common, values, locales: ["en", "pl"], problems: [] };
+  const password = { ...common, username: "ada", min: 8, max: 128 };
   const used = (minutesAgo: number) => ({
     firstUse: (NOW - 9_000 * MINUTE) / 1000,
     lastUse: (NOW - minutesAgo * MINUTE) / 1000,
@@ -198,7 +176,6 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     { isThis: false, session: { uid: "3", ...used(5_000) } },
   ];
-  const signedIn = { ...at("sessions"), network: "203.0.113.0/24", now: NOW };
   const fields = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
   const services = [
     { key: "1", name: "News", since: NOW - 60_000 * MINUTE, fields },
@@ -207,19 +184,11 @@ function personScreens(pages: Pages): readonly Screen[] {
   return [
     {
       name: "account",
-      html: (visit) => pages.render(overviewView, visit, { ...overview, deliveries: "/account/deliveries" }),
+      html: (visit) => pages.render(accountPage, visit, { ...overview, deliveries: "/account/deliveries" }),
     },
     {
       name: "account-changed",
-      html: (visit) =>
-        pages.render(overviewView, visit, {
-          ...overview,
-          person: { name: "", email },
-          account: { sub: SUB, email_verified: false, username: null, password_hash: null },
-          browsers: 1,
-          services: [],
-          notice: "password",
-        }),
+      html: (visit) => pages.render(accountPage, visit, { ...overview, fullName: "", notice: "password" }),
     },
     { name: "account-profile", html: (visit) => pages.render(profileView, visit, { ...profile }) },
     {
@@ -254,12 +223,12 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "account-new-email",
-      html: (visit) => pages.render(newAddressView, visit, { ...at("email"), value: "" }),
+      html: (visit) => pages.render(newAddressView, visit, { ...common, value: "" }),
     },
     {
       name: "account-new-email-wrong",
       html: (visit) =>
-        pages.render(newAddressView, visit, { ...at("email"), value: "ada", problem: { reason: "invalid" } }),
+        pages.render(newAddressView, visit, { ...common, value: "ada", problem: { reason: "invalid" } }),
     },
     { name: "account-password", html: (visit) => pages.render(passwordView, visit, { ...password }) },
     {
@@ -268,30 +237,31 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "account-sessions",
-      html: (visit) => pages.render(sessionsView, visit, { ...signedIn, sessions }),
+      html: (visit) => pages.render(sessionsView, visit, { ...common, sessions, now: NOW }),
     },
     {
       name: "account-sessions-one",
       html: (visit) =>
         pages.render(sessionsView, visit, {
-          ...signedIn,
+          ...common,
           sessions: sessions.slice(0, 1),
+          now: NOW,
           notice: "sessions",
         }),
     },
     {
       name: "account-services",
-      html: (visit) => pages.render(servicesView, visit, { ...at("services"), services, now: NOW }),
+      html: (visit) => pages.render(servicesView, visit, { ...common, services, now: NOW }),
     },
     {
       name: "account-services-none",
       html: (visit) =>
-        pages.render(servicesView, visit, { ...at("services"), services: [], now: NOW, notice: "service" }),
+        pages.render(servicesView, visit, { ...common, services: [], now: NOW, notice: "service" }),
     },
     {
       name: "account-delete",
       html: (visit) =>
-        pages.render(deletionView, visit, { ...at("delete"), email, told: services.map(({ name }) => name) }),
+        pages.render(deletionView, visit, { ...common, email, told: services.map(({ name }) => name) }),
     },
     { name: "account-deleted", html: (visit) => pages.render(loggedOutPage, visit, { after: "deleted" }) },
   ];

@@ -43,15 +43,8 @@ import {
   revokeBearer,
   standardRevocation,
 } from "./revoke.ts";
-import {
-  issueTokens,
-  prefetchPresented,
-  presentedGrant,
-  presentedToken,
-  repeatingLostRefresh,
-  requiredRedirect,
-} from "./token.ts";
-import { basicClaims, bearer, profileClaims, TokenOwners } from "./userinfo.ts";
+import { issueTokens, prefetchGrant, repeatingLostRefresh, requiredRedirect } from "./token.ts";
+import { basicClaims, bearer, profileClaims } from "./userinfo.ts";
 
 /** The steps of an endpoint, by method; `*` stands for all other methods that its path supports. */
 export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
@@ -66,8 +59,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
   const credentials = clientCredentials(clients);
   const requireRegistered = createRedirectCheck(parts);
-  const owners = new TokenOwners();
-  const token = bearer({ artifacts, clients, accounts, owners });
+  const token = bearer(artifacts, clients, accounts);
   const userinfo = { "*": [token, basicClaims] };
   const profile = { "*": [token, profileClaims] };
   const documentedRevoke = compose<EndpointExchange>([notPrefetched, token, revokeBearer(artifacts, events)]);
@@ -96,10 +88,10 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         formBody,
         repeatingLostRefresh([
           atomic,
-          prefetchPresented(units, presentedGrant),
+          prefetchGrant(units),
           credentials,
           requiredRedirect,
-          issueTokens(protocol, owners, events),
+          issueTokens(protocol, events),
         ]),
       ],
     },
@@ -116,9 +108,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     par: {
       "*": [formBody, credentials, checkPushed(strictness, requireRegistered), atomic, withBody(protocol)],
     },
-    introspect: {
-      "*": [formBody, atomic, prefetchPresented(units, presentedToken), credentials, introspection(protocol)],
-    },
+    introspect: { "*": [formBody, credentials, atomic, introspection(protocol)] },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],

@@ -110,8 +110,7 @@ function frame(
     problems: [],
     back: "",
     clientLogo: "",
-    layout: "",
-    places: [],
+    wide: false,
   };
 }
 

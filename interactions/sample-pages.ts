@@ -6,7 +6,7 @@ import type { ShownAttempt } from "../notifier/notifications.ts";
 import type { ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
 import { deletionView } from "./account/delete.ts";
 import { addressView, newAddressView } from "./account/email.ts";
-import { overviewView } from "./account/overview.ts";
+import { accountPage } from "./account/pages.ts";
 import { passwordView } from "./account/password.ts";
 import { profileView } from "./account/profile.ts";
 import { servicesView } from "./account/services.ts";
@@ -285,24 +285,8 @@ function consolePages(text: string): readonly Sample[] {
 }
 
 function personPages(text: string): readonly Sample[] {
-  const common = {
-    base: text,
-    action: text,
-    csrf: text,
-    person: { name: "", email: text },
-    places: ["home", "profile", "email", "password", "sessions", "services", "delete"].map((page) => ({
-      page,
-      href: text,
-      isCurrent: page === "home",
-    })),
-  };
-  const overview = {
-    ...common,
-    account: { sub: text, email_verified: false, username: null, password_hash: null },
-    browsers: 1,
-    services: [],
-    now: 1_790_000_000_000,
-  };
+  const common = { base: text, action: text, csrf: text };
+  const overview = { ...common, email: text, fullName: "", sub: text, canChangeEmail: false };
   const address = { ...common, email: text, isConfirmed: true };
   const pending = { email: text, hasLink: false };
   const values = {
@@ -322,19 +306,11 @@ function personPages(text: string): readonly Sample[] {
   const sessions = [one, { isThis: false, session: { ...session, ...where } }];
   const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text] };
   return [
-    sample(overviewView, "person", overview),
-    sample(overviewView, "operator", {
+    sample(accountPage, "person", overview),
+    sample(accountPage, "operator", {
       ...overview,
-      person: { name: text, email: text },
-      account: {
-        sub: text,
-        email_verified: true,
-        username: text,
-        password_hash: text,
-        password_changed_at: 0,
-      },
-      browsers: 2,
-      services: [text, text, text, text],
+      fullName: text,
+      canChangeEmail: true,
       deliveries: text,
       notice: "password",
     }),
@@ -368,8 +344,8 @@ function personPages(text: string): readonly Sample[] {
     }),
     sample(passwordView, "empty", password),
     sample(passwordView, "refused", { ...password, problem: "too-short" }),
-    sample(sessionsView, "one", { ...common, network: text, sessions: [one], now: at }),
-    sample(sessionsView, "several", { ...common, network: text, sessions, now: at + 1, notice: "session" }),
+    sample(sessionsView, "one", { ...common, sessions: [one], now: at }),
+    sample(sessionsView, "several", { ...common, sessions, now: at + 1, notice: "session" }),
     sample(servicesView, "none", { ...common, services: [], now: at, notice: "service" }),
     sample(servicesView, "some", {
       ...common,

@@ -98,12 +98,11 @@ export function storageOver(
   const keys = createSigningKeyStore(lanes, audit);
   const artifactStore = artifacts && timedStore(artifacts, "artifacts", () => listener);
   const stores = artifactStore === undefined ? [store] : [store, artifactStore];
-  const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
   return {
     records: lanes,
     directory: createDirectoryRecords(lanes),
     keys,
-    artifacts: families,
+    artifacts: createArtifactStore(artifactStore ?? store, clock, KINDS),
     deliveries: createDeliveryStore(lanes, positions),
     outbox: createOutbox(lanes),
     signIns: createSignInStore(lanes),
@@ -117,7 +116,6 @@ export function storageOver(
       return Math.max(...swept);
     },
     async close() {
-      await families.flush();
       await Promise.all(stores.map((each) => each.close()));
     },
   };

@@ -50,6 +50,14 @@ export function lateFault(): StorageUnavailable {
   return new StorageUnavailable("PostgreSQL did not answer in time");
 }
 
+/** A prepared statement: each connection plans it once. */
+export interface Statement {
+  readonly name: string;
+  readonly text: string;
+}
+
+export const CLOCK: Statement = { name: "sign-in-clock", text: "SELECT clock_timestamp() AS now" };
+
 type Driver = typeof pg;
 
 /** The text of a file, without a line break at its end. */
@@ -97,6 +105,13 @@ async function tlsOptions(
   };
 }
 
+/**
+ * Every statement finds its rows by an index. The planner must not choose otherwise for a prepared statement, whose
+ * values it does not see, or for a new table, about which it knows nothing yet.
+ */
+const SESSION =
+  "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+
 export class Connections {
   readonly #driver: Driver;
   readonly #pool: Pool;
@@ -115,7 +130,12 @@ export class Connections {
     this.#driver = driver;
     this.#address = address;
     this.#tls = tls;
-    this.#pool = new driver.Pool({ ...this.#options(), max: address.poolSize, idleTimeoutMillis: 30_000 });
+    this.#pool = new driver.Pool({
+      ...this.#options(),
+      max: address.poolSize,
+      idleTimeoutMillis: 30_000,
+      onConnect: async (client) => void (await client.query(SESSION)),
+    });
     // The pool replaces an idle connection that breaks.
     this.#pool.on("error", () => undefined);
   }
@@ -177,11 +197,11 @@ export class Connections {
   }
 
   /** @throws StorageUnavailable for every fault. */
-  query<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+  query<Row extends QueryResultRow>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     return this.during(async () => {
       try {
         // Connecting and the statement have a time-out each, so without this one a call could take twice as long.
-        return await withTimeout(PATIENCE, this.raw<Row>(text, values), lateFault);
+        return await withTimeout(PATIENCE, this.raw<Row>(statement, values), lateFault);
       } catch (error) {
         throw asFault(error);
       }
@@ -189,15 +209,19 @@ export class Connections {
   }
 
   /** Rejects with the driver's errors. */
-  async raw<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    const { rows } = await this.#pool.query<Row>(text, [...values]);
+  async raw<Row extends QueryResultRow>(
+    statement: Statement | string,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> {
+    const config = typeof statement === "string" ? { text: statement } : statement;
+    const { rows } = await this.#pool.query<Row>({ ...config, values: [...values] });
     return rows;
   }
 
   /** The server's time in so many milliseconds, or slightly earlier, so that a deadline is never too late. */
   async serverTimeIn(milliseconds: number): Promise<Date> {
     if (this.#serverTime === undefined || performance.now() - this.#serverTime.at > CLOCK_AGE) {
-      const [row] = await this.raw<{ now: Date }>("SELECT clock_timestamp() AS now");
+      const [row] = await this.raw<{ now: Date }>(CLOCK);
       this.#serverTime = { time: Number(row?.now), at: performance.now() };
     }
     return new Date(this.#serverTime.time + performance.now() - this.#serverTime.at + milliseconds);

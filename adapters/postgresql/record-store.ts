@@ -15,10 +15,23 @@ import {
   type Page,
   type Query,
   type RecordStore,
+  type Ref,
 } from "../record-store.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { asFault, Connections, isPassing, lateFault, sqlState } from "./connection.ts";
-import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
+import { asFault, CLOCK, Connections, isPassing, lateFault, sqlState, type Statement } from "./connection.ts";
+import {
+  COMMIT,
+  COUNT,
+  GET,
+  GET_ONE,
+  LIST_DOWN,
+  LIST_UP,
+  NEXT,
+  NOTIFY,
+  SCAN,
+  SCHEMA,
+  SWEEP,
+} from "./schema.ts";
 
 export interface PostgresOptions {
   /** `postgresql://…`, with any parameters of the driver. */
@@ -56,7 +69,7 @@ interface Row {
 }
 
 interface GotRow extends Row {
-  readonly n: string;
+  readonly n: number;
   readonly parent_kind: string | null;
   readonly parent_key: string;
   readonly parent_value: string;
@@ -65,7 +78,7 @@ interface GotRow extends Row {
 }
 
 interface ListedRow extends Row {
-  readonly n: string;
+  readonly n: number;
   readonly id: string;
   readonly place: string;
 }
@@ -92,60 +105,75 @@ function withParent(row: GotRow): Found {
   return { ...toFound(row), parent };
 }
 
-/**
- * The arguments of `sign_in_commit`. Values are passed as text, because PostgreSQL's JSON allows neither NUL nor lone
- * surrogates.
- */
-function toArgument(
-  { id, expect = [], put = [], remove = [], relaxed = false }: Commit,
-  announced: ReadonlySet<string>,
-): string {
-  const kinds = [...new Set([...put, ...remove].map(({ kind }) => kind))].filter((kind) =>
-    announced.has(kind),
-  );
-  const isPut = new Set(put.map(({ kind, key }) => `${kind} ${key}`));
-  const parents = put.flatMap(({ parent }) =>
-    parent === undefined || isPut.has(`${parent.kind} ${parent.key}`) ? [] : [parent],
-  );
-  return JSON.stringify({
-    id,
-    relaxed,
-    expect: expect.map(({ ref, version }) => ({ kind: ref.kind, key: ref.key, version })),
-    put: put.map(({ kind, key, value, parent, expiresAt, index = [] }) => ({
-      kind,
-      key,
-      value: JSON.stringify(value),
-      expires_at: expiresAt ?? null,
-      parent_kind: parent?.kind ?? null,
-      parent_key: parent?.key ?? null,
-      entries: index.length === 0 ? null : JSON.stringify(index),
-    })),
-    remove: remove.map(({ kind, key }) => ({ kind, key })),
-    parents: parents.map(({ kind, key }) => ({ kind, key })),
-    ...(kinds.length === 0 ? {} : { announce: kinds.join(" ") }),
-  });
+/** What a commit does with a record: this decides how the record is locked. */
+type Use = "put" | "remove" | "expect" | "parent";
+
+/** A record that a commit is about. */
+interface CommitRef extends Ref {
+  use: Use;
+  /** What is expected; `null` for nothing. */
+  version: string | null;
+  /** Whether it is the parent of a record to put. */
+  parent: boolean;
 }
 
-interface FailedRef {
-  readonly kind: string;
-  readonly key: string;
-  readonly parent: boolean;
+/** The arguments of `sign_in_commit`. */
+interface CommitArguments {
+  readonly refs: readonly CommitRef[];
+  /** As JSON. */
+  readonly refsText: string;
+  readonly putsText: string;
+}
+
+const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
+
+/**
+ * Values are passed as text within JSON, because PostgreSQL's JSON allows neither NUL nor lone surrogates. References are
+ * sorted, because they are locked in their order.
+ */
+function toArguments({ expect = [], put = [], remove = [] }: Commit): CommitArguments {
+  const byName = new Map<string, CommitRef>();
+  const add = ({ kind, key }: Ref, use: Use): CommitRef => {
+    const name = nameOf({ kind, key });
+    const known = byName.get(name);
+    if (known !== undefined) return known;
+    const ref = { kind, key, use, version: null, parent: false };
+    byName.set(name, ref);
+    return ref;
+  };
+  for (const record of put) add(record, "put");
+  for (const ref of remove) add(ref, "remove");
+  for (const { ref, version } of expect) add(ref, "expect").version = version;
+  for (const { parent } of put) if (parent !== undefined) add(parent, "parent").parent = true;
+  const refs = [...byName.values()].toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+  const numbers = new Map(refs.map((ref, index) => [nameOf(ref), index + 1] as const));
+  const puts = put.map((record) => ({
+    ref: numbers.get(nameOf(record)),
+    key: record.key,
+    parent: record.parent && numbers.get(nameOf(record.parent)),
+    value: JSON.stringify(record.value),
+    expires_at: record.expiresAt,
+    entries:
+      record.index === undefined || record.index.length === 0 ? undefined : JSON.stringify(record.index),
+  }));
+  return { refs, refsText: JSON.stringify(refs), putsText: JSON.stringify(puts) };
+}
+
+/** The children that a commit would put under a record that it removes. */
+function orphansOf({ put = [], remove = [] }: Commit): Ref[] {
+  const removed = new Set(remove.map(nameOf));
+  return put.filter(({ parent }) => parent !== undefined && removed.has(nameOf(parent)));
 }
 
 /** The records whose conditions failed. If a parent is missing, these are the children that were to be put. */
-function toRefs(
-  failed: readonly FailedRef[],
-  { put = [], remove = [] }: Commit,
-): readonly { kind: string; key: string }[] {
-  const refs = failed.flatMap(({ kind, key, parent }) =>
-    parent
-      ? put.filter((record) => record.parent?.kind === kind && record.parent.key === key)
-      : [{ kind, key }],
-  );
-  const orphans = put.filter(
-    ({ parent }) => parent && remove.some(({ kind, key }) => kind === parent.kind && key === parent.key),
-  );
-  return [...refs, ...orphans].map(({ kind, key }) => ({ kind, key }));
+function failedRefs(numbers: readonly number[], refs: readonly CommitRef[], { put = [] }: Commit): Ref[] {
+  return numbers.flatMap((number) => {
+    const ref = refs[number - 1] as CommitRef;
+    const children = ref.parent
+      ? put.filter(({ parent }) => parent !== undefined && nameOf(parent) === nameOf(ref))
+      : [];
+    return [...(ref.version === null ? [] : [ref]), ...children];
+  });
 }
 
 class PostgresStore implements RecordStore {
@@ -154,6 +182,9 @@ class PostgresStore implements RecordStore {
   readonly #announced: ReadonlySet<string>;
   readonly #watches = new Map<() => void, readonly string[]>();
   #isListening = false;
+  /** The announced kinds that have changed since the last announcement. */
+  readonly #changed = new Set<string>();
+  #isAnnouncing = false;
 
   constructor(connections: Connections, { clock, announced = [] }: PostgresOptions) {
     this.#connections = connections;
@@ -166,21 +197,38 @@ class PostgresStore implements RecordStore {
     { withParents = false } = {},
   ): Promise<(Found | undefined)[]> {
     const found: (Found | undefined)[] = refs.map(() => undefined);
-    const values = [this.#clock.now(), refs.map(({ kind }) => kind), refs.map(({ key }) => key)];
-    for (const row of await this.#connections.query<GotRow>(GET, values)) {
-      found[Number(row.n) - 1] = withParents ? withParent(row) : toFound(row);
-    }
+    const [first] = refs;
+    const now = this.#clock.now();
+    const rows =
+      refs.length === 1 && first !== undefined
+        ? await this.#connections.query<GotRow>(GET_ONE, [now, first.kind, first.key])
+        : await this.#connections.query<GotRow>(GET, [
+            now,
+            refs.map(({ kind }) => kind),
+            refs.map(({ key }) => key),
+          ]);
+    for (const row of rows) found[row.n - 1] = withParents ? withParent(row) : toFound(row);
     return found;
   }
 
+  /** In one round trip: queries of both directions are sent at the same time. */
   async list(queries: readonly Query[]): Promise<Page[]> {
+    const pages = new Map<Query, Page>();
+    const down = queries.filter(({ descending = false }) => descending);
+    const up = queries.filter(({ descending = false }) => !descending);
+    await Promise.all([this.#list(LIST_UP, up, pages), this.#list(LIST_DOWN, down, pages)]);
+    return queries.map((query) => pages.get(query) ?? { records: [] });
+  }
+
+  async #list(statement: Statement, queries: readonly Query[], pages: Map<Query, Page>): Promise<void> {
+    if (queries.length === 0) return;
     const bounds = queries.map(({ from = LOWEST, to = HIGHEST, after, descending = false }) => {
       const [place, record] = after?.split(" ") ?? [];
       return descending
         ? { start: place ?? to, after: record ?? HIGHEST, bound: from }
         : { start: place ?? from, after: record ?? LOWEST, bound: to };
     });
-    const rows = await this.#connections.query<ListedRow>(LIST, [
+    const rows = await this.#connections.query<ListedRow>(statement, [
       this.#clock.now(),
       queries.map(({ kind }) => kind),
       queries.map(({ index }) => index),
@@ -189,16 +237,15 @@ class PostgresStore implements RecordStore {
       bounds.map(({ after }) => after),
       bounds.map(({ bound }) => bound),
       queries.map(({ limit }) => limit),
-      queries.map(({ descending }) => (descending ? "DESC" : "ASC")),
     ]);
-    const found = Map.groupBy(rows, ({ n }) => Number(n) - 1);
-    return queries.map(({ limit }, index) => {
-      const all = found.get(index) ?? [];
-      const shown = all.slice(0, limit);
-      const last = all.length > limit ? shown.at(-1) : undefined;
+    const found = Map.groupBy(rows, ({ n }) => n);
+    for (const [index, query] of queries.entries()) {
+      const all = found.get(index + 1) ?? [];
+      const shown = all.slice(0, query.limit);
+      const last = all.length > query.limit ? shown.at(-1) : undefined;
       const records = shown.map(toFound);
-      return last === undefined ? { records } : { records, next: `${last.place} ${last.id}` };
-    });
+      pages.set(query, last === undefined ? { records } : { records, next: `${last.place} ${last.id}` });
+    }
   }
 
   async scan(kind: string, after: string | undefined, limit: number): Promise<Page> {
@@ -223,25 +270,23 @@ class PostgresStore implements RecordStore {
   async commit(change: Commit): Promise<void> {
     checkCommit(change);
     // The caller may change its objects while the commit waits.
-    const argument = toArgument(change, this.#announced);
-    await this.#connections.during(() => this.#commit(change, argument));
+    const prepared = toArguments(change);
+    await this.#connections.during(() => this.#commit(change, prepared));
+    this.#announce(change);
   }
 
   /** Repeats the commit until its outcome is known. `sign_in_commit` applies a commit once. */
-  async #commit(change: Commit, argument: string): Promise<void> {
-    const { put = [], remove = [] } = change;
-    const orphans = put.filter(
-      ({ parent }) => parent && remove.some(({ kind, key }) => kind === parent.kind && key === parent.key),
-    );
-    if (orphans.length > 0) throw new ConditionFailed("a record has no parent", toRefs([], change));
+  async #commit(change: Commit, prepared: CommitArguments): Promise<void> {
+    const orphans = orphansOf(change);
+    if (orphans.length > 0) throw failure(orphans);
     const wait = change.deadline - this.#clock.now();
     if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
     const end = performance.now() + wait;
     for (let isAgain = false; ; isAgain = true) {
       try {
-        const answer = this.#attempt(argument, end, isAgain);
+        const answer = this.#attempt(change, prepared, end, isAgain);
         const failed = await withTimeout(end + GRACE - performance.now(), answer, lateFault);
-        if (failed !== null) throw failure(failed, change);
+        if (failed !== null) throw failure(failedRefs(failed, prepared.refs, change));
         return;
       } catch (error) {
         const state = sqlState(error);
@@ -256,14 +301,38 @@ class PostgresStore implements RecordStore {
 
   /**
    * @param end on the scale of `performance.now()`.
-   * @returns the records whose expectation does not hold.
+   * @returns the numbers of the references whose expectation does not hold.
    */
-  async #attempt(argument: string, end: number, isAgain: boolean): Promise<readonly FailedRef[] | null> {
+  async #attempt(
+    { id, relaxed = false }: Commit,
+    { refsText, putsText }: CommitArguments,
+    end: number,
+    isAgain: boolean,
+  ): Promise<readonly number[] | null> {
     const deadline = await this.#connections.serverTimeIn(end - performance.now());
-    const values = [argument, this.#clock.now(), deadline, isAgain];
-    const text = "SELECT sign_in_commit($1, $2, $3, $4) AS failed";
-    const [row] = await this.#connections.raw<{ failed: readonly FailedRef[] | null }>(text, values);
+    const values = [id, refsText, putsText, this.#clock.now(), deadline, relaxed, isAgain];
+    const [row] = await this.#connections.raw<{ failed: readonly number[] | null }>(COMMIT, values);
     return row?.failed ?? null;
+  }
+
+  /**
+   * Tells the `watch` of other processes after the commit, and not in it: PostgreSQL lets one transaction that notifies
+   * commit at a time. Changes during an announcement go into the next one.
+   */
+  #announce({ put = [], remove = [] }: Commit): void {
+    for (const { kind } of [...put, ...remove]) if (this.#announced.has(kind)) this.#changed.add(kind);
+    if (this.#changed.size > 0 && !this.#isAnnouncing) void this.#announceAll();
+  }
+
+  async #announceAll(): Promise<void> {
+    this.#isAnnouncing = true;
+    while (this.#changed.size > 0) {
+      const kinds = [...this.#changed].join(" ");
+      this.#changed.clear();
+      // It is a hint: when it can't be sent, the others look by themselves.
+      await this.#connections.query(NOTIFY, [kinds]).catch(() => undefined);
+    }
+    this.#isAnnouncing = false;
   }
 
   async next(counter: string, atLeast = 1): Promise<number> {
@@ -273,10 +342,7 @@ class PostgresStore implements RecordStore {
 
   async sweep(limit: number): Promise<number> {
     const values = [this.#clock.now(), limit];
-    const [row] = await this.#connections.query<{ swept: number }>(
-      "SELECT sign_in_sweep($1, $2) AS swept",
-      values,
-    );
+    const [row] = await this.#connections.query<{ swept: number }>(SWEEP, values);
     return row?.swept ?? 0;
   }
 
@@ -298,7 +364,7 @@ class PostgresStore implements RecordStore {
   }
 
   async ping(): Promise<number> {
-    const [row] = await this.#connections.query<{ now: Date }>("SELECT clock_timestamp() AS now");
+    const [row] = await this.#connections.query<{ now: Date }>(CLOCK);
     return Number(row?.now);
   }
 
@@ -308,9 +374,10 @@ class PostgresStore implements RecordStore {
   }
 }
 
-function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed {
+function failure(failed: readonly Ref[]): ConditionFailed {
   const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
-  return new ConditionFailed(`an expectation about ${kinds} does not hold`, toRefs(failed, change));
+  const refs = failed.map(({ kind, key }) => ({ kind, key }));
+  return new ConditionFailed(`an expectation about ${kinds} does not hold`, refs);
 }
 
 /** What is wrong with an address, by the SQLSTATE of the server's error. */

@@ -3,6 +3,7 @@
  * to that id, so they never belong to a later record with the same key. `entries` repeats the index entries of the
  * record. Times are milliseconds since the epoch by the clock of the service unless stated otherwise.
  */
+import type { Statement } from "./connection.ts";
 
 export const SCHEMA = `
 CREATE TABLE IF NOT EXISTS sign_in_records (
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS sign_in_entries (
 CREATE TABLE IF NOT EXISTS sign_in_counters (name text PRIMARY KEY, value bigint NOT NULL);
 -- The ids of recent commits, for commits whose acknowledgement was lost.
 CREATE TABLE IF NOT EXISTS sign_in_commits (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp());
-CREATE INDEX IF NOT EXISTS sign_in_commits_at ON sign_in_commits (at);
+CREATE INDEX IF NOT EXISTS sign_in_commits_at ON sign_in_commits USING brin (at);
 
 -- Removes a record. One with children stays as a tombstone: a commit must not delete thousands of children.
 CREATE OR REPLACE FUNCTION sign_in_erase(record bigint, kind text, entries text) RETURNS void LANGUAGE plpgsql AS $$
@@ -44,105 +45,103 @@ BEGIN
   END IF;
 END $$;
 
--- A whole commit. Returns the records whose expectation does not hold; then nothing is written.
--- Rows are locked in a fixed order, so that two commits wait for each other and don't deadlock.
--- A commit that is sent again after a lost acknowledgement is applied once.
-CREATE OR REPLACE FUNCTION sign_in_commit(change json, now double precision, deadline timestamptz, again boolean)
-  RETURNS json LANGUAGE plpgsql AS $$
+-- A whole commit. Returns the numbers of the references that don't hold what is expected of them; then nothing is written.
+-- References are in a fixed order and are locked in it, so that two commits wait for each other and don't deadlock. A missing
+-- record can't be locked: if another commit inserts it meanwhile, this one fails and is tried again. A commit that is sent again
+-- after a lost acknowledgement is applied once.
+--   refs: kind, key, version (what is expected), use ('put', 'remove', 'expect', or 'parent' of a record to put), parent (also a parent)
+--   puts: ref and parent (numbers of references, from 1), value, expires_at, entries
+CREATE OR REPLACE FUNCTION sign_in_commit(
+  commit_id text, refs json, puts json, now double precision, deadline timestamptz, relaxed boolean, again boolean
+) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
-  item record;
-  was sign_in_records;
-  -- Parsed once: each access to a member would parse the whole text.
-  commit_id text := change->>'id';
-  parent_id bigint;
-  is_live boolean;
-  failed json[] := '{}';
-  -- The records to write, as they were when they were locked. Missing ones can't be locked, so they may only be inserted.
-  states jsonb := '{}';
-  state jsonb;
+  -- By the number of the reference.
+  ids bigint[];
+  found bigint[];
+  are_live boolean[];
+  olds text[];
+  kinds text[];
+  failed integer[];
+  removed integer[];
+  has_live boolean;
+  has_new boolean;
+  old integer;
 BEGIN
   PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM deadline - clock_timestamp()) * 1000))::text, true);
-  IF (change->>'relaxed')::boolean THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
-  FOR item IN
-    SELECT ref.kind COLLATE "C" AS kind, ref.key COLLATE "C" AS key, max(ref.version) AS version,
-      bool_or(ref.written) AS written, bool_or(ref.parent) AS parent
-    FROM (
-      SELECT kind, key, version, false AS written, false AS parent
-        FROM json_to_recordset(change->'expect') AS e (kind text, key text, version text)
-      UNION ALL SELECT kind, key, NULL, true, false FROM json_to_recordset(change->'put') AS p (kind text, key text)
-      UNION ALL SELECT kind, key, NULL, true, false FROM json_to_recordset(change->'remove') AS r (kind text, key text)
-      UNION ALL SELECT kind, key, NULL, false, true FROM json_to_recordset(change->'parents') AS q (kind text, key text)
-    ) AS ref GROUP BY 1, 2 ORDER BY 1, 2
-  LOOP
-    IF item.written THEN
-      SELECT * INTO was FROM sign_in_records AS r WHERE r.kind = item.kind AND r.key = item.key FOR UPDATE;
-    ELSIF item.version IS NOT NULL THEN
-      SELECT * INTO was FROM sign_in_records AS r WHERE r.kind = item.kind AND r.key = item.key FOR SHARE;
-    ELSE
-      SELECT * INTO was FROM sign_in_records AS r WHERE r.kind = item.kind AND r.key = item.key FOR KEY SHARE;
-    END IF;
-    IF FOUND AND item.written THEN
-      states := states || jsonb_build_object(item.kind || ' ' || item.key, jsonb_build_object('id', was.id, 'live', false));
-    END IF;
-    is_live := was.id IS NOT NULL AND (was.expires_at IS NULL OR was.expires_at > now);
-    IF is_live AND was.parent IS NOT NULL THEN
-      PERFORM FROM sign_in_records AS p
-        WHERE p.id = was.parent AND (p.expires_at IS NULL OR p.expires_at > now) FOR KEY SHARE;
-      is_live := FOUND;
-    END IF;
-    IF is_live AND item.written THEN
-      states := jsonb_set(states, ARRAY[item.kind || ' ' || item.key, 'live'], 'true');
-    END IF;
-    IF (item.version = 'absent' AND is_live)
-      OR (item.version <> 'absent' AND NOT is_live)
-      OR (item.version NOT IN ('absent', 'present') AND is_live AND was.version <> item.version)
-      OR (item.parent AND NOT is_live)
-    THEN
-      failed := failed || json_build_object('kind', item.kind, 'key', item.key, 'parent', item.parent);
-    END IF;
-  END LOOP;
+  IF relaxed THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
+  WITH locked AS MATERIALIZED (
+    SELECT q.n, q.kind, q.use, q.version, q.parent AS is_parent,
+      coalesce(w.id, d.id, e.id, k.id) AS id, coalesce(w.version, d.version, e.version, k.version) AS is_version,
+      coalesce(w.entries, d.entries) AS entries,
+      coalesce(w.id, d.id, e.id, k.id) IS NOT NULL
+        AND coalesce(w.expires_at, d.expires_at, e.expires_at, k.expires_at, 'infinity') > now
+        AND (coalesce(w.parent, d.parent, e.parent, k.parent) IS NULL
+          OR (p.id IS NOT NULL AND coalesce(p.expires_at, 'infinity') > now)) AS live
+    FROM ROWS FROM (json_to_recordset(refs) AS (kind text, key text, version text, use text, parent boolean))
+      WITH ORDINALITY AS q (kind, key, version, use, parent, n)
+    LEFT JOIN LATERAL (SELECT r.id, r.version, r.entries, r.expires_at, r.parent FROM sign_in_records AS r
+      WHERE q.use = 'put' AND r.kind = q.kind AND r.key = q.key FOR NO KEY UPDATE) AS w ON true
+    LEFT JOIN LATERAL (SELECT r.id, r.version, r.entries, r.expires_at, r.parent FROM sign_in_records AS r
+      WHERE q.use = 'remove' AND r.kind = q.kind AND r.key = q.key FOR UPDATE) AS d ON true
+    LEFT JOIN LATERAL (SELECT r.id, r.version, r.expires_at, r.parent FROM sign_in_records AS r
+      WHERE q.use = 'expect' AND r.kind = q.kind AND r.key = q.key FOR SHARE) AS e ON true
+    LEFT JOIN LATERAL (SELECT r.id, r.version, r.expires_at, r.parent FROM sign_in_records AS r
+      WHERE q.use = 'parent' AND r.kind = q.kind AND r.key = q.key FOR KEY SHARE) AS k ON true
+    LEFT JOIN LATERAL (SELECT r.id, r.expires_at FROM sign_in_records AS r
+      WHERE r.id = coalesce(w.parent, d.parent, e.parent, k.parent) FOR KEY SHARE) AS p ON true
+  )
+  SELECT array_agg(l.id ORDER BY n), array_agg(l.live ORDER BY n), array_agg(l.entries ORDER BY n), array_agg(l.kind ORDER BY n),
+    array_agg(CASE WHEN use <> 'put' OR live THEN l.id ELSE nextval('sign_in_records_id_seq') END ORDER BY n),
+    array_agg(n ORDER BY n) FILTER (WHERE CASE l.version WHEN 'absent' THEN live WHEN 'present' THEN NOT live
+      ELSE l.version IS NOT NULL AND NOT (live AND l.is_version = l.version) END OR (is_parent AND use <> 'put' AND NOT live)),
+    -- A record that is to be put, and is expired or an orphan, is replaced by a new one.
+    array_agg(n) FILTER (WHERE l.id IS NOT NULL AND (use = 'remove' OR (use = 'put' AND NOT live))),
+    coalesce(bool_or(use = 'put' AND live), false), coalesce(bool_or(use = 'put' AND NOT live), false)
+    INTO found, are_live, olds, kinds, ids, failed, removed, has_live, has_new FROM locked AS l;
   -- After locking, when any other attempt of this commit has finished.
   IF again AND EXISTS (SELECT FROM sign_in_commits AS c WHERE c.id = commit_id) THEN RETURN NULL; END IF;
-  IF cardinality(failed) > 0 THEN RETURN array_to_json(failed); END IF;
+  IF failed IS NOT NULL THEN RETURN failed; END IF;
   IF clock_timestamp() >= deadline THEN RAISE EXCEPTION 'too late' USING ERRCODE = 'SI001'; END IF;
 
-  FOR item IN SELECT r.id, r.kind, r.entries FROM json_to_recordset(change->'remove') AS x (kind text, key text)
-    JOIN sign_in_records AS r ON r.id = (states->(x.kind || ' ' || x.key)->>'id')::bigint
-  LOOP
-    PERFORM sign_in_erase(item.id, item.kind, item.entries);
-  END LOOP;
-  -- Parents first: their children need their ids.
-  FOR item IN SELECT * FROM json_to_recordset(change->'put')
-    AS p (kind text, key text, value text, expires_at double precision, parent_kind text, parent_key text, entries text)
-    ORDER BY parent_kind IS NOT NULL
-  LOOP
-    parent_id := NULL;
-    IF item.parent_kind IS NOT NULL THEN
-      SELECT r.id INTO parent_id FROM sign_in_records AS r WHERE r.kind = item.parent_kind AND r.key = item.parent_key;
-    END IF;
-    state := states->(item.kind || ' ' || item.key);
-    is_live := coalesce((state->>'live')::boolean, false);
-    IF state IS NOT NULL THEN
-      SELECT * INTO was FROM sign_in_records AS r WHERE r.id = (state->>'id')::bigint;
-      IF NOT is_live THEN PERFORM sign_in_erase(was.id, was.kind, was.entries); END IF;
-    END IF;
-    IF is_live THEN
-      UPDATE sign_in_records AS r SET value = item.value, version = commit_id, expires_at = item.expires_at,
-        parent = parent_id, entries = item.entries WHERE r.id = was.id;
-      CONTINUE WHEN was.entries IS NOT DISTINCT FROM item.entries;
-      DELETE FROM sign_in_entries AS e USING json_to_recordset(coalesce(was.entries, '[]')::json) AS i (name text, at text, "order" bigint)
-        WHERE e.kind = item.kind AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = was.id;
-    ELSE
-      INSERT INTO sign_in_records (kind, key, value, version, expires_at, parent, entries)
-        VALUES (item.kind, item.key, item.value, commit_id, item.expires_at, parent_id, item.entries)
-        RETURNING * INTO was;
-    END IF;
+  IF removed IS NOT NULL THEN
+    FOREACH old IN ARRAY removed LOOP
+      PERFORM sign_in_erase(found[old], kinds[old], olds[old]);
+    END LOOP;
+  END IF;
+  IF has_live THEN
+    -- Before the update, which replaces the entries that the records have.
+    DELETE FROM sign_in_entries AS e
+      USING json_to_recordset(puts) AS p (ref integer, entries text)
+        CROSS JOIN LATERAL (
+          SELECT * FROM json_to_recordset(olds[p.ref]::json) AS o (name text, at text, "order" bigint)
+          EXCEPT SELECT * FROM json_to_recordset(p.entries::json) AS i (name text, at text, "order" bigint)
+        ) AS i
+      WHERE are_live[p.ref] AND olds[p.ref] IS DISTINCT FROM p.entries
+        AND e.kind = kinds[p.ref] AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = ids[p.ref];
+    UPDATE sign_in_records AS r SET value = p.value, version = commit_id, expires_at = p.expires_at,
+        parent = ids[p.parent], entries = p.entries
+      FROM json_to_recordset(puts) AS p (ref integer, parent integer, value text, expires_at double precision, entries text)
+      WHERE are_live[p.ref] AND r.id = ids[p.ref];
+  END IF;
+  IF has_new THEN
+    INSERT INTO sign_in_records (id, kind, key, value, version, expires_at, parent, entries) OVERRIDING SYSTEM VALUE
+      SELECT ids[p.ref], kinds[p.ref], p.key, p.value, commit_id, p.expires_at, ids[p.parent], p.entries
+      FROM json_to_recordset(puts)
+        AS p (ref integer, key text, parent integer, value text, expires_at double precision, entries text)
+      WHERE NOT are_live[p.ref];
+  END IF;
+  IF has_live OR has_new THEN
     INSERT INTO sign_in_entries (kind, name, at, place, record)
-      SELECT item.kind, i.name, i.at, i."order", was.id
-      FROM json_to_recordset(coalesce(item.entries, '[]')::json) AS i (name text, at text, "order" bigint);
-  END LOOP;
+      SELECT kinds[p.ref], i.name, i.at, i."order", ids[p.ref]
+      FROM json_to_recordset(puts) AS p (ref integer, entries text)
+        CROSS JOIN LATERAL (
+          SELECT * FROM json_to_recordset(p.entries::json) AS i (name text, at text, "order" bigint)
+          EXCEPT SELECT * FROM json_to_recordset(CASE WHEN are_live[p.ref] THEN olds[p.ref] END::json)
+            AS o (name text, at text, "order" bigint)
+        ) AS i
+      WHERE p.entries IS NOT NULL AND (NOT are_live[p.ref] OR olds[p.ref] IS DISTINCT FROM p.entries);
+  END IF;
   INSERT INTO sign_in_commits (id) VALUES (commit_id);
-  IF change->>'announce' IS NOT NULL THEN PERFORM pg_notify('sign_in_changes', change->>'announce'); END IF;
   RETURN NULL;
 END $$;
 
@@ -179,50 +178,92 @@ BEGIN
 END $$;
 `;
 
-/** Whether a record \`r\` with its parent \`p\` exists at \`$1\`. */
+/** Whether a record `r` with its parent `p` exists at `$1`. */
 const LIVE = `(r.expires_at IS NULL OR r.expires_at > $1)
   AND (r.parent IS NULL OR (p.id IS NOT NULL AND (p.expires_at IS NULL OR p.expires_at > $1)))`;
 
+const GOT = `r.kind, r.key, r.value, r.version, r.expires_at,
+  p.kind AS parent_kind, p.key AS parent_key, p.value AS parent_value, p.version AS parent_version, p.expires_at AS parent_expires_at`;
+
+/** Parameters: now, kind, key. */
+export const GET_ONE: Statement = {
+  name: "sign-in-get-one",
+  text: `
+SELECT 1 AS n, ${GOT} FROM sign_in_records AS r LEFT JOIN sign_in_records AS p ON p.id = r.parent
+WHERE r.kind = $2 AND r.key = $3 AND ${LIVE}`,
+};
+
 /** Parameters: now, kinds, keys. */
-export const GET: string = `
-SELECT q.n, r.kind, r.key, r.value, r.version, r.expires_at,
-  p.kind AS parent_kind, p.key AS parent_key, p.value AS parent_value, p.version AS parent_version, p.expires_at AS parent_expires_at
+export const GET: Statement = {
+  name: "sign-in-get",
+  text: `
+SELECT q.n::int AS n, ${GOT}
 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS q (kind, key, n)
 JOIN sign_in_records AS r ON r.kind = q.kind AND r.key = q.key LEFT JOIN sign_in_records AS p ON p.id = r.parent
-WHERE ${LIVE}`;
+WHERE ${LIVE}`,
+};
 
-const page = (behind: ">" | "<", within: "<=" | ">=", direction: "ASC" | "DESC"): string => `
-SELECT q.n, f.* FROM queries AS q CROSS JOIN LATERAL (
+/** Parameters: now, and arrays of kind, name, at, start, after, bound and limit. */
+const list = (
+  name: string,
+  behind: ">" | "<",
+  within: "<=" | ">=",
+  direction: "ASC" | "DESC",
+): Statement => ({
+  name,
+  text: `
+SELECT q.n::int AS n, f.*
+FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[])
+  WITH ORDINALITY AS q (kind, name, at, start, after, bound, most, n)
+CROSS JOIN LATERAL (
   SELECT r.id, r.kind, r.key, r.value, r.version, r.expires_at, e.place
   FROM sign_in_entries AS e JOIN sign_in_records AS r ON r.id = e.record LEFT JOIN sign_in_records AS p ON p.id = r.parent
   WHERE e.kind = q.kind AND e.name = q.name AND e.at = q.at
     AND (e.place, e.record) ${behind} (q.start, q.after) AND e.place ${within} q.bound AND ${LIVE}
   ORDER BY e.place ${direction}, e.record ${direction} LIMIT q.most + 1
-) AS f WHERE q.direction = '${direction}'`;
+) AS f ORDER BY q.n, f.place ${direction}, f.id ${direction}`,
+});
 
-/** Parameters: now, and an array for each column of \`queries\`. */
-export const LIST: string = `
-WITH queries AS (
-  SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::int[], $9::text[])
-    WITH ORDINALITY AS q (kind, name, at, start, after, bound, most, direction, n)
-)
-SELECT * FROM (${page(">", "<=", "ASC")} UNION ALL ${page("<", ">=", "DESC")}) AS found
-ORDER BY n, CASE WHEN (SELECT direction FROM queries WHERE queries.n = found.n) = 'ASC' THEN place ELSE -place END,
-  CASE WHEN (SELECT direction FROM queries WHERE queries.n = found.n) = 'ASC' THEN id ELSE -id END`;
+export const LIST_UP: Statement = list("sign-in-list-up", ">", "<=", "ASC");
+export const LIST_DOWN: Statement = list("sign-in-list-down", "<", ">=", "DESC");
 
 /** Parameters: now, kind, the key after which the page begins, limit. */
-export const SCAN: string = `
+export const SCAN: Statement = {
+  name: "sign-in-scan",
+  text: `
 SELECT r.kind, r.key, r.value, r.version, r.expires_at, ${LIVE} AS live
 FROM sign_in_records AS r LEFT JOIN sign_in_records AS p ON p.id = r.parent
-WHERE r.kind = $2 AND r.key > $3 ORDER BY r.key LIMIT $4`;
+WHERE r.kind = $2 AND r.key > $3 ORDER BY r.key LIMIT $4`,
+};
 
 /** Parameters: arrays of kind, name, at, from, to. */
-export const COUNT = `
+export const COUNT: Statement = {
+  name: "sign-in-count",
+  text: `
 SELECT (SELECT count(*)::int FROM sign_in_entries AS e
   WHERE e.kind = q.kind AND e.name = q.name AND e.at = q.at AND e.place BETWEEN q.low AND q.high) AS count
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q (kind, name, at, low, high, n)
-ORDER BY n`;
+ORDER BY n`,
+};
 
-export const NEXT = `
+/** Parameters: the id of the commit, references, records to put, now, deadline, relaxed, again. */
+export const COMMIT: Statement = {
+  name: "sign-in-commit",
+  text: "SELECT sign_in_commit($1, $2, $3, $4, $5, $6, $7) AS failed",
+};
+
+export const NEXT: Statement = {
+  name: "sign-in-next",
+  text: `
 INSERT INTO sign_in_counters (name, value) VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET value = greatest(sign_in_counters.value + 1, $2) RETURNING value`;
+ON CONFLICT (name) DO UPDATE SET value = greatest(sign_in_counters.value + 1, $2) RETURNING value`,
+};
+
+/** Parameters: now, limit. */
+export const SWEEP: Statement = { name: "sign-in-sweep", text: "SELECT sign_in_sweep($1, $2) AS swept" };
+
+/** Parameters: the kinds. It is a hint, so it does not wait for the disk. */
+export const NOTIFY: Statement = {
+  name: "sign-in-notify",
+  text: "SELECT set_config('synchronous_commit', 'off', true), pg_notify('sign_in_changes', $1)",
+};

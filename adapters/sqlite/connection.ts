@@ -75,9 +75,9 @@ export interface Connection {
   all(sql: string): (...parameters: Parameter[]) => Row[];
   /** A prepared statement that returns how many rows it changed. */
   change(sql: string): (...parameters: Parameter[]) => number;
-  /** A prepared statement that inserts a row and returns its `rowid`. */
-  insert(sql: string): (...parameters: Parameter[]) => number;
-  /** A number that changes when another connection has written to the file. Call it within `read`. */
+  /** A prepared statement that inserts a row and returns its `rowid`; `undefined` if it inserted none. */
+  insert(sql: string): (...parameters: Parameter[]) => number | undefined;
+  /** A number that changes when another connection has written to the file. Call it within `read` or `write`. */
   foreignVersion(): number;
   /**
    * Runs `work` synchronously, and again later if the file is locked. Each of its statements reads one state. It must
@@ -155,7 +155,10 @@ export function statements(database: DatabaseSync): Pick<Connection, "first" | "
     },
     insert(sql) {
       const statement = database.prepare(sql);
-      return (...parameters) => Number(statement.run(...parameters).lastInsertRowid);
+      return (...parameters) => {
+        const { changes, lastInsertRowid } = statement.run(...parameters);
+        return Number(changes) === 0 ? undefined : Number(lastInsertRowid);
+      };
     },
   };
 }

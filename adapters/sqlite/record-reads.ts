@@ -16,10 +16,12 @@ export interface StoredRecord extends Ref {
   readonly expiresAt: number | null;
   /** `id` of the parent. */
   readonly parent: number | null;
+  /** The index entries as JSON, for the next write. */
+  readonly entries: string | null;
 }
 
 /** The columns of `readRow`, in its order. */
-export const RECORD_COLUMNS = "r.id, r.kind, r.key, r.value, r.version, r.expires_at, r.parent";
+export const RECORD_COLUMNS = "r.id, r.kind, r.key, r.value, r.version, r.expires_at, r.parent, r.entries";
 
 export function readRow(row: Row): StoredRecord {
   return {
@@ -30,6 +32,7 @@ export function readRow(row: Row): StoredRecord {
     version: textAt(row, 4),
     expiresAt: optionalNumberAt(row, 5),
     parent: optionalNumberAt(row, 6),
+    entries: row[7] === null ? null : textAt(row, 7),
   };
 }
 
@@ -48,6 +51,8 @@ export function toFound(record: StoredRecord, parent?: StoredRecord): Found {
 
 /** How many records are cached, at one to two kilobytes each. */
 const CAPACITY = 1_000;
+/** Larger pages are not cached: they would displace everything else. */
+const KEPT_OF_A_PAGE = 100;
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
@@ -65,7 +70,7 @@ export class RecordCache {
     this.#connection = connection;
   }
 
-  /** Call it first in every read: empties the cache if another connection has written. */
+  /** Call it first in every read and commit: empties the cache if another connection has written. */
   refresh(): void {
     const version = this.#connection.foreignVersion();
     if (version === this.#version) return;
@@ -158,6 +163,15 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
     return toFound(found, withParents && parent !== null ? parent : undefined);
   }
 
+  /** @param keep whoever lists a few records often writes them next. */
+  function listed(row: Row, keep: boolean): StoredRecord {
+    const cached = cache.byId(numberAt(row, 0));
+    if (cached !== undefined && cached.version === row[4]) return cached;
+    const record = readRow(row);
+    if (keep && cached === undefined) cache.add(record);
+    return record;
+  }
+
   function page(query: Query): Page {
     const { kind, index, at, from = LOWEST, to = HIGHEST, after, limit, descending = false } = query;
     const last = after === undefined ? undefined : readPosition(after);
@@ -167,8 +181,8 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
       : upwards(kind, index, at, ...(last ?? [from, LOWEST]), to, now, limit + 1);
     const shown = rows.slice(0, limit);
     const end = rows.length > limit ? shown.at(-1) : undefined;
-    const records = shown.map((row) => toFound(readRow(row)));
-    return end === undefined ? { records } : { records, next: `${numberAt(end, 7)} ${numberAt(end, 0)}` };
+    const records = shown.map((row) => toFound(listed(row, limit <= KEPT_OF_A_PAGE)));
+    return end === undefined ? { records } : { records, next: `${numberAt(end, 8)} ${numberAt(end, 0)}` };
   }
 
   return {
@@ -177,7 +191,10 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
       const now = clock.now();
       return refs.map((ref) => find(ref, withParents, now));
     },
-    list: (queries) => queries.map(page),
+    list(queries) {
+      cache.refresh();
+      return queries.map(page);
+    },
     scan(kind, after, limit) {
       cache.refresh();
       const now = clock.now();

@@ -62,7 +62,10 @@ export function prepareRecord({
 
 const INSERT_ENTRY = "INSERT INTO entries (kind, name, at, place, record) VALUES (?, ?, ?, ?, ?)";
 
-/** Inserts a record that has no row, with its entries. @returns a function that returns the id of the row. */
+/**
+ * Inserts a record with its entries.
+ * @returns a function that returns the id of the row; `undefined` if the record had a row, which stays.
+ */
 export function createInsert({
   insert,
   change,
@@ -70,13 +73,15 @@ export function createInsert({
   record: PreparedRecord,
   version: string,
   parentId: number | null,
-) => number {
+) => number | undefined {
   const insertRecord = insert(
-    "INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    `INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (kind, key) DO NOTHING`,
   );
   const addEntry = change(INSERT_ENTRY);
   return ({ kind, key, value, expiresAt, entries }, version, parentId) => {
     const id = insertRecord(value, version, expiresAt, parentId, entries, kind, key);
+    if (id === undefined) return undefined;
     for (const { name, at, order } of readEntries(entries)) addEntry(kind, name, at, order, id);
     return id;
   };
@@ -103,6 +108,12 @@ interface Existing {
   readonly isLive: boolean;
   /** As JSON. */
   readonly entries: string | null;
+}
+
+function failure(failed: readonly Ref[]): ConditionFailed {
+  const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
+  const refs = failed.map(({ kind, key }) => ({ kind, key }));
+  return new ConditionFailed(`an expectation about ${kinds} does not hold`, refs);
 }
 
 export function createRecordWrites(connection: Connection, clock: Clock, cache: RecordCache): RecordWrites {
@@ -143,10 +154,17 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     return known.get(name);
   }
 
-  function look({ kind, key }: Ref, now: number): Existing | undefined {
-    const row = find(kind, key);
-    if (row === undefined) return undefined;
+  /** Most records that a commit is about were read shortly before, and are in the cache. */
+  function look(ref: Ref, now: number): Existing | undefined {
     const isOver = (expiresAt: number | null): boolean => expiresAt !== null && expiresAt <= now;
+    const cached = cache.byName(ref);
+    const parent = cached?.parent ? cache.byId(cached.parent) : undefined;
+    if (cached !== undefined && (cached.parent === null || parent !== undefined)) {
+      const { id, version, expiresAt, entries } = cached;
+      return { id, version, isLive: !isOver(expiresAt) && !isOver(parent?.expiresAt ?? null), entries };
+    }
+    const row = find(ref.kind, ref.key);
+    if (row === undefined) return undefined;
     const isOrphan = row[4] !== null && (row[5] === null || isOver(optionalNumberAt(row, 6)));
     return {
       id: numberAt(row, 0),
@@ -179,33 +197,53 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     else bury(id);
   }
 
-  function put(record: PreparedRecord, version: string, now: number): void {
+  /** @returns whether the record is written: one that must be new is not, if there is one already. */
+  function put(record: PreparedRecord, version: string, now: number, mustBeNew: boolean): boolean {
     const { kind, value, parent, expiresAt, entries } = record;
     const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
+    const add = (): boolean => {
+      const id = insert(record, version, parentId);
+      if (id !== undefined) known.set(nameOf(record), { id, version, isLive: true, entries });
+      return id !== undefined;
+    };
+    // Not looked for before: there seldom is one.
+    if (mustBeNew && add()) return true;
     const before = existing(record, now);
+    if (mustBeNew && before?.isLive) return false;
     const fields = [value, version, expiresAt, parentId, entries] as const;
     if (before?.isLive) {
       cache.forget(before.id);
       replace(...fields, before.id);
       known.set(nameOf(record), { ...before, version, entries });
-      if (before.entries === entries) return;
+      if (before.entries === entries) return true;
       // Most changes move a record in one index and leave the others.
       const [were, are] = [readEntries(before.entries), readEntries(entries)];
       changeEntries(dropEntry, { id: before.id, kind }, were, are);
       changeEntries(addEntry, { id: before.id, kind }, are, were);
-      return;
+      return true;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
-    const id = insert(record, version, parentId);
-    known.set(nameOf(record), { id, version, isLive: true, entries });
+    return add();
   }
 
-  /** The records whose expectation does not hold, and children without a parent. */
-  function failures({ expect, put: puts, remove: removals }: PreparedCommit, now: number): Ref[] {
+  /** Whether the commit itself hides records, which must be looked at before. */
+  function endsParents({ put: puts, remove: removals }: PreparedCommit, now: number): boolean {
+    return removals.length > 0 || puts.some(({ expiresAt }) => expiresAt !== null && expiresAt <= now);
+  }
+
+  /**
+   * The records whose expectation does not hold, and children without a parent.
+   * @param withNew includes those that must be new. Otherwise `put` finds them.
+   */
+  function failures(
+    { expect, put: puts, remove: removals }: PreparedCommit,
+    now: number,
+    withNew: boolean,
+  ): Ref[] {
     const failed = expect
       .filter(({ ref, version }) => {
+        if (version === "absent") return withNew && existing(ref, now)?.isLive === true;
         const found = existing(ref, now);
-        if (version === "absent") return found?.isLive === true;
         return !found?.isLive || (version !== "present" && version !== found.version);
       })
       .map(({ ref }) => ref);
@@ -237,17 +275,18 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     commit(change) {
       const now = clock.now();
       known.clear();
-      const failed = failures(change, now);
-      if (failed.length > 0) {
-        const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
-        throw new ConditionFailed(`an expectation about ${kinds} does not hold`, failed);
-      }
+      cache.refresh();
+      if (failures(change, now, endsParents(change, now)).length > 0)
+        throw failure(failures(change, now, true));
       for (const ref of change.remove) {
         const before = existing(ref, now);
         if (before !== undefined) erase(before.id, ref.kind, before.entries);
         known.set(nameOf(ref), undefined);
       }
-      for (const record of change.put) put(record, change.id, now);
+      const isNew = change.expect.filter(({ version }) => version === "absent");
+      const names = new Set(isNew.map(({ ref }) => nameOf(ref)));
+      const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
+      if (clashes.length > 0) throw failure(clashes);
     },
     sweep(limit) {
       const found = expiredFamilies(clock.now(), limit);

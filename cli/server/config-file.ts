@@ -126,8 +126,7 @@ export async function readWorkerConfig(
  * @throws ConfigurationError with all problems.
  */
 export async function checkConfigFile(value: unknown, folder?: string): Promise<ConfigFile> {
-  // `$schema` is for editors.
-  const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
+  const { port, host, seed: written, ...config } = objectOf(value);
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
   const problems = [

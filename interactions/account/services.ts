@@ -10,7 +10,6 @@ import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
 import { consentFields } from "../protocol.ts";
-import { sharedList } from "../steps/description.ts";
 import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
 
 const PATH = "/account/services";
@@ -42,7 +41,7 @@ export const servicesView: Page<ServicesLocals> = {
         key,
         name,
         since: since === undefined ? undefined : moment(since),
-        reads: sharedList(t, fields) ?? t("services.readsId"),
+        fields: fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field)),
       })),
     };
   },
@@ -58,7 +57,6 @@ export interface ServicesPageParts {
 export function servicesPage({ accounts, directory, clock }: ServicesPageParts): PersonPage {
   return {
     path: PATH,
-    place: "services",
     async show({ locals, person, send }) {
       const services = await connectedServices(person.account, directory);
       send(servicesView, { ...locals, services, now: clock.now() });

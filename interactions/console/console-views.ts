@@ -171,7 +171,7 @@ function common(
   const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];
   return {
     heading,
-    layout: "wide",
+    wide: true,
     nav,
     list,
     account,

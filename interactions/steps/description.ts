@@ -154,14 +154,11 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
 
 /** What a client would get, as a sentence. */
 export function sharedSentence(t: Translator, client: string, shares: readonly string[]): string {
-  const parts = sharedList(t, shares);
-  return parts === undefined ? t("consent.sharesId", { client }) : t("consent.shares", { client, parts });
-}
-
-/** Such as "name, email address, and gender"; `undefined` if nothing but an identifier is shared. */
-export function sharedList(t: Translator, shares: readonly string[]): string | undefined {
-  const names = sharedParts(shares).map((part) => (t.has(`share.${part}`) ? t(`share.${part}`) : part));
-  return names.length === 0 ? undefined : new Intl.ListFormat(t.locale).format(names);
+  const names = sharedParts(shares);
+  if (names.length === 0) return t("consent.sharesId", { client });
+  const parts = names.map((part) => (t.has(`share.${part}`) ? t(`share.${part}`) : part));
+  const list = new Intl.ListFormat(t.locale, { type: "conjunction" }).format(parts);
+  return t("consent.shares", { client, parts: list });
 }
 
 /** The fields that the sentence names: the name first, as one, and no identifier, which says nothing about the person. */

@@ -183,13 +183,13 @@ describe("the links in the footer", () => {
 });
 
 describe("the size of a page", () => {
-  it("is under 45 kB with the largest pictures", async () => {
+  it("is under 40 kB with the largest pictures", async () => {
     const theme = {
       logo: file("logo", Buffer.concat([PNG, Buffer.alloc(12_000 - PNG.length)])),
       favicon: file("icon", Buffer.concat([PNG, Buffer.alloc(4_000 - PNG.length)])),
     };
     for (const [name, html] of everyPage(pagesWith({ theme }), "pl")) {
-      expect([name, Buffer.byteLength(html) < 45_000]).toEqual([name, true]);
+      expect([name, Buffer.byteLength(html) < 40_000]).toEqual([name, true]);
     }
   });
 });

@@ -40,7 +40,7 @@ describe("the texts", () => {
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
         "console\\.(?:state|action|result)",
-      ].join("|")})\\.|^[a-z-]+\\.(?:title|username|password)$|^account\\.home$`,
+      ].join("|")})\\.|^[a-z-]+\\.(?:title|username|password)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
@@ -103,8 +103,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|console-nav|console-zone|footer|style|notice|ways|account-notice|account-nav)"\)$`,
-          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|console-nav|console-zone|footer|style|notice|ways|account-notice)"\)$`,
           String.raw`^include\("field", \{ field, first: i === 0 \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),
