@@ -110,6 +110,11 @@ interface Existing {
   readonly entries: string | null;
 }
 
+/** Whether the commit itself hides records, which must be looked at before. */
+function endsParents({ put, remove }: PreparedCommit, now: number): boolean {
+  return remove.length > 0 || put.some(({ expiresAt }) => expiresAt !== null && expiresAt <= now);
+}
+
 function failure(failed: readonly Ref[]): ConditionFailed {
   const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
   const refs = failed.map(({ kind, key }) => ({ kind, key }));
@@ -224,11 +229,6 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
     return add();
-  }
-
-  /** Whether the commit itself hides records, which must be looked at before. */
-  function endsParents({ put: puts, remove: removals }: PreparedCommit, now: number): boolean {
-    return removals.length > 0 || puts.some(({ expiresAt }) => expiresAt !== null && expiresAt <= now);
   }
 
   /**
