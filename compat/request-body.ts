@@ -1,5 +1,6 @@
 /** Form bodies, and JSON at the steps of a sign-in: at most 64 KiB, parsed strictly, even if the host application has read them already. */
 import type { Context } from "koa";
+import type * as KoaBody from "koa-body";
 import { invalidRequest } from "./errors.ts";
 import { Fields, parseFields } from "./form-fields.ts";
 import type { Step } from "./exchange.ts";
@@ -12,9 +13,15 @@ const MOST_BYTES = 65_536;
 /** Where koa-body keeps the unparsed text before version 8; later versions and other parsers use `rawBody`. */
 const UNPARSED = Symbol.for("unparsedBody");
 
-/** Reads the body as text, because koa-body's own form parser guesses where ours refuses. The package loads with the first body. */
-async function readText(ctx: Context): Promise<void> {
+/** Loads the package that reads bodies. Processes that serve no requests do without it. */
+export async function loadBodyReader(): Promise<typeof KoaBody.koaBody> {
   const { koaBody } = await import("koa-body");
+  return koaBody;
+}
+
+/** Reads the body as text, because koa-body's own form parser guesses where ours refuses. */
+async function readText(ctx: Context): Promise<void> {
+  const koaBody = await loadBodyReader();
   const read = koaBody({
     json: false,
     multipart: false,

@@ -29,6 +29,7 @@ import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
 import { passwordLength } from "../accounts/passwords/password-rules.ts";
 import { createPasswords, type PasswordSurroundings } from "../accounts/passwords/passwords.ts";
 import { GRANTABLE } from "../provider/grants/grant.ts";
+import { loadBodyReader } from "../compat/request-body.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
 
@@ -66,7 +67,7 @@ export interface SignInService {
 
 /** Documented in `start-service.ts`, which loads this module. */
 export function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
-  return createSignInServiceOver(config, openStorage);
+  return createSignInServiceOver(config, openStorage, { warmsUp: true });
 }
 
 /**
@@ -77,13 +78,13 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
-  { role = "server", onProvider }: StartOptions = {},
+  { role = "server", warmsUp = false, onProvider }: StartOptions = {},
 ): Promise<SignInService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
   try {
-    return await build(configuration, storage, { logger, role, onProvider });
+    return await build(configuration, storage, { logger, role, warmsUp, onProvider });
   } catch (error) {
     await storage.close();
     throw error;
@@ -103,6 +104,8 @@ const DELIVERIES_DRAIN_MS = 30_000;
 export interface StartOptions {
   /** Default: `server`. */
   readonly role?: Role | undefined;
+  /** Whether it loads beforehand what the first sign-in needs. Default: that loads with the first sign-in. */
+  readonly warmsUp?: boolean | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
 }
@@ -110,7 +113,7 @@ export interface StartOptions {
 async function build(
   configuration: Configuration,
   storage: Storage,
-  { logger, role, onProvider }: StartOptions & { readonly role: Role; readonly logger: Logger },
+  { logger, role, warmsUp, onProvider }: StartOptions & { readonly role: Role; readonly logger: Logger },
 ): Promise<SignInService> {
   const isServer = role === "server";
   const { clock } = configuration;
@@ -149,6 +152,9 @@ async function build(
       ...passwordSurroundings(configuration, outages),
       onHashed: (timing) => metrics.hashing(timing),
     });
+    const warm = warmsUp ? Promise.all([passwords.warm(), loadBodyReader()]) : undefined;
+    // A failure is reported by the sign-in that meets it.
+    const warmedUp = warm?.catch(() => undefined);
     // Accounts and the HTTP side need each other: account changes end sessions, whose clients get a logout token.
     let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
     const accounts = createAccounts({
@@ -198,6 +204,7 @@ async function build(
       notifier.start();
       keys.signing.start(outages("looking at the signing keys"));
     }
+    await warmedUp;
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);

@@ -32,7 +32,10 @@ export type HashAnswer =
   | { readonly id: number; readonly result: string | boolean }
   | { readonly id: number; readonly error: unknown };
 
-/** A thread starts when it is needed and ends after a minute without work. */
+/**
+ * Threads start when several passwords come at once, and end after a minute without work. A single hash of ours runs in Node's
+ * thread pool meanwhile: a thread takes 25 MB, and its start as long as a few hashes.
+ */
 export interface HashThreads {
   /** How many tasks the threads accept: for each thread, one that runs and one that follows. */
   readonly capacity: number;
@@ -48,6 +51,8 @@ export interface HashThreads {
    * @throws as above.
    */
   compare(hash: string, password: string, options: CompareOptions): Promise<boolean>;
+  /** Loads what a hash needs. */
+  warm(): Promise<void>;
   /** Ends the threads and refuses their tasks. A later task starts a new thread. */
   close(): Promise<void>;
 }
@@ -93,6 +98,10 @@ class HashThread {
   load(): readonly [long: number, all: number] {
     const long = [...this.#pending.values()].filter(({ duration }) => duration === "long");
     return [long.length, this.#pending.size];
+  }
+
+  get isRunning(): boolean {
+    return this.#worker !== undefined;
   }
 
   run(work: HashWork, duration: Duration): Promise<unknown> {
@@ -146,6 +155,18 @@ class HashThread {
   }
 }
 
+async function compareAlone(hash: string, password: string, costIfWrong?: HashCost): Promise<boolean> {
+  const { hash: hashed, verify } = await import("@node-rs/argon2");
+  const isRight = await verify(hash, password).catch(() => false);
+  if (!isRight && costIfWrong !== undefined) await hashed(password, costIfWrong);
+  return isRight;
+}
+
+async function hashAlone(password: string, cost: HashCost): Promise<string> {
+  const { hash } = await import("@node-rs/argon2");
+  return hash(password, cost);
+}
+
 /**
  * @param count how many hashes are computed in parallel.
  * @param script what the threads run. Default: `hash-thread` next to this file.
@@ -157,13 +178,31 @@ export function createHashThreads(count: number, script: string = SCRIPT): HashT
       const [[long, all], [leastLong, least]] = [each.load(), best.load()];
       return long < leastLong || (long === leastLong && all < least) ? each : best;
     });
+  let single: Promise<unknown> | undefined;
+
+  /** Runs a task without a thread, unless there is more to do. @returns `undefined` if a thread has to run it. */
+  function runAlone<T>(work: () => Promise<T>): Promise<T> | undefined {
+    if (script !== SCRIPT || single !== undefined || threads.some((thread) => thread.isRunning))
+      return undefined;
+    const result = work().finally(() => (single = undefined));
+    single = result.catch(() => undefined);
+    return result;
+  }
+
   return {
     capacity: count * TASKS_PER_THREAD,
-    hash: async (password, cost) => String(await leastBusy().run({ password, cost }, "usual")),
-    compare: async (hash, password, { duration, costIfWrong }) =>
-      (await leastBusy().run({ password, hash, costIfWrong }, duration)) === true,
+    hash: (password, cost) =>
+      runAlone(() => hashAlone(password, cost)) ?? leastBusy().run({ password, cost }, "usual").then(String),
+    compare(hash, password, { duration, costIfWrong }) {
+      const alone = () => compareAlone(hash, password, costIfWrong);
+      const byThread = () => leastBusy().run({ password, hash, costIfWrong }, duration);
+      return (duration === "usual" ? runAlone(alone) : undefined) ?? byThread().then((is) => is === true);
+    },
+    async warm() {
+      await hashAlone("", { memoryCost: 8, timeCost: 1, parallelism: 1 });
+    },
     async close() {
-      await Promise.all(threads.map((thread) => thread.end()));
+      await Promise.all([single, ...threads.map((thread) => thread.end())]);
     },
   };
 }

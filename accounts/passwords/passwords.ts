@@ -44,6 +44,8 @@ export interface Passwords {
   verify(hash: string | null, password: string): Promise<boolean>;
   /** Whether the hash is weaker than the rules require, or of another algorithm. */
   needsRehash(hash: string): boolean;
+  /** Starts a thread and loads what it needs, so that the first sign-in does not wait for that. */
+  warm(): Promise<void>;
   /** Ends the threads. Running and waiting work is refused with `StorageUnavailable`. */
   close(): Promise<void>;
 }
@@ -128,6 +130,7 @@ export function createPasswords(
   return {
     length: newLength,
     problem,
+    warm: () => threads.warm(),
     async check(password, names) {
       refuse(newLength, await problem(password, names));
     },

@@ -46,6 +46,7 @@ export class Generation {
         opened.resolve(storage);
         return storage;
       },
+      { warmsUp: true },
     );
     try {
       await applySeed(service, seed);
