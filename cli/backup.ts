@@ -8,7 +8,7 @@ import { backendOf, databaseFile, isInMemory } from "../config/storage-address.t
 import { createAuditStore } from "../records/audit/audit-store.ts";
 import { writeBackup } from "../records/backup/backup.ts";
 import { seconds } from "../core/clock.ts";
-import { createPositions } from "../records/deliveries/add-deliveries.ts";
+import { createPositions } from "../records/deliveries/lanes.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { Records } from "../records/records.ts";
 import { UNFINISHED_COPY } from "../records/format.ts";

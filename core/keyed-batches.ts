@@ -1,7 +1,7 @@
 /**
  * One batch at a time for each key: requests that arrive while a batch of their key is running go into the next one. Rate
- * limits need it for their order (a point is given back after it was taken). Both they and claims of deliveries need it
- * because parallel requests for one key conflict, and all but one would be repeated.
+ * limits need it for their order (a point is given back after it was taken), and because parallel requests for one key
+ * conflict: all but one would be repeated.
  */
 
 interface Waiting<Request, Result> {

@@ -34,7 +34,7 @@ import type { DeliveryPageInput } from "./notifications-schema.ts";
 import type { ReceiverReport, Receivers, TestResult } from "./receivers.ts";
 
 /** A delivery without its payload. Times are milliseconds since the epoch, except `at`. */
-export type ShownDelivery = Omit<Delivery, "payload">;
+export type ShownDelivery = Delivery;
 
 /** One attempt: `status` of the response, or `error`, a short code, when no response came. */
 export interface ShownAttempt extends Omit<DeliveryAttempt, "answer"> {
@@ -173,19 +173,19 @@ export function createNotifications({
   return {
     async list(filter = {}) {
       const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      return (await deliveries.list({ ...page, limit })).map(withoutPayload);
+      return deliveries.list({ ...page, limit });
     },
     async page(filter = {}) {
       const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      const { deliveries: found, next } = await deliveries.page({ ...page, limit });
-      return { deliveries: found.map(withoutPayload), ...(next !== undefined && { next }) };
+      return deliveries.page({ ...page, limit });
     },
     async find(id) {
-      const delivery = await deliveries.find(checked("id", anyText, id));
-      if (delivery === undefined) return undefined;
+      const found = await deliveries.find(checked("id", anyText, id));
+      if (found === undefined) return undefined;
+      const { payload: _sealed, ...delivery } = found;
       const attempts = await deliveries.attempts(id);
       const history = attempts.map((each) => openAttempt(id, each));
-      return { ...withoutPayload(delivery), history };
+      return { ...delivery, history };
     },
     async redrive(id, options = {}) {
       const { force = false, ...caller } = checked("options", redriveOptions, options);
@@ -263,10 +263,6 @@ export function createNotifications({
     },
     receivers: () => receivers.report(deliveries),
   };
-}
-
-function withoutPayload({ payload: _sealed, ...delivery }: Delivery): ShownDelivery {
-  return delivery;
 }
 
 /** A delivery that was accepted and then redriven still counts as accepted: its attempts show it. */

@@ -1,6 +1,6 @@
 /** All kinds of records. To add a kind, add one line here. */
 import { ARTIFACTS } from "./artifacts/artifact-kinds.ts";
-import { DELIVERY, LANE, RECEIVER } from "./deliveries/delivery-kinds.ts";
+import { DELIVERY, LANE, PAYLOAD, RECEIVER } from "./deliveries/delivery-kinds.ts";
 import { AUDIT } from "./audit/audit-kinds.ts";
 import {
   ACCOUNT,
@@ -35,6 +35,7 @@ export const KINDS: Kinds = collectKinds([
   SIGNING_KEY_SET,
   AUDIT,
   DELIVERY,
+  PAYLOAD,
   LANE,
   RECEIVER,
   MAIL,

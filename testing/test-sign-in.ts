@@ -298,8 +298,9 @@ async function readNotifications(deliveries: DeliveryStore, sealer: Sealer): Pro
   const found: TestNotification[] = [];
   for (let after: string | undefined; ;) {
     const page = await deliveries.list({ limit: PAGE, ...(after !== undefined && { after }) });
-    for (const { id, receiver, state, payload } of page) {
-      if (payload === null) continue;
+    for (const { id, receiver, state } of page) {
+      const payload = (await deliveries.find(id))?.payload;
+      if (payload === undefined || payload === null) continue;
       const body = JSON.parse(sealer.open(deliveryContext(id), payload)) as NotificationBody;
       found.push({ id, receiver, state, body });
     }

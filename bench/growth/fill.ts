@@ -11,6 +11,8 @@ import {
   type StoredDelivery,
   type Lane,
   laneRecord,
+  payloadRecord,
+  type StoredPayload,
 } from "../../records/deliveries/delivery-kinds.ts";
 import { ACCOUNT, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { PERSON } from "../servers/people.ts";
@@ -103,6 +105,7 @@ async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Ma
   const account = await place.storage.directory.findAccountByName(PERSON.email);
   if (account === undefined) throw new Error("the service has written no account");
   const delivery = await written<StoredDelivery>(place, "delivery");
+  const { payload } = await written<StoredPayload>(place, "payload");
   const artifact = async (model: string): Promise<Make> => {
     const make = await artifactMaker(place, model);
     return (index) => [make(index)];
@@ -132,6 +135,8 @@ async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Ma
         receiver: receiverOf(index),
         sub: subOf(index),
         lastSequence: 1,
+        lastPosition: now * 1_000,
+        isEmpty: true,
         lastDelivered: 0,
         flight: null,
       };
@@ -140,10 +145,12 @@ async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Ma
     "finished delivery"(index) {
       // Spread over the days for which payloads are stored, so that nothing has to be purged.
       const finishedAt = now - (index % 1_000) * 300_000;
+      const id = `msg_${randomUUID()}`;
       return [
+        payloadRecord({ id, payload }),
         deliveryRecord({
           ...delivery,
-          id: `msg_${randomUUID()}`,
+          id,
           receiver: receiverOf(index),
           sub: subOf(index),
           sequence: 1,

@@ -1,4 +1,8 @@
-/** Claims the heads of lanes, and records the outcomes. */
+/**
+ * Claims the heads of lanes, and records the outcomes. Not with `transact`: a claim carries the versions that it has left to
+ * `finish`, which then reads nothing of the delivery again, and neither has a condition on the receiver, whose record all
+ * of its deliveries share.
+ */
 import type {
   AttemptRecord,
   Claim,
@@ -9,8 +13,8 @@ import type {
   Outcome,
 } from "./delivery.ts";
 import { ConditionFailed } from "../../core/errors.ts";
-import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import {
+  BEHIND_HEADS,
   DELIVERY,
   deliveryRecord,
   deliveryRef,
@@ -21,10 +25,12 @@ import {
   laneRecord,
   laneRef,
   receiverRecord,
-  receiverRef,
+  payloadRef,
+  type StoredPayload,
   toDelivery,
 } from "./delivery-kinds.ts";
-import { Changes, type Read } from "../records.ts";
+import { asHead, type LaneAccess, writeDelivery } from "./lanes.ts";
+import { Changes, type Read, read } from "../records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
 
@@ -41,16 +47,26 @@ function allowedBy(
   return { allowed: heldUntil <= now ? Math.min(1, limit) : 0, probe: true };
 }
 
-/** The head while it is claimed, and the claim. */
-function claimed(
-  head: StoredDelivery,
-  { owner, span }: LeaseTerms,
-  now: number,
-): { readonly stored: StoredDelivery; readonly claim: Omit<Claim, "probe"> } {
-  const leaseEnd = now + span;
-  const fence = head.fence + 1;
-  const stored = { ...head, fence, lease: { owner, end: leaseEnd }, flight: null };
-  return { stored, claim: { delivery: toDelivery(head), fence, leaseEnd } };
+/** The head while it is claimed. */
+function claimed(head: StoredDelivery, { owner, span }: LeaseTerms, now: number): StoredDelivery {
+  return { ...head, fence: head.fence + 1, lease: { owner, end: now + span }, flight: null };
+}
+
+/** What is needed to send a delivery and to finish it, besides its record. */
+interface Rest {
+  readonly payload: string | null;
+  readonly lane: Read<Lane> | undefined;
+}
+
+/** A due head that was read ahead. */
+interface Prefetched {
+  readonly head: Read<StoredDelivery>;
+  readonly rest: Rest;
+}
+
+function toClaim(stored: StoredDelivery, payload: string | null, probe: boolean): Claim {
+  const { fence, lease } = stored;
+  return { delivery: { ...toDelivery(stored), payload }, fence, leaseEnd: lease?.end ?? 0, probe };
 }
 
 /** The delivery after an attempt, or after its claim was returned. */
@@ -78,22 +94,34 @@ function withResult(
   return { ...after, ...over, failures, state: "parked", reason: outcome.reason };
 }
 
-/** The delivery as the head of its lane, while no other delivery of the lane is in flight. */
-export function asHead(stored: StoredDelivery): StoredDelivery {
-  return { ...stored, isHead: true, lease: null, flight: null };
-}
-
 /** How many due heads `finish` prefetches for a receiver, so that not every slot that goes on reads its own. */
 const PREFETCH = 20;
 
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
-  /** Deliveries as their claims have left them, so that `finish` need not read them again. */
-  const asLeft = new WeakMap<Claim, Read<StoredDelivery>>();
+  /** Deliveries and lanes as their claims have left them, so that `finish` need not read them again. */
+  const asLeft = new WeakMap<Claim, { readonly own: Read<StoredDelivery>; readonly lane: Read<Lane> }>();
   /** Ids of heads that this process is about to claim. */
   const taken = new Set<string>();
   /** Prefetched heads of each receiver: due when they were read, and not claimed by this process since. */
-  const prefetched = new Map<string, Promise<Read<StoredDelivery>[]>>();
+  const prefetched = new Map<string, Promise<Prefetched[]>>();
+
+  async function readRest(heads: readonly StoredDelivery[]): Promise<Rest[]> {
+    if (heads.length === 0) return [];
+    const found = await store.get(heads.flatMap((head) => [payloadRef(head.id), laneRef(head)]));
+    return heads.map((_head, index) => {
+      const [payload, lane] = found.slice(2 * index, 2 * index + 2);
+      return {
+        payload: payload === undefined ? null : read<StoredPayload>(payload).value.payload,
+        lane: lane && read<Lane>(lane),
+      };
+    });
+  }
+
+  function remember(claim: Claim, value: StoredDelivery, version: string | undefined, { lane }: Rest): Claim {
+    if (version !== undefined && lane !== undefined) asLeft.set(claim, { own: { value, version }, lane });
+    return claim;
+  }
 
   /** Claims these heads in one commit; a probe begins the next hold of its receiver. */
   async function claimTogether(
@@ -104,17 +132,18 @@ export function createClaims(access: LaneAccess): Calls {
     const now = clock.now();
     const changes = new Changes();
     const made = heads.map((head) => {
-      const { stored, claim } = claimed(head.value, terms, now);
+      const stored = claimed(head.value, terms, now);
       changes.write(deliveryRecord(stored), head);
-      return { stored, claim: { ...claim, probe: probed !== undefined } };
+      return stored;
     });
     if (probed !== undefined && heads.length > 0)
       changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
     // A claim may be lost in a power failure: its result is not recorded either, and the delivery is sent again.
-    const version = await access.commit(changes, { relaxed: true });
-    for (const { stored, claim } of made)
-      if (version !== undefined) asLeft.set(claim, { value: stored, version });
-    return made.map(({ claim }) => claim);
+    const [version, rest] = await Promise.all([access.commit(changes, { relaxed: true }), readRest(made)]);
+    return made.map((stored, index) => {
+      const its = rest[index] as Rest;
+      return remember(toClaim(stored, its.payload, probed !== undefined), stored, version, its);
+    });
   }
 
   /** Claims those of the heads that no other worker has claimed first. */
@@ -136,7 +165,7 @@ export function createClaims(access: LaneAccess): Calls {
   /** The due heads of a receiver that this process is not about to claim, first due first. */
   async function findDue(receiver: string, most: number): Promise<Read<StoredDelivery>[]> {
     const now = clock.now();
-    const query = { ...DELIVERY.where("due", receiver), to: Math.floor(now) };
+    const query = { ...DELIVERY.where("waiting", receiver), to: Math.floor(now) };
     const heads = await access.deliveries(query, most + taken.size);
     return heads.filter(({ value }) => dueAt(value) <= now && !taken.has(value.id)).slice(0, most);
   }
@@ -151,11 +180,17 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
+  async function prefetch(receiver: string): Promise<Prefetched[]> {
+    const heads = await findDue(receiver, PREFETCH);
+    const rest = await readRest(heads.map(({ value }) => value));
+    return heads.map((head, index) => ({ head, rest: rest[index] as Rest }));
+  }
+
   /** The next due head, from the prefetched ones if there are any. */
-  async function nextDue(receiver: string): Promise<Read<StoredDelivery> | undefined> {
-    const reading = prefetched.get(receiver) ?? findDue(receiver, PREFETCH);
+  async function nextDue(receiver: string): Promise<Prefetched | undefined> {
+    const reading = prefetched.get(receiver) ?? prefetch(receiver);
     prefetched.set(receiver, reading);
-    let heads: Read<StoredDelivery>[] = [];
+    let heads: Awaited<typeof reading> = [];
     try {
       heads = await reading;
       return heads.shift();
@@ -177,65 +212,79 @@ export function createClaims(access: LaneAccess): Calls {
     return claiming(due, () => claimAll(due, terms, probe ? known : undefined));
   }
 
-  /** @param asClaimed the delivery as its claim left it; read from the storage if `undefined`. */
+  /** Whether the receiver is paused or held back. */
+  async function isStopped(receiver: string): Promise<boolean> {
+    const state = await access.receiver(receiver);
+    return state !== undefined && (state.value.paused || state.value.heldUntil !== null);
+  }
+
+  /** @param left the delivery and its lane as the claim left them; read from the storage if `undefined`. */
   async function finishOnce(
-    { delivery: { id, receiver, sub }, fence }: Claim,
+    { delivery: { id, receiver, sub, payload }, fence }: Claim,
     outcome: Outcome,
     { attempt, lease, claimFrom = "lane" }: FinishOptions,
-    asClaimed: Read<StoredDelivery> | undefined,
+    left: { readonly own: Read<StoredDelivery>; readonly lane: Read<Lane> } | undefined,
   ): Promise<Finished> {
     const key = { receiver, sub };
-    const refs = [laneRef(key), receiverRef(receiver), ...(asClaimed === undefined ? [deliveryRef(id)] : [])];
-    const [lane, state, read] = await access.get<[Lane, KnownReceiver, StoredDelivery]>(refs);
-    const own = asClaimed ?? read;
+    const [readLane, readOwn] =
+      left === undefined ? await access.get<[Lane, StoredDelivery]>([laneRef(key), deliveryRef(id)]) : [];
+    const { own, lane } = left ?? { own: readOwn, lane: readLane };
     const lost = { recorded: false };
     if (own === undefined || lane === undefined) return lost;
     if (own.value.fence !== fence || own.value.lease === null) return lost;
-    // The last delivery of its lane has none behind it. Otherwise read the lane's deliveries after its record: a delivery
-    // that is added since then changes the record.
-    const isAlone = own.value.isHead && own.value.sequence === lane.value.lastSequence;
-    const [head, second] = isAlone ? [own] : await access.waiting(key, 2);
-    const isHead = head?.value.id === id;
-    const flight = head === undefined ? lane.value.flight : head.value.flight;
-    if (!isHead && flight?.id !== id) return lost;
-
     const now = clock.now();
-    const isStopped = state !== undefined && (state.value.paused || state.value.heldUntil !== null);
-    const changes = new Changes();
-    const claims: { readonly stored: StoredDelivery; readonly claim: Claim }[] = [];
-    /** Claims the next delivery in the same commit if it may be sent now. */
-    const claimNext = (next: StoredDelivery): StoredDelivery => {
-      if (lease === undefined || isStopped || dueAt(next) > now) return next;
-      const { stored, claim } = claimed(next, lease, now);
-      claims.push({ stored, claim: { ...claim, probe: false } });
-      return stored;
-    };
+    const { isHead, sequence, position } = own.value;
     const after = withResult(own.value, outcome, attempt, now);
     const stays = isHead && after.state === "waiting";
-    const following = isHead ? (stays ? undefined : second) : head;
-    writeDelivery(changes, own, stays ? claimNext(after) : after);
-    if (following !== undefined) writeDelivery(changes, following, claimNext(asHead(following.value)));
-    // Nothing waits behind it, so make sure that nothing was added in the meantime.
-    else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
-    else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
-    const other = claimFrom === "receiver" && claims.length === 0 ? await nextDue(receiver) : undefined;
-    // If the lease has ended, the prefetched head may be this very delivery.
-    const isOther = other !== undefined && other.value.sub !== sub;
-    if (isOther) writeDelivery(changes, other, claimNext(other.value));
-    const version = await claiming(isOther ? [other] : [], () =>
-      access.commit(changes, { relaxed: outcome.kind === "delivered" }),
-    );
-    const [next] = claims;
-    if (next === undefined) return { recorded: true };
-    if (version !== undefined) asLeft.set(next.claim, { value: next.stored, version });
-    return { recorded: true, next: next.claim };
+    // The last delivery of its lane has none behind it. Otherwise read the lane's deliveries after its record: a delivery
+    // that is added since then changes the record.
+    const isLast = isHead && sequence === lane.value.lastSequence;
+    const following =
+      stays || isLast ? undefined : await access.firstWaiting(key, isHead ? position + 1 : undefined);
+    const flight = following === undefined ? lane.value.flight : following.value.flight;
+    if (!isHead && flight?.id !== id) return lost;
+
+    const changes = new Changes();
+    const written = new Map<Read<StoredDelivery>, StoredDelivery>([[own, after]]);
+    if (following !== undefined) written.set(following, asHead(following.value));
+    // Of this and a delivery that is added in the meantime, one decides again.
+    else if (!stays) changes.write(laneRecord({ ...lane.value, isEmpty: true, flight: null }), lane);
+
+    /** The next of the lane if it may be sent now, or else one of another lane. */
+    let next = stays ? own : following;
+    if (lease === undefined || (next !== undefined && dueAt(written.get(next) as StoredDelivery) > now))
+      next = undefined;
+    let prefetchedRest: Rest | undefined;
+    if (lease !== undefined && next === undefined && claimFrom === "receiver") {
+      const other = await nextDue(receiver);
+      // If the lease has ended, the prefetched head may be this very delivery.
+      if (other !== undefined && other.head.value.sub !== sub && dueAt(other.head.value) <= now) {
+        next = other.head;
+        prefetchedRest = other.rest;
+      }
+    }
+    if (next !== undefined && (await isStopped(receiver))) next = undefined;
+    const head = next && (written.get(next) ?? next.value);
+    const stored = head && lease && claimed(head, lease, now);
+    if (next !== undefined && stored !== undefined) written.set(next, stored);
+    for (const [was, delivery] of written) writeDelivery(changes, was, delivery);
+    const known = prefetchedRest ?? (stays ? { payload, lane } : undefined);
+    const [version, rest] = await Promise.all([
+      claiming(next === undefined ? [] : [next], () =>
+        access.commit(changes, { relaxed: outcome.kind === "delivered" }),
+      ),
+      stored && (known ?? readRest([stored]).then(([its]) => its)),
+    ]);
+    if (stored === undefined || rest === undefined) return { recorded: true };
+    const claim = toClaim(stored, rest.payload, false);
+    return { recorded: true, next: remember(claim, stored, version, rest) };
   }
 
   async function finish(claim: Claim, outcome: Outcome, options: FinishOptions = {}): Promise<Finished> {
-    const asClaimed = asLeft.get(claim);
+    const left = asLeft.get(claim);
     asLeft.delete(claim);
     try {
-      return await finishOnce(claim, outcome, options, asClaimed);
+      return await finishOnce(claim, outcome, options, left);
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error;
     }
@@ -249,20 +298,21 @@ export function createClaims(access: LaneAccess): Calls {
       const receivers = (await access.receivers()).filter(({ paused }) => !paused);
       const pages = await store.list(
         receivers.map(({ receiver }) => ({
-          ...DELIVERY.where("due", receiver),
+          ...DELIVERY.where("waiting", receiver),
+          to: BEHIND_HEADS - 1,
           limit: 1,
         })),
       );
       return receivers.flatMap(({ receiver, heldUntil }, index) => {
         const [first] = pages[index]?.records ?? [];
         if (first === undefined) return [];
-        const { value } = first as unknown as Read<StoredDelivery>;
+        const { value } = read<StoredDelivery>(first);
         return [{ receiver, dueAt: Math.max(heldUntil ?? 0, dueAt(value)) }];
       });
     },
     async dueLanes(receiver, { within, limit }) {
       const latest = clock.now() + within;
-      const query = { ...DELIVERY.where("due", receiver), to: Math.floor(latest) };
+      const query = { ...DELIVERY.where("waiting", receiver), to: Math.floor(latest) };
       const heads = await access.deliveries(query, limit);
       return heads
         .filter(({ value }) => dueAt(value) <= latest)
@@ -280,7 +330,10 @@ export function createClaims(access: LaneAccess): Calls {
       return claimDue(receiver, limit, terms, (most) => findDue(receiver, most));
     },
     async claimLane(lane, terms) {
-      const [made] = await claimDue(lane.receiver, 1, terms, () => access.waiting(lane, 1));
+      const [made] = await claimDue(lane.receiver, 1, terms, async () => {
+        const head = await access.firstWaiting(lane);
+        return head === undefined ? [] : [head];
+      });
       return made;
     },
     finish,

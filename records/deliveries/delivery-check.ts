@@ -4,18 +4,24 @@ import { untouchedReceiver } from "./delivery.ts";
 import { type Check, type Flaw, KindScan } from "../record-check.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Stores } from "../kinds.ts";
-import { Changes, type KindRules, type Read } from "../records.ts";
-import { LaneAccess, laneQuery } from "./lane-access.ts";
-import { LaneEdit } from "./lane-edit.ts";
-import { DELIVERY, type StoredDelivery, LANE, type Lane, RECEIVER } from "./delivery-kinds.ts";
+import { type KindRules, type Read } from "../records.ts";
+import { LaneAccess, LaneEdit, laneQuery } from "./lanes.ts";
+import { DELIVERY, type StoredDelivery, LANE, type Lane, newLane, RECEIVER } from "./delivery-kinds.ts";
 
 const deliveryIn = ({ value }: Found): StoredDelivery => value as unknown as StoredDelivery;
 const laneOf = (found: Found): Ref => LANE.ref([deliveryIn(found).receiver, deliveryIn(found).sub]);
 const receiverOf = (found: Found): Ref => RECEIVER.ref(deliveryIn(found).receiver);
 
-/** Whether the first waiting delivery is the head, and no other is. */
-function hasRightHead(waiting: readonly Read<StoredDelivery>[]): boolean {
-  return waiting.every(({ value }, index) => value.isHead === (index === 0));
+/** The waiting deliveries of a lane in their order. */
+async function waitingIn(access: LaneAccess, { value }: Found): Promise<Read<StoredDelivery>[]> {
+  const all = await access.deliveries(laneQuery(value as unknown as Lane));
+  return all.filter((delivery) => delivery.value.state === "waiting");
+}
+
+/** Whether the first waiting delivery is the head, and no other is, and the lane says so. */
+function hasRightHead({ value }: Found, waiting: readonly Read<StoredDelivery>[]): boolean {
+  if ((value as unknown as Lane).isEmpty !== (waiting.length === 0)) return false;
+  return waiting.every((delivery, index) => delivery.value.isHead === (index === 0));
 }
 
 export function deliveryChecks(stores: Stores, kinds: KindRules, clock: Clock): Check[] {
@@ -26,13 +32,13 @@ export function deliveryChecks(stores: Stores, kinds: KindRules, clock: Clock): 
 
   async function withWrongHeads(found: readonly Found[]): Promise<Found[]> {
     const looks = await Promise.all(
-      found.map(async (record) => hasRightHead(await access.waiting(record.value as unknown as Lane))),
+      found.map(async (record) => hasRightHead(record, await waitingIn(access, record))),
     );
     return found.filter((_record, index) => looks[index] === false);
   }
 
   return [
-    withoutLanes(deliveries, storage),
+    withoutLanes(deliveries, storage, access),
     {
       part: "lane",
       problem: "lanes whose head is not their first waiting delivery",
@@ -47,7 +53,7 @@ export function deliveryChecks(stores: Stores, kinds: KindRules, clock: Clock): 
           return wrong.filter(({ key }, index) => still.has(key) && versions[index] === again[index]);
         }),
       async repair(flaws) {
-        for (const { id } of flaws) await access.retry(() => settle(access, storage, id));
+        for (const { id } of flaws) await settle(access, storage, id);
       },
     },
     withoutReceivers(deliveries, storage),
@@ -55,8 +61,8 @@ export function deliveryChecks(stores: Stores, kinds: KindRules, clock: Clock): 
 }
 
 /** The waiting deliveries of a lane with their versions, as one text to compare. */
-async function headVersions(access: LaneAccess, { value }: Found): Promise<string> {
-  const waiting = await access.waiting(value as unknown as Lane);
+async function headVersions(access: LaneAccess, record: Found): Promise<string> {
+  const waiting = await waitingIn(access, record);
   return waiting.map(({ value: { id }, version }) => `${id} ${version}`).join("\n");
 }
 
@@ -64,13 +70,13 @@ async function headVersions(access: LaneAccess, { value }: Found): Promise<strin
 async function settle(access: LaneAccess, storage: RecordStore, key: string): Promise<void> {
   const [lane] = await storage.get([{ kind: LANE.name, key }]);
   if (lane === undefined) return;
-  const edit = await LaneEdit.open(access, lane.value as unknown as Lane);
-  const changes = new Changes();
-  if ((edit?.settle(changes) ?? 0) > 0) await access.commit(changes);
+  await access.transact(async (tx) =>
+    (await LaneEdit.open(tx, access, lane.value as unknown as Lane))?.settle(),
+  );
 }
 
 /** Finds deliveries whose lane is missing or has a lower `lastSequence`. */
-function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
+function withoutLanes(deliveries: KindScan, storage: RecordStore, access: LaneAccess): Check {
   async function wrong(records: readonly Found[]): Promise<Found[]> {
     const lanes = await storage.get(records.map(laneOf));
     return records.filter((record, index) => {
@@ -83,17 +89,14 @@ function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
   async function fit(found: Found): Promise<void> {
     const { receiver, sub } = deliveryIn(found);
     const [before] = await storage.get([laneOf(found)]);
-    const [page] = await storage.list([{ ...laneQuery({ receiver, sub }, "lane"), descending: true }]);
-    const [last = found] = page?.records ?? [];
-    const known = (before?.value as unknown as Lane | undefined) ?? {
-      receiver,
-      sub,
-      lastSequence: 0,
-      lastDelivered: 0,
-      flight: null,
-    };
-    const lastSequence = Math.max(known.lastSequence, deliveryIn(found).sequence, deliveryIn(last).sequence);
-    const record = LANE.record({ ...known, lastSequence });
+    const all = (await access.deliveries(laneQuery({ receiver, sub }))).map(({ value }) => value);
+    const known = (before?.value as unknown as Lane | undefined) ?? newLane({ receiver, sub });
+    const record = LANE.record({
+      ...known,
+      lastSequence: Math.max(known.lastSequence, ...all.map(({ sequence }) => sequence)),
+      lastPosition: Math.max(known.lastPosition, ...all.map(({ position }) => position)),
+      isEmpty: all.every(({ state }) => state !== "waiting"),
+    });
     if (before === undefined) await deliveries.write(found, { put: [record] });
     else await deliveries.write(before, { put: [record] });
   }

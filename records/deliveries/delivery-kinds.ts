@@ -1,7 +1,8 @@
 /** The records of deliveries, lanes and receivers, and their indexes. */
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
-import type { RecordData, Ref } from "../../adapters/record-store.ts";
+import type { RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
+import type { RefTo } from "../records.ts";
 
 /**
  * A delivery in flight. Until `end` no other delivery of its lane may be sent. Its result is recorded until another one
@@ -14,10 +15,15 @@ export interface Flight {
   readonly end: number;
 }
 
-/** A stored delivery with its attempts. */
+/**
+ * A stored delivery with its attempts. Its payload is a record of its own, which is written once and not again with every
+ * claim and attempt.
+ */
 export interface StoredDelivery extends Delivery {
-  /** Its position among all deliveries: approximately microseconds since the epoch. */
+  /** Its position among all deliveries: approximately microseconds since the epoch. It grows with `sequence` in a lane. */
   readonly position: number;
+  /** `false` once the payload was purged. */
+  readonly hasPayload: boolean;
   readonly attemptRecords: readonly DeliveryAttempt[];
   /** Waiting only: when the last attempt failed. */
   readonly failedAt: number | null;
@@ -31,10 +37,21 @@ export interface StoredDelivery extends Delivery {
   readonly flight: Flight | null;
 }
 
+/** The payload of a delivery. */
+export interface StoredPayload {
+  /** The delivery's. */
+  readonly id: string;
+  readonly payload: string;
+}
+
 /** What a lane remembers besides its deliveries. */
 export interface Lane extends LaneKey {
   /** The highest sequence so far. */
   readonly lastSequence: number;
+  /** The highest position so far. */
+  readonly lastPosition: number;
+  /** Whether nothing waits. Written by whoever adds the first delivery or finishes the last one. */
+  readonly isEmpty: boolean;
   /** The highest sequence that was delivered and then purged; 0: none. */
   readonly lastDelivered: number;
   /** Only if nothing waits: a delivery that is still in flight although it was given up in the meantime. */
@@ -45,6 +62,16 @@ export interface Lane extends LaneKey {
 export interface KnownReceiver extends ReceiverState {
   readonly receiver: string;
 }
+
+export const newLane = ({ receiver, sub }: LaneKey): Lane => ({
+  receiver,
+  sub,
+  lastSequence: 0,
+  lastPosition: 0,
+  isEmpty: true,
+  lastDelivered: 0,
+  flight: null,
+});
 
 /** What the payload of a delivery is sealed for. */
 export const deliveryContext = (id: string): string => `delivery ${id}`;
@@ -59,26 +86,20 @@ export function dueAt({ lease, flight, nextAttemptAt }: StoredDelivery): number 
 /** The part of a finished delivery that is purged next: first its payload, later its record. */
 export type PurgeStage = "payload" | "record";
 
-function purgePositions({ finishedAt, payload, state }: StoredDelivery): IndexPosition[] {
+function purgePositions({ finishedAt, hasPayload, state }: StoredDelivery): IndexPosition[] {
   if (finishedAt === null) return [];
-  const stage: PurgeStage = payload === null || state === "parked" ? "record" : "payload";
+  const stage: PurgeStage = !hasPayload || state === "parked" ? "record" : "payload";
   return [{ at: stage, order: Math.floor(finishedAt) }];
 }
 
-type DeliveryIndex =
-  | "open"
-  | "deletion"
-  | "receiver"
-  | "user"
-  | "lane"
-  | "waiting"
-  | "due"
-  | "failed"
-  | "purge";
+/** Positions in the index `waiting` of deliveries that are not the head of their lane: after all heads. */
+export const BEHIND_HEADS: number = 2 ** 52;
+
+type DeliveryIndex = "receiver" | "lane" | "waiting" | "failed" | "parked" | "deletion" | "purge";
 
 /**
- * A delivery keeps its entries in `receiver`, `user` and `lane` for as long as it is stored, so that no list misses it
- * while its state changes.
+ * A delivery keeps its entries in `receiver` and `lane` for as long as it is stored, so that no list misses it while its
+ * state changes. When it is delivered, its entry in `waiting` goes and one in `purge` comes.
  */
 export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   name: "delivery",
@@ -86,52 +107,68 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   key: "its id",
   keyOf: ({ id }) => id,
   index: {
-    open: ({ state, receiver, position }) =>
-      state === "waiting" || state === "parked" ? [{ at: [state, receiver], order: position }] : [],
+    receiver: ({ receiver, position }) => [{ at: receiver, order: position }],
+    lane: ({ receiver, sub, position }) => [{ at: [receiver, sub], order: position }],
+    waiting: (delivery) =>
+      delivery.state === "waiting"
+        ? [
+            {
+              at: delivery.receiver,
+              order: delivery.isHead ? Math.floor(dueAt(delivery)) : BEHIND_HEADS,
+            },
+          ]
+        : [],
+    failed: ({ isHead, failedAt, receiver, position }) =>
+      isHead && failedAt !== null ? [{ at: receiver, order: position }] : [],
+    parked: ({ state, receiver, position }) =>
+      state === "parked" ? [{ at: receiver, order: position }] : [],
     deletion: ({ state, type, position }) =>
       type === "DELETE_ACCOUNT" && (state === "waiting" || state === "parked")
         ? [{ at: state, order: position }]
         : [],
-    receiver: ({ receiver, position }) => [{ at: receiver, order: position }],
-    user: ({ sub, position }) => [{ at: sub, order: position }],
-    lane: ({ receiver, sub, sequence }) => [{ at: [receiver, sub], order: sequence }],
-    waiting: ({ state, receiver, sub, sequence }) =>
-      state === "waiting" ? [{ at: [receiver, sub], order: sequence }] : [],
-    due: (delivery) =>
-      delivery.isHead ? [{ at: delivery.receiver, order: Math.floor(dueAt(delivery)) }] : [],
-    failed: ({ isHead, failedAt, receiver }) =>
-      isHead && failedAt !== null ? [{ at: receiver, order: Math.floor(failedAt) }] : [],
     purge: purgePositions,
   },
   indexFor: {
-    open: "the console's list of what waits or is parked, and discarding it for a receiver",
-    deletion: "the metric of the oldest deletion that waits",
-    receiver: "the console's list for a receiver",
-    user: "the console's list for an account",
-    lane: "what was delivered before in a lane",
-    waiting: "adding a delivery: the head of its lane",
-    due: "claiming what is to be sent next",
-    failed: "resuming a receiver: what to try again",
+    receiver: "`notifications.list` for a receiver, or for all of them",
+    lane: "the next delivery of a lane; `notifications.list` for an account",
+    waiting: "claiming what is due next; counting what waits",
+    failed: "resuming a receiver: what to try again. Only after a failed attempt",
+    parked: "listing and counting what is parked",
+    deletion: "the metric of the oldest deletion that waits. Only for notifications of deleted accounts",
     purge: "purging payloads and records",
   },
   expires: "purged by the worker, see `notifications` of the configuration",
   sealed: (delivery, replace) => ({
     ...delivery,
-    payload: delivery.payload === null ? null : replace(deliveryContext(delivery.id), delivery.payload),
     attemptRecords: delivery.attemptRecords.map((each) =>
       each.answer === null ? each : { ...each, answer: replace(answerContext(delivery.id), each.answer) },
     ),
   }),
   store: "storage",
   exported: true,
-  personal: "the payload, with the data of the account after the change; the `sub`",
+  personal: "the `sub`; what the receiver answered",
 });
 
-export const LANE: Kind<Lane> = defineKind<Lane>({
+export const PAYLOAD: Kind<StoredPayload> = defineKind<StoredPayload>({
+  name: "payload",
+  holds: "the body of a notification",
+  key: "the id of its delivery",
+  keyOf: ({ id }) => id,
+  references: ({ id }) => [DELIVERY.ref(id)],
+  expires: "purged by the worker, see `notifications` of the configuration",
+  sealed: ({ id, payload }, replace) => ({ id, payload: replace(deliveryContext(id), payload) }),
+  store: "storage",
+  exported: true,
+  personal: "the data of the account after the change",
+});
+
+export const LANE: Kind<Lane, "user"> = defineKind({
   name: "lane",
   holds: "the progress of the notifications about one account at one receiver",
   key: "the receiver and the `sub`",
   keyOf: ({ receiver, sub }) => [receiver, sub],
+  index: { user: ({ sub }) => [{ at: sub }] },
+  indexFor: { user: "`notifications.list` for an account" },
   expires: "with its last delivery",
   store: "storage",
   exported: true,
@@ -148,32 +185,20 @@ export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   personal: undefined,
 });
 
-export const deliveryRef = (id: string): Ref => DELIVERY.ref(id);
-export const laneRef = ({ receiver, sub }: LaneKey): Ref => LANE.ref([receiver, sub]);
+export const deliveryRef = (id: string): RefTo<StoredDelivery> => DELIVERY.ref(id);
+export const payloadRef = (id: string): RefTo<StoredPayload> => PAYLOAD.ref(id);
+export const laneRef = ({ receiver, sub }: LaneKey): RefTo<Lane> => LANE.ref([receiver, sub]);
 export const laneKey = (lane: LaneKey): string => laneRef(lane).key;
-export const receiverRef = (receiver: string): Ref => RECEIVER.ref(receiver);
+export const receiverRef = (receiver: string): RefTo<KnownReceiver> => RECEIVER.ref(receiver);
 export const deliveryRecord = (delivery: StoredDelivery): RecordData => DELIVERY.record(delivery);
+export const payloadRecord = (payload: StoredPayload): RecordData => PAYLOAD.record(payload);
 export const laneRecord = (lane: Lane): RecordData => LANE.record(lane);
 export const receiverRecord = (receiver: KnownReceiver): RecordData => RECEIVER.record(receiver);
 
 /** The delivery without what only the storage needs. */
 export function toDelivery(stored: StoredDelivery): Delivery {
-  const { id, receiver, sub, type, payload, at, sequence, state, attempts, failures } = stored;
+  const { id, receiver, sub, type, at, sequence, state, attempts, failures } = stored;
   const { storedAt, nextAttemptAt, finishedAt, reason } = stored;
-  return {
-    id,
-    receiver,
-    sub,
-    type,
-    payload,
-    at,
-    sequence,
-    state,
-    attempts,
-    failures,
-    storedAt,
-    nextAttemptAt,
-    finishedAt,
-    reason,
-  };
+  const progress = { sequence, state, attempts, failures, storedAt, nextAttemptAt, finishedAt, reason };
+  return { id, receiver, sub, type, at, ...progress };
 }

@@ -1,5 +1,4 @@
 /** The delivery store on the record store: lists and counts, and all other calls together. */
-import { addDeliveries, type Positions } from "./add-deliveries.ts";
 import type {
   Delivery,
   DeliveryFilter,
@@ -10,38 +9,64 @@ import type {
 } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
-import { type LaneAccess } from "./lane-access.ts";
+import { addDeliveries, type LaneAccess, laneQuery, type Positions } from "./lanes.ts";
 import {
   DELIVERY,
+  deliveryRef,
   type StoredDelivery,
-  type KnownReceiver,
+  type Lane,
   LANE,
+  PAYLOAD,
+  payloadRef,
   RECEIVER,
+  type StoredPayload,
   toDelivery,
 } from "./delivery-kinds.ts";
 import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
-import { PAGE, type Read, read } from "../records.ts";
+import { PAGE, read } from "../records.ts";
 
 /**
- * Changes to these kinds mean that there may be more to send: adding a delivery writes its lane, and resuming a
+ * Changes to these kinds mean that there may be more to send: adding a delivery writes its payload, and resuming a
  * receiver writes the receiver. Sending a delivery changes neither, so workers don't wake each other.
  */
-export const WATCHED_DELIVERY_KINDS: readonly string[] = [LANE.name, RECEIVER.name];
+export const WATCHED_DELIVERY_KINDS: readonly string[] = [PAYLOAD.name, RECEIVER.name];
 
 /** Deliveries that one page looks at, approximately, before it leaves the rest to the next page. */
 const MAX_READ = 1_000;
 /** How many deliveries of each index entry are read at a time once the first ones did not match. */
 const STEP = 200;
 
+/** Waiting deliveries that are listed by themselves, although their index is not in the order of positions. */
+const FEW = PAGE;
+/** Waiting deliveries of one receiver that `counts` looks at. */
+const OLDEST_OF = 100;
+
 /** The index entries in which a filter's deliveries are found, each in the order of positions. */
 async function entriesFor(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
   const { receiver, sub, state } = filter;
-  if (sub !== undefined) return [DELIVERY.where("user", sub)];
+  if (sub !== undefined) {
+    const lanes = await access.list<Lane>(LANE.where("user", sub));
+    return lanes.map(({ value }) => laneQuery(value));
+  }
   const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
-  const isOpen = state === "waiting" || state === "parked";
-  return receivers.map((each) =>
-    isOpen ? DELIVERY.where("open", [state, each.receiver]) : DELIVERY.where("receiver", each.receiver),
-  );
+  const index = state === "parked" ? "parked" : "receiver";
+  return receivers.map((each) => DELIVERY.where(index, each.receiver));
+}
+
+/** All waiting deliveries that a filter looks at, in the order of positions; `undefined` if they are many. */
+async function fewWaiting(
+  access: LaneAccess,
+  { receiver, sub, state }: DeliveryFilter,
+): Promise<StoredDelivery[] | undefined> {
+  if (state !== "waiting" || sub !== undefined) return undefined;
+  const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
+  const found: StoredDelivery[] = [];
+  for (const each of receivers) {
+    const waiting = await access.deliveries(DELIVERY.where("waiting", each.receiver), FEW + 1 - found.length);
+    found.push(...waiting.map(({ value }) => value));
+    if (found.length > FEW) return undefined;
+  }
+  return found.toSorted((one, other) => one.position - other.position);
 }
 
 function fits(filter: DeliveryFilter, delivery: StoredDelivery): boolean {
@@ -87,6 +112,15 @@ async function search(
 ): Promise<{ readonly found: readonly StoredDelivery[]; readonly last?: StoredDelivery }> {
   const descending = first === "newest";
   const direction = descending ? -1 : 1;
+  const few = await fewWaiting(access, filter);
+  if (few !== undefined) {
+    const start = position ?? -Infinity * direction;
+    const all = (descending ? few.toReversed() : few).filter(
+      (delivery) => (delivery.position - start) * direction > 0 && fits(filter, delivery),
+    );
+    const last = all[limit - 1];
+    return { found: all.slice(0, limit), ...(all.length > limit && last && { last }) };
+  }
   const where = await entriesFor(access, filter);
   const found: StoredDelivery[] = [];
   let last: StoredDelivery | undefined;
@@ -137,26 +171,25 @@ async function list(access: LaneAccess, { after, ...filter }: DeliveryPage): Pro
   return deliveries;
 }
 
-/** The deliveries of each receiver in one state. */
-function byReceiver(receivers: readonly KnownReceiver[], state: "waiting" | "parked"): Query[] {
-  return receivers.map(({ receiver }) => ({ ...DELIVERY.where("open", [state, receiver]), limit: 1 }));
-}
-
 async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
   const receivers = await access.receivers();
-  const [waiting, parked, oldest] = await Promise.all([
-    access.store.count(byReceiver(receivers, "waiting")),
-    access.store.count(byReceiver(receivers, "parked")),
-    access.store.list(byReceiver(receivers, "waiting")),
+  const queries = (index: "waiting" | "parked" | "failed", limit: number): Query[] =>
+    receivers.map(({ receiver }) => ({ ...DELIVERY.where(index, receiver), limit }));
+  const [waiting, parked, next, failed] = await Promise.all([
+    access.store.count(queries("waiting", 1)),
+    access.store.count(queries("parked", 1)),
+    access.store.list(queries("waiting", OLDEST_OF)),
+    access.store.list(queries("failed", 1)),
   ]);
   return receivers
     .map(({ receiver }, index) => {
-      const [first] = oldest[index]?.records ?? [];
+      const found = [...(next[index]?.records ?? []), ...(failed[index]?.records ?? [])];
+      const oldest = Math.min(...found.map((record) => read<StoredDelivery>(record).value.storedAt));
       return {
         receiver,
         waiting: waiting[index] ?? 0,
         parked: parked[index] ?? 0,
-        oldest: first === undefined ? null : (first as unknown as Read<StoredDelivery>).value.storedAt,
+        oldest: Number.isFinite(oldest) ? oldest : null,
       };
     })
     .filter((each) => each.waiting > 0 || each.parked > 0);
@@ -178,8 +211,11 @@ export function createDeliveryStore(access: LaneAccess, positions: Positions): D
   return {
     add: (tx, deliveries) => addDeliveries(tx, deliveries, { now: access.clock.now(), positions }),
     async find(id) {
-      const found = await access.delivery(id);
-      return found && toDelivery(found.value);
+      const [found, payload] = await access.get<[StoredDelivery, StoredPayload]>([
+        deliveryRef(id),
+        payloadRef(id),
+      ]);
+      return found && { ...toDelivery(found.value), payload: payload?.value.payload ?? null };
     },
     page: (options) => page(access, options),
     list: (options) => list(access, options),

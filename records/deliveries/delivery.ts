@@ -1,8 +1,8 @@
 /**
  * A delivery is one record for one notification and one receiver. It is written in the transaction of the change that
  * caused it, and it is the truth about what has been sent. The deliveries about one user to one receiver form a lane.
- * Every write that changes the head of a lane also writes the lane's record, so that two writers conflict and no head is
- * missed.
+ * Whoever adds a delivery, or finishes the last one of a lane, writes the lane's record, so that two writers conflict and
+ * no head is missed.
  *
  * Promises in addition to those of `storage.ts`:
  * - the head of a lane is its waiting delivery with the lowest `sequence`, derived from the deliveries;
@@ -32,10 +32,8 @@ export interface NewDelivery {
  */
 export type DeliveryState = "waiting" | "delivered" | "parked" | "discarded";
 
-/** A stored delivery. */
+/** A stored delivery, without its payload. */
 export interface Delivery extends Omit<NewDelivery, "payload"> {
-  /** `null` once it has been purged. */
-  readonly payload: string | null;
   /** Position in its lane, counted from 1 without gaps. */
   readonly sequence: number;
   readonly state: DeliveryState;
@@ -50,6 +48,12 @@ export interface Delivery extends Omit<NewDelivery, "payload"> {
   readonly finishedAt: number | null;
   /** Why the delivery was parked or discarded: a short code; otherwise `null`. */
   readonly reason: string | null;
+}
+
+/** A stored delivery with its payload. */
+export interface WholeDelivery extends Delivery {
+  /** `null` once it has been purged. */
+  readonly payload: string | null;
 }
 
 /** The result of one attempt. */
@@ -87,7 +91,7 @@ export interface LeaseTerms {
 
 /** The head of a lane, which only the worker that claimed it may send until the lease ends. */
 export interface Claim {
-  readonly delivery: Delivery;
+  readonly delivery: WholeDelivery;
   /** A fencing token: each claim of the delivery gets a different number, so that a late result is recognized. */
   readonly fence: number;
   /** After this time another worker may claim the lane. */
@@ -207,7 +211,10 @@ export interface ReceiverCounts {
   readonly receiver: string;
   readonly waiting: number;
   readonly parked: number;
-  /** When the oldest waiting delivery was stored. */
+  /**
+   * When the oldest waiting delivery was stored. While many wait, those that are being sent for the first time don't
+   * count.
+   */
   readonly oldest: number | null;
 }
 
@@ -227,7 +234,7 @@ export interface DeliveryStore {
    * @throws AlreadyExists for an id that is stored already.
    */
   add(tx: Transaction, deliveries: readonly NewDelivery[]): Promise<void>;
-  find(id: string): Promise<Delivery | undefined>;
+  find(id: string): Promise<WholeDelivery | undefined>;
   /** In the order of storing or the reverse. Looks at a bounded number of deliveries, so that it stays fast. */
   page(page: DeliveryPage): Promise<DeliveryList>;
   /** The same, but looks at as many deliveries as it takes to find `limit`. */

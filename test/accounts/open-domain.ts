@@ -134,9 +134,12 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     reopen: (changes = {}) => build(opened, clock, { ...options, ...changes }),
     async bodies() {
       const deliveries = await storage.deliveries.list({ limit: 1000 });
-      return deliveries.map(({ id, receiver, payload }) => ({
-        receiver,
-        body: JSON.parse(sealer.open(`delivery ${id}`, payload ?? "")) as NotificationBody,
+      const found = await Promise.all(deliveries.map(({ id }) => storage.deliveries.find(id)));
+      return found.map((delivery) => ({
+        receiver: delivery?.receiver ?? "",
+        body: JSON.parse(
+          sealer.open(`delivery ${delivery?.id}`, delivery?.payload ?? ""),
+        ) as NotificationBody,
       }));
     },
   };

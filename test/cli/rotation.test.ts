@@ -12,7 +12,7 @@ import { decodeProtectedHeader } from "jose";
 import * as client from "openid-client";
 import { createAuditStore } from "../../records/audit/audit-store.ts";
 import { createSystemClock } from "../../core/clock.ts";
-import { createPositions } from "../../records/deliveries/add-deliveries.ts";
+import { createPositions } from "../../records/deliveries/lanes.ts";
 import { createSigningKeyStore } from "../../records/signing-key-store.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { Records } from "../../records/records.ts";

@@ -9,7 +9,13 @@ import { KINDS } from "../../records/all-kinds.ts";
 import { AUDIT } from "../../records/audit/audit-kinds.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import { untouchedReceiver } from "../../records/deliveries/delivery.ts";
-import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../records/deliveries/delivery-kinds.ts";
+import {
+  DELIVERY,
+  type StoredDelivery,
+  LANE,
+  PAYLOAD,
+  RECEIVER,
+} from "../../records/deliveries/delivery-kinds.ts";
 import {
   ACCOUNT,
   CLIENT,
@@ -45,7 +51,7 @@ function delivery(index: number, now: number): StoredDelivery {
     id: `id ${text(index)}`,
     ...laneOf(index),
     type: "PROFILE_CHANGED",
-    payload: text(index + 2),
+    hasPayload: true,
     at: now - index,
     sequence: (index % DELIVERIES_IN_LANE) + 1,
     state,
@@ -157,8 +163,18 @@ function mainRecords(index: number, now: number): RecordData[] {
       { key: `audit ${index}`, expiresAt: now + HOUR + index },
     ),
     DELIVERY.record(delivery(index, now)),
+    PAYLOAD.record({ id: delivery(index, now).id, payload: text(index + 2) }),
     ...(index % DELIVERIES_IN_LANE === 0
-      ? [LANE.record({ ...laneOf(index), lastSequence: index + 9, lastDelivered: 1, flight: null })]
+      ? [
+          LANE.record({
+            ...laneOf(index),
+            lastSequence: index + 9,
+            lastPosition: now * 1_000 + index + 9,
+            isEmpty: false,
+            lastDelivered: 1,
+            flight: null,
+          }),
+        ]
       : []),
     MAIL.record(waitingMail(index, now)),
     CONFIRMATION.record(confirmation(index, now)),

@@ -7,14 +7,14 @@ import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { KINDS } from "../../../records/all-kinds.ts";
-import { LaneAccess } from "../../../records/deliveries/lane-access.ts";
+import { LaneAccess } from "../../../records/deliveries/lanes.ts";
 import type { AuditStore } from "../../../records/audit/audit-event.ts";
 import { createAuditStore } from "../../../records/audit/audit-store.ts";
 import {
   createDirectoryRecords,
   type DirectoryRecords,
 } from "../../../records/directory/directory-records.ts";
-import { createPositions } from "../../../records/deliveries/add-deliveries.ts";
+import { createPositions } from "../../../records/deliveries/lanes.ts";
 import { openSigningKeys, type SigningKeys } from "../../../accounts/keys/signing-keys.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { createSigningKeyStore } from "../../../records/signing-key-store.ts";

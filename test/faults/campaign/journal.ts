@@ -2,7 +2,7 @@
  * What was committed: each commit that changes an account stores beside it what the account was and what it is, in the
  * same commit of the same store. So it is known of a change whose process was killed, too, whether it happened.
  */
-import { createPositions } from "../../../records/deliveries/add-deliveries.ts";
+import { createPositions } from "../../../records/deliveries/lanes.ts";
 import { isDeepStrictEqual } from "node:util";
 import { openStores } from "../../../adapters/open.ts";
 import type {
@@ -17,7 +17,7 @@ import { KINDS } from "../../../records/all-kinds.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import type { StoredDelivery } from "../../../records/deliveries/delivery-kinds.ts";
 import { createDeliveryStore } from "../../../records/deliveries/delivery-store.ts";
-import { LaneAccess } from "../../../records/deliveries/lane-access.ts";
+import { LaneAccess } from "../../../records/deliveries/lanes.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { SHARED_KINDS } from "../../../records/directory/directory-kinds.ts";
 import { WATCHED_KINDS } from "../../../records/storage.ts";

@@ -13,7 +13,7 @@ import {
   TERMS,
 } from "./deliveries.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
-import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
+import { delivery, hostileKeys, type Stage, START, store, whole } from "./stage.ts";
 
 const lane = (sub: string) => ({ receiver: "service:1", sub });
 
@@ -44,7 +44,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     );
     const won = claims.filter((claim) => claim !== undefined);
     expect(won).toEqual([
-      { delivery: stored(delivery("d", "a"), 1), fence: 1, leaseEnd: START + SPAN, probe: false },
+      { delivery: whole(delivery("d", "a"), 1), fence: 1, leaseEnd: START + SPAN, probe: false },
     ]);
   });
 
@@ -103,7 +103,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     expect(attempts.map(({ number }) => number)).toEqual([1, 2, 3, 4]);
     expect(attempts).toMatchObject(results.map((result) => result.attempt));
     await expect(found(stage, "d")).resolves.toEqual({
-      ...stored(delivery("d", "a"), 1),
+      ...whole(delivery("d", "a"), 1),
       state: "delivered",
       attempts: 4,
       failures: 2,
@@ -206,7 +206,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
   it("keeps a returned head first and due", async () => {
     await store(stage, delivery("d1", "a"), delivery("d2", "a"));
     await stage.storage.deliveries.finish(await claimOne(stage), { kind: "kept" });
-    await expect(found(stage, "d1")).resolves.toEqual(stored(delivery("d1", "a"), 1));
+    await expect(found(stage, "d1")).resolves.toEqual(whole(delivery("d1", "a"), 1));
     await expect(claimable(stage)).resolves.toEqual(["d1"]);
   });
 

@@ -2,7 +2,7 @@
 import type { Claim, DeliveryPage, NewDelivery } from "../../../records/deliveries/delivery.ts";
 import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from "./deliveries.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
-import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
+import { delivery, hostileKeys, type Stage, START, store, stored, whole } from "./stage.ts";
 
 const PASSABLE = { supersedable: ["PROFILE_CHANGED"] };
 const FORCED = { supersedable: [] };
@@ -32,7 +32,10 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
       { attempt },
     );
     await expect(redrive(["d1"], PASSABLE)).resolves.toEqual({ d1: "redriven" });
-    await expect(found(stage, "d1")).resolves.toEqual({ ...stored(delivery("d1", "a"), 1), attempts: 1 });
+    await expect(found(stage, "d1")).resolves.toEqual({
+      ...whole(delivery("d1", "a"), 1),
+      attempts: 1,
+    });
     await expect(claimable(stage)).resolves.toEqual(["d1"]);
   });
 

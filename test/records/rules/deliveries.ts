@@ -2,7 +2,7 @@
 import type {
   AttemptRecord,
   Claim,
-  Delivery,
+  WholeDelivery,
   LaneHead,
   LeaseTerms,
 } from "../../../records/deliveries/delivery.ts";
@@ -54,7 +54,7 @@ export function heads({ storage }: Stage, receiver = "service:1"): Promise<LaneH
 }
 
 /** A delivery that must exist. */
-export async function found({ storage }: Stage, id: string): Promise<Delivery> {
+export async function found({ storage }: Stage, id: string): Promise<WholeDelivery> {
   const delivery = await storage.deliveries.find(id);
   if (delivery === undefined) throw new Error(`${id} is gone`);
   return delivery;
@@ -63,7 +63,7 @@ export async function found({ storage }: Stage, id: string): Promise<Delivery> {
 /** Every call about lanes and receivers, for a store that is closed. */
 export function everyLaneCall({ deliveries }: Storage): (() => Promise<unknown>)[] {
   const lane = { receiver: "service:1", sub: "a" };
-  const delivery = { id: "d", ...lane, sequence: 1 } as Delivery;
+  const delivery = { id: "d", ...lane, sequence: 1 } as WholeDelivery;
   return [
     () => deliveries.attempts("d"),
     () => deliveries.counts(),

@@ -2,7 +2,7 @@
 import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../../../records/records.ts";
 import type { Artifact, StoredArtifact } from "../../../records/artifacts/artifact.ts";
-import type { Delivery, NewDelivery } from "../../../records/deliveries/delivery.ts";
+import type { Delivery, NewDelivery, WholeDelivery } from "../../../records/deliveries/delivery.ts";
 import { readAccount, writeAccount } from "../../../accounts/account-write.ts";
 import type { AuditEvent } from "../../../records/audit/audit-event.ts";
 import type {
@@ -179,7 +179,11 @@ export async function store({ storage }: Stage, ...deliveries: NewDelivery[]): P
 }
 
 /** The delivery before its first attempt. */
-export function stored(wanted: NewDelivery, sequence: number, storedAt: number = START): Delivery {
+export function stored(
+  { payload: _apart, ...wanted }: NewDelivery,
+  sequence: number,
+  storedAt: number = START,
+): Delivery {
   return {
     ...wanted,
     sequence,
@@ -191,6 +195,11 @@ export function stored(wanted: NewDelivery, sequence: number, storedAt: number =
     finishedAt: null,
     reason: null,
   };
+}
+
+/** The same with its payload, as `find` and claims return it. */
+export function whole(wanted: NewDelivery, sequence: number): WholeDelivery {
+  return { ...stored(wanted, sequence), payload: wanted.payload };
 }
 
 export function client(id: string, parts: Partial<ClientRecord> = {}): ClientRecord {
