@@ -8,7 +8,7 @@ import { asFault, closedFault, DEFAULT_WAIT, isRefused, lateFault } from "./faul
 import { Transactions } from "./transactions.ts";
 
 /** Milliseconds in which start-up says that the server does not answer. */
-const PATIENCE = 5_000;
+const START_TIMEOUT_MS = 5_000;
 /** Milliseconds for the driver to find a primary. */
 const SELECTION = 3_000;
 /** Milliseconds between two attempts to connect at start-up. */
@@ -195,7 +195,7 @@ export interface ClientOptions {
 /** @throws StorageUnavailable, ConfigurationError */
 export async function openClient(
   url: string,
-  { patience = PATIENCE, isPatient = false }: ClientOptions = {},
+  { patience = START_TIMEOUT_MS, isPatient = false }: ClientOptions = {},
 ): Promise<OpenedClient> {
   const times = isPatient ? { ...TIMES, socketTimeoutMS: 0 } : TIMES;
   const { make, where } = await createFactory(url, times);

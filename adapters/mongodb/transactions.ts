@@ -97,8 +97,8 @@ const REPEATED_AT_ONCE = 2;
  * The average pause before the second attempt, in milliseconds. Each further pause is twice as long, up to the
  * longest.
  */
-const FIRST_PAUSE = 4;
-const LONGEST_PAUSE = 64;
+const FIRST_PAUSE_MS = 4;
+const MAX_PAUSE_MS = 64;
 
 /** Nothing was written; a new attempt may succeed. */
 const TRANSIENT = "TransientTransactionError";
@@ -113,7 +113,7 @@ const OPTIONS: TransactionOptions = {
 
 /** A random pause of zero to twice the average, so that conflicting transactions don't conflict again. */
 function jitter(tries: number): number {
-  return Math.random() * 2 * Math.min(FIRST_PAUSE * 2 ** tries, LONGEST_PAUSE);
+  return Math.random() * 2 * Math.min(FIRST_PAUSE_MS * 2 ** tries, MAX_PAUSE_MS);
 }
 
 /** The driver does not label all errors of broken connections. */

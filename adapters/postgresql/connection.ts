@@ -10,15 +10,15 @@ import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/
 import { withTimeout } from "../../core/with-timeout.ts";
 
 /** Milliseconds for one call. */
-const PATIENCE = 4_500;
+const CALL_TIMEOUT_MS = 4_500;
 /** Milliseconds for which a reading of the server's clock is used. */
-const CLOCK_AGE = 60_000;
+const MAX_CLOCK_AGE_MS = 60_000;
 /** Milliseconds without data before the kernel asks whether the other side is still there. */
-const KEEP_ALIVE_DELAY = 10_000;
+const KEEP_ALIVE_DELAY_MS = 10_000;
 /** Milliseconds between two attempts to listen for notifications. */
-const RECONNECT = 1_000;
+const RECONNECT_DELAY_MS = 1_000;
 /** Milliseconds for the server to close connections before they are cut. */
-const FAREWELL = 500;
+const CLOSE_TIMEOUT_MS = 500;
 
 /**
  * SQLSTATE of conflicts with other commits: a duplicate key, a serialization failure, a deadlock, a lock that is not
@@ -165,11 +165,11 @@ export class Connections {
       application_name: applicationName,
       options,
       ssl: this.#tls,
-      connectionTimeoutMillis: PATIENCE,
-      query_timeout: PATIENCE,
-      statement_timeout: PATIENCE,
+      connectionTimeoutMillis: CALL_TIMEOUT_MS,
+      query_timeout: CALL_TIMEOUT_MS,
+      statement_timeout: CALL_TIMEOUT_MS,
       keepAlive: true,
-      keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
       stream: () => this.#newSocket(),
     };
   }
@@ -202,7 +202,7 @@ export class Connections {
     return this.during(async () => {
       try {
         // Connecting and the statement have a time-out each, so without this one a call could take twice as long.
-        return await withTimeout(PATIENCE, this.raw<Row>(statement, values), lateFault);
+        return await withTimeout(CALL_TIMEOUT_MS, this.raw<Row>(statement, values), lateFault);
       } catch (error) {
         throw asFault(error);
       }
@@ -221,7 +221,7 @@ export class Connections {
 
   /** The server's time in so many milliseconds, or slightly earlier, so that a deadline is never too late. */
   async serverTimeIn(milliseconds: number): Promise<Date> {
-    if (this.#serverTime === undefined || performance.now() - this.#serverTime.at > CLOCK_AGE) {
+    if (this.#serverTime === undefined || performance.now() - this.#serverTime.at > MAX_CLOCK_AGE_MS) {
       const [row] = await this.raw<{ now: Date }>(CLOCK);
       this.#serverTime = { time: Number(row?.now), at: performance.now() };
     }
@@ -257,7 +257,7 @@ export class Connections {
       socket.destroy();
       await this.#sockets.get(socket);
       const { signal } = this.#closed;
-      await pause(RECONNECT, undefined, { signal, ref: false }).catch(() => undefined);
+      await pause(RECONNECT_DELAY_MS, undefined, { signal, ref: false }).catch(() => undefined);
     }
   }
 
@@ -272,7 +272,7 @@ export class Connections {
     this.#closed.abort();
     void this.#listener?.end();
     const ended = Promise.all([this.#pool.end(), ...this.#sockets.values()]);
-    await withTimeout(FAREWELL, ended, lateFault).catch(() => undefined);
+    await withTimeout(CLOSE_TIMEOUT_MS, ended, lateFault).catch(() => undefined);
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
 }

@@ -129,7 +129,7 @@ const SILENCE = 2000;
 /** Milliseconds for one command, and for one attempt to connect. */
 const COMMAND = 4000;
 /** Milliseconds between two attempts to connect, at most. */
-const LONGEST_PAUSE = 500;
+const MAX_RECONNECT_DELAY_MS = 500;
 
 /** Makes the driver's client, which starts to connect. */
 export async function createClient(address: RedisAddress): Promise<Redis> {
@@ -146,7 +146,7 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
     commandTimeout: COMMAND,
     connectTimeout: COMMAND,
     socketTimeout: SILENCE,
-    retryStrategy: (times) => Math.min(times * 20, LONGEST_PAUSE),
+    retryStrategy: (times) => Math.min(times * 20, MAX_RECONNECT_DELAY_MS),
     // The primary has become a replica. Its address may point to the new primary by now.
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });

@@ -36,7 +36,7 @@ const PURPOSE: Purpose = {
   harm: "people are signed out and what was ended may come back",
 };
 const PREFIX = "sign-in:";
-const PATIENCE = 10_000;
+const CONNECT_TIMEOUT_MS = 10_000;
 
 /** Milliseconds after the deadline that an answer may still take. */
 const GRACE = 200;
@@ -321,7 +321,7 @@ export async function openRedis({
   url,
   clock,
   onWarning = () => undefined,
-  patience = PATIENCE,
+  patience = CONNECT_TIMEOUT_MS,
 }: RedisOptions): Promise<RecordStore> {
   const address = readRedisAddress(url);
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);

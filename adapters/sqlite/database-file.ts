@@ -100,10 +100,10 @@ export interface Damage {
 /** SQLite's message about an index that does not match its table. */
 const OF_INDEX = /(?:from|in) index (\w+)$/;
 /** Milliseconds for which a lock is awaited. */
-const PATIENCE = 5_000;
+const LOCK_TIMEOUT_MS = 5_000;
 
 function withFile<T>(path: string, work: (database: DatabaseSync) => T): T {
-  const database = new DatabaseSync(path, { timeout: PATIENCE });
+  const database = new DatabaseSync(path, { timeout: LOCK_TIMEOUT_MS });
   try {
     return work(database);
   } finally {

@@ -9,12 +9,12 @@ const LOCKED_CODES: ReadonlySet<number> = new Set([5, 6, 15]);
 export const DEFAULT_WAIT = 5000;
 
 /** Milliseconds before the next attempt: short, to hit a gap between the commits of another process. */
-const FIRST_DELAY = 1;
-const LONGEST_DELAY = 10;
+const FIRST_DELAY_MS = 1;
+const MAX_DELAY_MS = 10;
 
 /** The pause after one of `delay` milliseconds; without an argument, the first one. */
 export function nextDelay(delay?: number): number {
-  return delay === undefined ? FIRST_DELAY : Math.min(delay * 2, LONGEST_DELAY);
+  return delay === undefined ? FIRST_DELAY_MS : Math.min(delay * 2, MAX_DELAY_MS);
 }
 
 function field(error: unknown, name: string): unknown {
