@@ -263,7 +263,10 @@ function personScreens(pages: Pages): readonly Screen[] {
       html: (visit) =>
         pages.render(deletionView, visit, { ...common, email, told: services.map(({ name }) => name) }),
     },
-    { name: "account-deleted", html: (visit) => pages.render(loggedOutPage, visit, { after: "deleted" }) },
+    {
+      name: "account-deleted",
+      html: (visit) => pages.render(loggedOutPage, visit, { accountUrl: "/account", after: "deleted" }),
+    },
   ];
 }
 
@@ -278,7 +281,10 @@ export function screens(pages: Pages): readonly Screen[] {
     ...stepScreens(pages),
     ...personScreens(pages),
     { name: "logout", html: (visit) => pages.render(logoutPage, visit, { action: "/x", xsrf: "x" }) },
-    { name: "logged-out", html: (visit) => pages.render(loggedOutPage, visit, { after: "signed out" }) },
+    {
+      name: "logged-out",
+      html: (visit) => pages.render(loggedOutPage, visit, { accountUrl: "/account", after: "signed out" }),
+    },
     {
       name: "start-again",
       html: (visit) => pages.render(startAgainPage, visit, { accountUrl: ACCOUNT_URL, action: "/i" }),

@@ -20,7 +20,7 @@ import {
   resumeAuthorization,
   runAuthorization,
 } from "./authorize.ts";
-import { clientLogo } from "./client-logo.ts";
+import { clientLogo, pageScript } from "./page-files.ts";
 import { clientCredentials } from "./client-credentials.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
@@ -117,6 +117,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     logoutConfirm: { "*": [formBody, atomic, pageHeaders(pages), withBody(protocol)] },
     logoutSuccess: { "*": [atomic, pageHeaders(pages), withQuery(protocol)] },
     clientLogo: { "*": [clientLogo(clients)] },
+    pageScript: { "*": [pageScript(pages.script)] },
     interaction: {
       GET: [inBrowser, atomic, ({ ctx }) => parts.interactions.show(ctx)],
       POST: [inBrowser, atomic, ({ ctx }) => parts.interactions.submit(ctx)],

@@ -179,8 +179,10 @@ export interface Theme {
   readonly radius?: number;
   /** Fonts of the person's device to use; none is loaded. Default `system-ui, sans-serif`. */
   readonly fonts?: string;
-  /** Logo, shown instead of the name. Default: the first letter of the name, and the name. */
+  /** Logo, shown instead of the name. Default: the name. */
   readonly logo?: string;
+  /** Logo for people whose system is dark. Default: `logo`. */
+  readonly logoDark?: string;
   /** Icon of the browser's tab. Default: the first letter of the name. */
   readonly favicon?: string;
 }

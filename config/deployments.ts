@@ -79,6 +79,7 @@ export type EndpointName =
   | "interaction"
   | "confirm"
   | "clientLogo"
+  | "pageScript"
   | "account";
 
 /** One path under a base URL. */
@@ -111,6 +112,7 @@ const SAME: readonly EndpointPath[] = [
   at("interaction", "GET POST", "/interaction/:uid/:step"),
   at("confirm", "GET POST", "/confirm"),
   at("clientLogo", "GET HEAD", "/clients/:uid/:step"),
+  at("pageScript", "GET HEAD", "/pages.js"),
   under("account", "GET POST", "/account"),
 ];
 

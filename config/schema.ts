@@ -283,8 +283,9 @@ const interactions = section<InteractionSettings>(
           otherwise: "`system-ui, sans-serif`",
         }),
         logo: described(imageFile("PNG, JPEG, WebP", "12,000"), {
-          otherwise: "the first letter of the name, and the name",
+          otherwise: "the name",
         }),
+        logoDark: described(imageFile("PNG, JPEG, WebP", "6,000"), { otherwise: "`logo`" }),
         favicon: described(imageFile("PNG, ICO, WebP", "4,000"), {
           otherwise: "the first letter of the name",
         }),

@@ -9,15 +9,21 @@ export type Palette = Readonly<
     | "--text"
     | "--muted"
     | "--line"
+    | "--hover"
     | "--border"
     | "--accent"
     | "--on-accent"
     | "--accent-hover"
     | "--accent-edge"
     | "--link"
+    | "--focus"
     | "--error"
+    | "--error-focus"
+    | "--error-surface"
     | "--good"
-    | "--warning",
+    | "--good-surface"
+    | "--warning"
+    | "--warning-surface",
     string
   >
 >;
@@ -32,7 +38,7 @@ interface Seeds {
 export const TEXT_CONTRAST = 4.5;
 const BORDER_CONTRAST = 3;
 
-export const LIGHT: Seeds = { background: "#f3f4f6", text: "#1a1d23", accent: "#1d4ed8" };
+export const LIGHT: Seeds = { background: "#f5f6f8", text: "#16181d", accent: "#1d4ed8" };
 const DARK: Seeds = { background: "#101318", text: "#e9ebee", accent: "#8ab4ff" };
 const ERRORS = ["#b3261e", "#ff9d94"];
 const GOOD = ["#11703a", "#5fd38d"];
@@ -50,7 +56,8 @@ export function palettes({
 }: Partial<Seeds>): { readonly main: Palette; readonly dark?: Palette } | { readonly ratio: number } {
   if (background === undefined && text === undefined) {
     const chosen = accent === undefined ? {} : { accent };
-    return { main: palette({ ...LIGHT, ...chosen }), dark: palette({ ...DARK, ...chosen }) };
+    const main = palette({ ...LIGHT, ...chosen });
+    return { main, dark: palette({ ...DARK, ...(accent !== undefined && { accent: onDark(accent) }) }) };
   }
   const paper = background ?? bestOf([LIGHT.background, DARK.background], text ?? LIGHT.text);
   const ink = text ?? bestOf([LIGHT.text, DARK.text], paper);
@@ -60,31 +67,68 @@ export function palettes({
   return { main: palette({ background: paper, text: ink, accent: accent ?? base.accent }) };
 }
 
+/** A tint of an accent that is as easy to see on dark as the accent is on light. */
+function onDark(accent: string): string {
+  const surface = raised(DARK.background, DARK.text);
+  return shades(accent, "#ffffff").find((shade) => contrast(shade, surface) >= TEXT_CONTRAST) ?? DARK.accent;
+}
+
+/** A colour on its way to another, in steps. */
+function shades(from: string, to: string): readonly string[] {
+  return Array.from({ length: 21 }, (_, step) => mix(from, to, step / 20));
+}
+
+/** The colour of what lies on the background. */
+function raised(background: string, text: string): string {
+  return luminance(text) > luminance(background) ? mix(background, text, 0.06) : "#ffffff";
+}
+
 /** Derives every colour of the style sheet from three. Text is readable whatever the three are. */
 function palette({ background, text, accent }: Seeds): Palette {
   const dark = luminance(text) > luminance(background);
-  const raised = dark ? mix(background, text, 0.06) : "#ffffff";
-  const surface = contrast(text, raised) >= TEXT_CONTRAST ? raised : background;
+  const lifted = raised(background, text);
+  const surface = contrast(text, lifted) >= TEXT_CONTRAST ? lifted : background;
   const onAccent = bestOf(["#ffffff", "#000000"], accent);
-  const readable = (candidates: readonly string[], least: number): string =>
-    candidates.find((colour) => [surface, background].every((on) => contrast(colour, on) >= least)) ?? text;
+  /** A tint of the surface, on which text can still be read. */
+  const tinted = (colour: string, share: number): string =>
+    shades(mix(surface, colour, share), surface).find((tint) => contrast(text, tint) >= TEXT_CONTRAST) ??
+    surface;
+  const hover = tinted(text, 0.05);
+  const papers = [surface, background];
+  const readable = (candidates: readonly string[], least: number, on: readonly string[] = papers): string =>
+    candidates.find((colour) => on.every((paper) => contrast(colour, paper) >= least)) ?? text;
+  /** A colour with a meaning, and the tint of it that it is readable on. */
+  const meaning = (candidates: readonly string[]): { readonly ink: string; readonly tint: string } => {
+    const seen = readable(candidates, TEXT_CONTRAST);
+    const tint = tinted(seen, 0.1);
+    return { tint, ink: readable(shades(seen, text), TEXT_CONTRAST, [...papers, tint, hover]) };
+  };
+  const [error, good, warning] = [meaning(ERRORS), meaning(GOOD), meaning(WARNINGS)];
+  const link = readable(shades(accent, text), TEXT_CONTRAST, [...papers, hover]);
   return {
     "color-scheme": dark ? "dark" : "light",
     "--background": background,
     "--surface": surface,
     "--text": text,
-    "--muted": readable([mix(text, surface, 0.3), mix(text, surface, 0.15)], TEXT_CONTRAST),
-    "--line": mix(text, surface, 0.86),
-    "--border": readable([mix(text, surface, 0.5), mix(text, surface, 0.35)], BORDER_CONTRAST),
+    "--muted": readable(shades(mix(text, surface, 0.35), text), TEXT_CONTRAST, [...papers, hover]),
+    "--line": mix(text, surface, 0.88),
+    "--hover": hover,
+    // Fields lie on the surface: the lightest border that can still be seen there.
+    "--border": readable(shades(mix(text, surface, 0.7), text), BORDER_CONTRAST, [surface]),
     "--accent": accent,
     "--on-accent": onAccent,
     // Away from the colour of the label, so that its contrast only grows.
     "--accent-hover": mix(accent, onAccent === "#ffffff" ? "#000000" : "#ffffff", 0.14),
     "--accent-edge": readable([accent], BORDER_CONTRAST),
-    "--link": readable([accent], TEXT_CONTRAST),
-    "--error": readable(ERRORS, TEXT_CONTRAST),
-    "--good": readable(GOOD, TEXT_CONTRAST),
-    "--warning": readable(WARNINGS, TEXT_CONTRAST),
+    "--link": link,
+    "--focus": mix(surface, link, 0.3),
+    "--error": error.ink,
+    "--error-focus": mix(surface, error.ink, 0.25),
+    "--error-surface": error.tint,
+    "--good": good.ink,
+    "--good-surface": good.tint,
+    "--warning": warning.ink,
+    "--warning-surface": warning.tint,
   };
 }
 

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 export type Picture = { readonly url: string } | { readonly problem: string };
 
 /** Bytes of the file at most: with both, a sign-in page stays under 40 kB. */
-export const MOST_BYTES = { logo: 12_000, favicon: 4_000 } as const;
+export const MOST_BYTES = { logo: 12_000, logoDark: 6_000, favicon: 4_000 } as const;
 
 interface Format {
   readonly type: string;

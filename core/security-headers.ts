@@ -11,8 +11,8 @@ export interface PageSecurity {
    * allowed.
    */
   readonly styleHash?: string;
-  /** The CSP hash of the only script of the page. Default: no script is allowed. */
-  readonly scriptHash?: string;
+  /** CSP sources of the scripts of the page: addresses and hashes. Default: no script is allowed. */
+  readonly scripts?: readonly string[];
   /**
    * Whether the page contains a script of oidc-provider, which adds its hash to an existing `script-src`. Default
    * `false`.
@@ -32,9 +32,9 @@ const HSTS_MAX_AGE_SECONDS = 31_536_000;
  */
 export function securityHeaders(
   ctx: HeaderTarget,
-  { styleHash, scriptHash, libraryScript = false, secure }: PageSecurity,
+  { styleHash, scripts = [], libraryScript = false, secure }: PageSecurity,
 ): void {
-  ctx.set("Content-Security-Policy", policy(styleHash, scriptHash, libraryScript));
+  ctx.set("Content-Security-Policy", policy(styleHash, scripts, libraryScript));
   ctx.set("X-Content-Type-Options", "nosniff");
   ctx.set("Referrer-Policy", "no-referrer");
   ctx.set("X-Frame-Options", "DENY");
@@ -44,16 +44,12 @@ export function securityHeaders(
 }
 
 /** Without form-action: browsers also apply it to redirects after a submitted form, which lead to the client. */
-function policy(
-  styleHash: string | undefined,
-  scriptHash: string | undefined,
-  libraryScript: boolean,
-): string {
-  const script = scriptHash === undefined ? "'none'" : `'${scriptHash}'`;
+function policy(styleHash: string | undefined, scripts: readonly string[], libraryScript: boolean): string {
+  const sources = scripts.length === 0 && !libraryScript ? ["'none'"] : scripts;
   return [
     "default-src 'none'",
     // An empty list allows nothing either, but a hash can be added to it. Browsers reject a hash next to 'none'.
-    libraryScript ? "script-src" : `script-src ${script}`,
+    ["script-src", ...sources].join(" "),
     `style-src ${styleHash === undefined ? "'none'" : `'${styleHash}'`}`,
     "img-src 'self' data:",
     "base-uri 'none'",

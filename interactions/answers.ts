@@ -6,17 +6,7 @@ import type { Answers, ErrorAnswer, Page, PageContext, Pages } from "./page.ts";
 /** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */
 export const logoutPage: Page<{ readonly action: string; readonly xsrf: string }> = {
   view: "logout",
-  locals: (t, form) => ({ heading: t("logout.title"), ...form }),
-};
-
-/** `logged-out`: what the person has done. */
-export const loggedOutPage: Page<{ readonly after: "signed out" | "stayed" | "deleted" }> = {
-  view: "logged-out",
-  locals(t, { after }) {
-    if (after === "stayed") return { heading: t("stayed.title"), text: t("stayed.text") };
-    if (after === "deleted") return { heading: t("deleted.title"), text: t("deleted.text") };
-    return { heading: t("loggedOut.title"), text: t("loggedOut.text") };
-  },
+  locals: (t, form) => ({ heading: t("logout.title"), end: true, ...form }),
 };
 
 /** `unavailable`, `error` and `start-again`: the account page, so that there is always a link to follow. */
@@ -24,13 +14,32 @@ interface LastPage {
   readonly accountUrl: string;
 }
 
+/** `logged-out`: what the person has done. */
+export const loggedOutPage: Page<LastPage & { readonly after: "signed out" | "stayed" | "deleted" }> = {
+  view: "logged-out",
+  locals(t, { accountUrl, after }) {
+    const common = { end: true, accountUrl };
+    if (after === "stayed")
+      return { ...common, heading: t("stayed.title"), text: t("stayed.text"), next: t("account.link") };
+    if (after === "deleted")
+      return { ...common, heading: t("deleted.title"), text: t("deleted.text"), next: t("deleted.link") };
+    return {
+      ...common,
+      heading: t("loggedOut.title"),
+      text: t("loggedOut.text"),
+      next: t("loggedOut.again"),
+    };
+  },
+};
+
 /** `error`: a request that cannot continue and must not be redirected to the client. */
 export const errorPage: Page<LastPage & Omit<ErrorAnswer, "status" | "uiLocales">> = {
   view: "error",
   locals(t, { accountUrl, error, description = "", retryAfter = 60 }) {
     const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
     const text = t(key, { wait: waitText(t.locale, retryAfter) });
-    return { heading: t("error.title"), text, accountUrl, error, description };
+    const heading = t.has(`${key}.title`) ? t(`${key}.title`) : t("error.title");
+    return { heading, end: true, text, accountUrl, error, description };
   },
 };
 
@@ -40,12 +49,17 @@ const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "c
 /** `start-again`: the interaction is gone, or the form is not from our page. `action` is its path if it can continue. */
 export const startAgainPage: Page<LastPage & { readonly action?: string }> = {
   view: "start-again",
-  locals: (t, { accountUrl, action = "" }) => ({ heading: t("startAgain.title"), accountUrl, action }),
+  locals: (t, { accountUrl, action = "" }) => ({
+    heading: t("startAgain.title"),
+    end: true,
+    accountUrl,
+    action,
+  }),
 };
 
 export const unavailablePage: Page<LastPage> = {
   view: "unavailable",
-  locals: (t, { accountUrl }) => ({ heading: t("unavailable.title"), accountUrl }),
+  locals: (t, { accountUrl }) => ({ heading: t("unavailable.title"), end: true, accountUrl }),
 };
 
 /** Presses the button that signs out. */
@@ -70,7 +84,7 @@ export function createAnswers(pages: Pick<Pages, "send">): Answers {
       pages.send(ctx, logoutPage, { action, xsrf }, atOnce ? { script: SIGN_OUT } : {});
     },
     loggedOut(ctx, { after = "signed out" } = {}) {
-      pages.send(ctx, loggedOutPage, { after });
+      pages.send(ctx, loggedOutPage, { accountUrl: accountUrl(ctx), after });
     },
     error(ctx, { status, uiLocales, ...shown }) {
       const { retryAfter } = shown;

@@ -1,4 +1,6 @@
-/** What a submitted form must be before its fields count: readable, and from our own page. */
+/** Forms: what a submitted one must be before its fields count, and what a view needs to show one. */
+import type { Translator } from "../core/texts.ts";
+import type { Locals } from "./look/views.ts";
 
 /** The fields of a form; no name is repeated. */
 export type Form = ReadonlyMap<string, string>;
@@ -30,4 +32,63 @@ export function isFromHere(ctx: FormOrigin): boolean {
   if (!["", "same-origin", "none"].includes(site)) return false;
   const origin = ctx.get("Origin");
   return ["", "null", new URL(ctx.exchange.deployment.url).origin].includes(origin);
+}
+
+/** Something that is wrong with a form. The view shows it below the last of these fields, or above the form. */
+export interface FormProblem {
+  readonly fields: readonly string[];
+  readonly text: string;
+  /** Names the field in the list of several problems. Default: the text. */
+  readonly label?: string;
+}
+
+/** A field as the view sees it. */
+export interface FormField {
+  readonly name: string;
+  readonly type: string;
+  readonly autocomplete: string;
+  readonly value?: string;
+  /** The least number of characters of a new password. */
+  readonly minLength?: number;
+}
+
+/** The variables of a form: what is wrong, which field has the focus, and what helps to fill each one in. */
+export function formLocals(
+  t: Translator,
+  fields: readonly FormField[],
+  problems: readonly FormProblem[],
+): Locals {
+  const places = problems.map((problem) => problem.fields.at(-1));
+  const [place] = places;
+  const empty = fields.find(({ type, value = "" }) => value === "" && type !== "checkbox");
+  return {
+    problems: problems.map((problem) => ({ ...problem, label: problem.label ?? problem.text })),
+    /** The ids of the texts that say what is wrong with a field. */
+    problemsOf: (field: string): string =>
+      places.flatMap((each, i) => (each === field ? [`problem-${i}`] : [])).join(" "),
+    /** Several problems have a summary, which has the focus. */
+    focused: problems.length === 0 ? empty?.name : problems.length === 1 ? place : undefined,
+    inputHints: (field: FormField): Locals => ({
+      ...KEYBOARDS[field.autocomplete],
+      enterkeyhint: field === fields.at(-1) ? "go" : "next",
+      ...(field.type === "password" && passwordHints(t, field)),
+    }),
+  };
+}
+
+/** What the keyboard of a phone should know, by `autocomplete`. */
+const KEYBOARDS: Readonly<Record<string, Locals>> = {
+  username: { autocapitalize: "none", autocorrect: "off", spellcheck: "false" },
+  email: { autocapitalize: "none", autocorrect: "off", spellcheck: "false", inputmode: "email" },
+  "one-time-code": { autocapitalize: "characters", autocorrect: "off", spellcheck: "false" },
+  "given-name": { autocapitalize: "words" },
+  "family-name": { autocapitalize: "words" },
+};
+
+/** The words of the script. */
+function passwordHints(t: Translator, { autocomplete, minLength = 0 }: FormField): Locals {
+  const show = { "data-show": t("password.show"), "data-hide": t("password.hide") };
+  if (autocomplete !== "new-password") return show;
+  const strengths = [t("strength.short"), t("strength.weak"), t("strength.fair"), t("strength.strong")];
+  return { ...show, "data-strength": strengths.join("|"), "data-min": minLength };
 }

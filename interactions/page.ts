@@ -1,5 +1,6 @@
 /** What a page is, and the calls that render and send it. */
 import type { Translator } from "../core/texts.ts";
+import type { PageScript } from "../provider/pages.ts";
 import type { LanguageHints, LanguageWishes } from "./look/language.ts";
 import type { Locals } from "./look/views.ts";
 
@@ -13,6 +14,8 @@ export interface Page<Data = undefined> {
 
 /** How one request sees the pages. */
 export interface Visit {
+  /** The address of the script. Without it the page has none. */
+  readonly script?: string;
   /** One of the configured locales. */
   readonly locale: string;
   /** The query that the language links repeat. Without it there is no language switch. */
@@ -84,6 +87,7 @@ export interface Answers {
 
 /** The pages of one service. */
 export interface Pages extends Answers {
+  readonly script: PageScript;
   /** CSP source of the `<style>` element that every page has: `sha256-…`. */
   readonly styleHash: string;
   /**

@@ -13,6 +13,9 @@ import { type Locals, readViews, renderProblem } from "./look/views.ts";
 import type { Page, Pages, SendOptions, Visit, VisitHints } from "./page.ts";
 import { samplePages } from "./sample-pages.ts";
 
+/** Where the script is, below each base URL. */
+const SCRIPT_PATH = "/pages.js";
+
 /** Settings of the pages; see `interactions` in the configuration. */
 export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme"> &
   Partial<Pick<InteractionSettings, "links">>;
@@ -44,26 +47,33 @@ export function createPages(settings: PageSettings): Pages {
   };
   const styleHash = `sha256-${createHash("sha256").update(views.style).digest("base64")}`;
 
+  const scriptFile = { text: views.script, digest: hash("sha256", views.script, "hex").slice(0, 16) };
+
   const renderer: Pick<Pages, "visit" | "render" | "send"> = {
     visit(ctx, { isRepeatable, ...hints }: VisitHints = {}) {
       const locale = chooseLocale([first, ...others], ctx, hints);
       const here = others.length === 0 ? undefined : repeatableQuery(ctx, isRepeatable);
       return { locale, ...(here !== undefined && { here }) };
     },
-    render<Data>(page: Page<Data>, { locale, here }: Visit, data: NoInfer<Data>) {
+    render<Data>(page: Page<Data>, { locale, here, script = "" }: Visit, data: NoInfer<Data>) {
       const { t, locals } = frameOf(locale);
       const languages = languageLinks(names, locale, here);
-      return views.render(page.view, { ...locals, languages, ...page.locals(t, data) });
+      return views.render(page.view, { ...locals, script, languages, ...page.locals(t, data) });
     },
     send(ctx, page, data, { status = 200, retryAfter, script, visit, ...hints }: SendOptions = {}) {
-      const html = renderer.render(page, visit ?? renderer.visit(ctx, hints), data);
+      const { secure, url } = ctx.exchange.deployment;
+      const address = url + SCRIPT_PATH;
+      const seen = visit ?? renderer.visit(ctx, hints);
+      const html = renderer.render(
+        page,
+        { ...seen, script: `${new URL(address).pathname}?${scriptFile.digest}` },
+        data,
+      );
       ctx.status = status;
       ctx.type = "text/html; charset=utf-8";
       ctx.body = script === undefined ? html : html.replace("</body>", `<script>${script}</script></body>`);
-      const { secure } = ctx.exchange.deployment;
-      const scriptHash =
-        script === undefined ? {} : { scriptHash: `sha256-${hash("sha256", script, "base64")}` };
-      securityHeaders(ctx, { styleHash, secure, ...scriptHash });
+      const hashes = script === undefined ? [] : [`'sha256-${hash("sha256", script, "base64")}'`];
+      securityHeaders(ctx, { styleHash, secure, scripts: [address, ...hashes] });
       if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
     },
   };
@@ -71,6 +81,7 @@ export function createPages(settings: PageSettings): Pages {
     ...renderer,
     ...createAnswers(renderer),
     styleHash,
+    script: scriptFile,
     translator: (locale) => frameOf(locale).t,
   };
   // The tests of this package render the built-in views in every state.
@@ -102,6 +113,7 @@ function frame(
     service,
     letter,
     logo: theme.logo ?? "",
+    logoDark: theme.logoDark ?? "",
     favicon: theme.favicon ?? letterIcon(letter, theme.icon),
     links: Object.entries(links).map(([name, address]) => ({
       label: t(`link.${name}`),
@@ -109,8 +121,12 @@ function frame(
     })),
     problems: [],
     back: "",
+    client: "",
     clientLogo: "",
+    lead: "",
+    themeColors: theme.colors,
     wide: false,
+    end: false,
   };
 }
 

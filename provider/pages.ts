@@ -14,8 +14,16 @@ export interface ErrorAnswer {
   readonly uiLocales?: string;
 }
 
+/** The script that every page loads. */
+export interface PageScript {
+  readonly text: string;
+  /** Part of its address, so that browsers may keep it. */
+  readonly digest: string;
+}
+
 /** What a browser gets instead of a JSON error. */
 export interface ErrorPages {
+  readonly script: PageScript;
   readonly error: (ctx: ServiceContext, answer: ErrorAnswer) => void;
   /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
   readonly startAgain: (

@@ -29,8 +29,8 @@ const service = await createSignInService({
       terms: "https://harbour-city.example/{locale}/terms",
     },
     copy: {
-      en: { "login.title": "Sign in with your city account to continue to {client}" },
-      pl: { "login.title": "Zaloguj się kontem miejskim, aby przejść do: {client}" },
+      en: { "login.title": "Sign in with your city account" },
+      pl: { "login.title": "Zaloguj się kontem miejskim" },
     },
   },
 });

@@ -5,17 +5,11 @@ import type { Confirmations } from "../../accounts/people/confirmations.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
-import type { Form } from "../forms.ts";
+import type { Form, FormProblem } from "../forms.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 import { waitText } from "../look/moments.ts";
 import type { Page, SendOptions } from "../page.ts";
-import {
-  type FormProblem,
-  personLocals,
-  type PersonLocals,
-  type PersonPage,
-  type PersonVisit,
-} from "./person-pages.ts";
+import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";

@@ -8,7 +8,7 @@ import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-l
 import type { Translator } from "../../core/texts.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { seeOther } from "../answers.ts";
-import { type Form, isFromHere, readable } from "../forms.ts";
+import { type Form, formLocals, type FormProblem, isFromHere, readable } from "../forms.ts";
 import type { Page, Pages, SendOptions } from "../page.ts";
 import type { Locals } from "../look/views.ts";
 import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
@@ -26,12 +26,6 @@ export interface PersonLocals {
   readonly notice?: Notice;
 }
 
-/** A problem of a form, as the summary lists it. */
-export interface FormProblem {
-  readonly fields: readonly string[];
-  readonly text: string;
-}
-
 /** The variables that every page of the person has. */
 export function personLocals(
   t: Translator,
@@ -43,11 +37,9 @@ export function personLocals(
     heading,
     action,
     csrf,
-    problems,
     notice: notice === undefined ? "" : t(`account.notice.${notice}`),
     back: `${base}/account`,
-    problemsOf: (field: string) =>
-      problems.flatMap(({ fields }, i) => (fields.includes(field) ? [`problem-${i}`] : [])).join(" "),
+    ...formLocals(t, [], problems),
   };
 }
 

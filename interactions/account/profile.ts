@@ -46,6 +46,7 @@ export const profileView: Page<ProfileLocals> = {
       t(`field.${field === "username" ? "preferred_username" : field}`);
     const problems = locals.problems.map(({ field, reason }) => ({
       fields: [field],
+      label: label(field),
       text: t(`profile.problem.${reason}`, { field: label(field) }),
     }));
     const genders = ["", "female", "male", "other"].map((value) => ({

@@ -12,7 +12,10 @@ export interface Theme {
   readonly name: string | undefined;
   /** `data:` URLs of the configured pictures. */
   readonly logo: string | undefined;
+  readonly logoDark: string | undefined;
   readonly favicon: string | undefined;
+  /** For `theme-color`: what browsers on phones paint around the page. */
+  readonly colors: readonly { readonly color: string; readonly media?: string }[];
   /** Colours of the built-in favicon. */
   readonly icon: { readonly accent: string; readonly ink: string };
   /** In the form `config.interactions.theme.…: …`; empty if nothing is wrong. */
@@ -52,6 +55,7 @@ const CHECKS: Readonly<Record<string, { accepts(value: unknown): boolean; readon
     problem: "must be names of fonts, such as Inter, system-ui, sans-serif",
   },
   logo: { accepts: (value) => isText(value, 4096), problem: "must be the path of an image" },
+  logoDark: { accepts: (value) => isText(value, 4096), problem: "must be the path of an image" },
   favicon: { accepts: (value) => isText(value, 4096), problem: "must be the path of an image" },
 };
 
@@ -68,19 +72,28 @@ function isThemeColour(value: unknown): boolean {
  * colour scheme; without them there is a light and a dark one, chosen by the person's system.
  */
 export function readTheme(theme: InteractionSettings["theme"]): Theme {
-  const { name, accent = LIGHT.accent, logo, favicon } = theme;
+  const { name, accent = LIGHT.accent, logo, logoDark, favicon } = theme;
   const wrong = Object.entries(theme).flatMap(([key, value]) => valueProblem(key, value));
   const icon = { accent, ink: "#ffffff" };
-  const nothing = { css: "", name: undefined, logo: undefined, favicon: undefined, icon };
+  const nothing = {
+    css: "",
+    name: undefined,
+    logo: undefined,
+    logoDark: undefined,
+    favicon: undefined,
+    colors: [],
+    icon,
+  };
   if (wrong.length > 0) return { ...nothing, problems: wrong };
   const pictures = {
     logo: logo && readPicture(logo, MOST_BYTES.logo),
+    logoDark: logoDark && readPicture(logoDark, MOST_BYTES.logoDark),
     favicon: favicon && readPicture(favicon, MOST_BYTES.favicon),
   };
   const problems = Object.entries(pictures).flatMap(([key, picture]) =>
     picture && "problem" in picture ? [`config.interactions.theme.${key}: ${picture.problem}`] : [],
   );
-  const { css, problem } = colours(theme);
+  const { css, colors, problem } = colours(theme);
   if (problem !== undefined) problems.push(problem);
   const urlOf = (picture: (typeof pictures)["logo"]): string | undefined =>
     picture && "url" in picture ? picture.url : undefined;
@@ -88,7 +101,9 @@ export function readTheme(theme: InteractionSettings["theme"]): Theme {
     css: `${shape(theme)}\n${css}`,
     name,
     logo: urlOf(pictures.logo),
+    logoDark: urlOf(pictures.logoDark),
     favicon: urlOf(pictures.favicon),
+    colors,
     icon: { accent, ink: bestOf(["#ffffff", "#000000"], accent) },
     problems,
   };
@@ -102,16 +117,22 @@ function shape({ radius = DEFAULT_RADIUS, fonts = DEFAULT_FONTS }: InteractionSe
 }
 
 /** The colours as CSS, or why they can't be used. */
-function colours(theme: InteractionSettings["theme"]): { readonly css: string; readonly problem?: string } {
+function colours(
+  theme: InteractionSettings["theme"],
+): Pick<Theme, "css" | "colors"> & { readonly problem?: string } {
   const found = palettes(theme);
   if ("ratio" in found) {
     const ratio = found.ratio.toFixed(1);
     const problem = `config.interactions.theme.text: can't be read on the background (contrast ${ratio}, at least ${TEXT_CONTRAST} is needed)`;
-    return { css: "", problem };
+    return { css: "", colors: [], problem };
   }
-  const { dark } = found;
+  const { main, dark } = found;
+  const color = main["--surface"];
+  if (dark === undefined) return { css: rule(main), colors: [{ color }] };
+  const media = "(prefers-color-scheme: dark)";
   return {
-    css: `${rule(found.main)}${dark === undefined ? "" : `\n@media (prefers-color-scheme: dark) {\n${rule(dark)}\n}`}`,
+    css: `${rule(main)}\n@media ${media} {\n${rule(dark)}\n}`,
+    colors: [{ color }, { color: dark["--surface"], media }],
   };
 }
 

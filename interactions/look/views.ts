@@ -7,6 +7,7 @@ import { nearestKey } from "../../config/nearest-key.ts";
 /** The folder of the built-in views and of `style.css`. */
 const BUILT_IN = join(import.meta.dirname, "..", "views");
 const STYLE_FILE = "style.css";
+const SCRIPT_FILE = "pages.js";
 /** The partial that prints the style sheet. A view of this name would never be used. */
 const STYLE = "style";
 
@@ -22,6 +23,8 @@ export interface Views {
   render(name: string, locals: Locals): string;
   /** The exact text that `include("style")` prints between `<style>` and `</style>`. */
   readonly style: string;
+  /** The script that every page loads. */
+  readonly script: string;
   /** In the form `config.interactions.views: …`; empty if nothing is wrong. */
   readonly problems: readonly string[];
 }
@@ -35,7 +38,7 @@ interface Source {
 }
 
 /**
- * Reads `*.ejs` and `style.css`. The first folder that has a file wins; the built-in folder comes last. Partials are views
+ * Reads `*.ejs`, `style.css` and `pages.js`. The first folder that has a file wins; the built-in folder comes last. Partials are views
  * too: the built-in `login.ejs` includes a team's own `layout-head.ejs`.
  *
  * @param variables CSS to put before the style sheet.
@@ -45,6 +48,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
   const sources = new Map<string, Source>();
   const files: string[] = [];
   let sheet: string | undefined;
+  let script: string | undefined;
   for (const folder of [...folders, BUILT_IN]) {
     try {
       // Editors and systems create hidden files.
@@ -52,7 +56,9 @@ export function readViews(folders: readonly string[], variables: string): Views 
         const file = join(folder, name);
         const stem = name.replace(/\.ejs$/, "");
         if (folder !== BUILT_IN) files.push(file);
-        if (name === STYLE_FILE) sheet ??= readFileSync(file, "utf8");
+        if (name === SCRIPT_FILE) script ??= readFileSync(file, "utf8");
+        if (name === STYLE_FILE)
+          sheet ??= folder === BUILT_IN ? compact(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
         if (stem !== name && !sources.has(stem))
           sources.set(stem, { file, text: readFileSync(file, "utf8") });
       }
@@ -74,7 +80,16 @@ export function readViews(folders: readonly string[], variables: string): Views 
     const include = (partial: string, more: Locals = {}): string => render(partial, { ...locals, ...more });
     return view({ ...locals, include });
   };
-  return { render, style, problems };
+  return { render, style, script: script ?? "", problems };
+}
+
+/** Without comments and indents: the sheet is part of each page. */
+function compact(css: string): string {
+  return css
+    .replaceAll(/\/\*[\s\S]*?\*\//g, "")
+    .replaceAll(/\n\s*/g, "\n")
+    .replaceAll(/ \{\n/g, "{")
+    .replaceAll(/;\n\}/g, "}");
 }
 
 function unreadable(folder: string, { code, path = folder }: NodeJS.ErrnoException): string {

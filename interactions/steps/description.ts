@@ -86,8 +86,8 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   return {
     step: name,
     client,
-    title: titleOf(t, present),
-    text: PARAGRAPHS[name](t, present).join("\n"),
+    title: t(`${name}.title`, { client: client.name }),
+    text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: account.email }),
     ...(name === "confirm-email" && state.email !== undefined && { email: state.email }),
     ...(hasTerms &&
@@ -111,7 +111,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       })),
       ...ways.map((way) => ({
         name: way.name,
-        label: firstText(t, [`way.${name}.${way.name}`, `way.${way.name}`]),
+        label: wayLabel(t, name, way.name),
         method: "GET" as const,
         href: way.path,
       })),
@@ -122,17 +122,18 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   };
 }
 
-/** Nobody knows the client of the account pages by name. */
-function titleOf(t: Translator, { name, signIn: { client } }: PresentStep): string {
-  if (client.own && name === "login") return t("login.title.account");
-  if (client.own && name === "register") return t("register.title.account");
-  return t(`${name}.title`, { client: client.name });
-}
+/** Where the person goes on. Nobody knows the client of the account pages by name. */
+const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
+  client.own ? t("lead.account") : t("lead", { client: client.name });
+
+/** What a step says below its title. The first paragraph belongs to the title. */
+export const paragraphsOf = (t: Translator, step: PresentStep): readonly string[] =>
+  PARAGRAPHS[step.name](t, step);
 
 /** What each step says below its title, one text a paragraph. */
 const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) => readonly string[]>> = {
-  login: () => [],
-  register: () => [],
+  login: (t, step) => [purposeOf(t, step)],
+  register: (t, step) => [purposeOf(t, step)],
   reauthenticate: (t, { signIn }) => [t("reauthenticate.account", { account: signIn.account?.email ?? "" })],
   "confirm-email"(t, { signIn, fields, actions }) {
     const { email = "" } = signIn.state;
@@ -145,27 +146,16 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     t("new-password.effect"),
   ],
   terms: (t) => [t("terms.text")],
-  consent: (t, { signIn: { account, client, shares } }) => [
-    ...(account === undefined ? [] : [t("consent.account", { account: account.email })]),
-    sharedSentence(t, client.name, shares),
+  consent: (t, { signIn: { account, client } }) => [
+    t("consent.account", { account: account?.email ?? "" }),
+    t("consent.after", { client: client.name }),
     t("consent.kept", { client: client.name }),
   ],
 };
 
-/** What a client would get, as a sentence. */
-export function sharedSentence(t: Translator, client: string, shares: readonly string[]): string {
-  const names = sharedParts(shares);
-  if (names.length === 0) return t("consent.sharesId", { client });
-  const parts = names.map((part) => (t.has(`share.${part}`) ? t(`share.${part}`) : part));
-  const list = new Intl.ListFormat(t.locale, { type: "conjunction" }).format(parts);
-  return t("consent.shares", { client, parts: list });
-}
-
-/** The fields that the sentence names: the name first, as one, and no identifier, which says nothing about the person. */
-function sharedParts(fields: readonly string[]): readonly string[] {
-  const names = fields.filter((field) => field === "name" || field === "surname");
-  const others = fields.filter((field) => !["sub", "name", "surname"].includes(field));
-  return [...(names.length === 2 ? ["fullName"] : names), ...others];
+/** The label of a link to another step. */
+export function wayLabel(t: Translator, from: StepName, to: StepName): string {
+  return firstText(t, [`way.${from}.${to}`, `way.${to}`]);
 }
 
 function describeField(

@@ -1,6 +1,9 @@
 /** The step `forgot-password`: asks for mail with a code and a link. Every name gets the same answer after the same time. */
 import { askedAt, type Step } from "./step.ts";
 
+/** Longer ones are no name of an account. */
+const MAX_USERNAME_CHARACTERS = 256;
+
 export const forgotPassword: Step = {
   isOpen: ({ prompt }, { resets }) => prompt !== "consent" && resets,
   fields: ({ loginHint = "", account }) => [
@@ -20,6 +23,8 @@ export const forgotPassword: Step = {
     if (passwordResets === undefined) return { kind: "gone" };
     const login = values.get("username") ?? "";
     const result = await passwordResets.start(signIn.uid, login, askedAt(entry, services));
-    return result.kind === "limited" ? result : { kind: "next", state: { step: "new-password" } };
+    if (result.kind === "limited") return result;
+    const username = login.trim().slice(0, MAX_USERNAME_CHARACTERS);
+    return { kind: "next", state: { step: "new-password", username } };
   },
 };

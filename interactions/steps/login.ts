@@ -4,8 +4,8 @@ import type { Step } from "./step.ts";
 
 export const login: Step = {
   isOpen: ({ prompt }) => prompt !== "consent",
-  fields: ({ loginHint = "" }) => [
-    { name: "username", type: "text", autocomplete: "username", required: true, value: loginHint },
+  fields: ({ loginHint = "", state: { username = loginHint } }) => [
+    { name: "username", type: "text", autocomplete: "username", required: true, value: username },
     { name: "password", type: "password", autocomplete: "current-password", required: true },
   ],
   actions: () => ["submit"],

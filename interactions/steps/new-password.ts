@@ -22,13 +22,21 @@ export const newPassword: Step = {
     const result = await passwordResets.finish(proof, values.get("password") ?? "", at);
     if (link !== undefined && (result.kind === "done" || result.kind === "gone")) services.links.clear(ctx);
     if (result.kind === "done") services.protocol.detach(signIn, result.sub);
-    return outcomeOf(result, services.offers);
+    return outcomeOf(result, services.offers, signIn.state.username);
   },
 };
 
 /** The outcome of a new password, here and at the page that the link opens elsewhere. */
-export function outcomeOf(result: ResetFinished, { passwordLength: { min, max } }: Offers): Outcome {
-  if (result.kind === "done") return { kind: "next", state: { notice: "password-changed" } };
+export function outcomeOf(
+  result: ResetFinished,
+  { passwordLength: { min, max } }: Offers,
+  username?: string,
+): Outcome {
+  if (result.kind === "done")
+    return {
+      kind: "next",
+      state: { notice: "password-changed", ...(username !== undefined && { username }) },
+    };
   if (result.kind === "wrong") return { kind: "invalid", problems: [wrongCode(result.triesLeft)] };
   if (result.kind === "gone") return again("forgot-password");
   return {

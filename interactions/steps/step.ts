@@ -38,6 +38,8 @@ export interface SignInState {
   readonly notice?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
+  /** The name for which a new password was asked, to sign in with it afterwards. */
+  readonly username?: string;
   /** The confirmed registration has a username that somebody else has. */
   readonly usernameTaken?: true;
   /**

@@ -3,25 +3,31 @@ import type { ServiceContext } from "../../provider/exchange.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page, Pages } from "../page.ts";
-import { describeStep, sharedSentence, type StepDescription } from "./description.ts";
+import { formLocals } from "../forms.ts";
+import { describeStep, paragraphsOf, type StepDescription, wayLabel } from "./description.ts";
 import { languageOf, type PresentStep, type StepName } from "./step.ts";
 
-/** What only the view of one step gets. */
-const OWN: Readonly<Partial<Record<StepName, (t: Translator, step: StepDescription) => Locals>>> = {
-  login: (_t, { fields }) => ({ username: fields.find(({ name }) => name === "username")?.value ?? "" }),
-  consent: (t, { client: { name: client, policy_uri: policy = "", tos_uri: terms = "" }, shares = [] }) => ({
-    sentence: sharedSentence(
-      t,
-      client,
-      shares.map(({ name }) => name),
+/** How long before its end a page says so. */
+const WARNING_SECONDS = 300;
+
+/** What only the view of consent gets. */
+function consentLocals(t: Translator, { client, shares = [] }: StepDescription): Locals {
+  const { name, policy_uri: policy = "", tos_uri: terms = "" } = client;
+  const isShared = (field: string): boolean => shares.some((share) => share.name === field);
+  // To people, given name and family name are one: their name.
+  const hasFullName = isShared("name") && isShared("surname");
+  const shown = shares.filter((share) => share.name !== "sub" && !(hasFullName && share.name === "surname"));
+  const id = shares.filter((share) => share.name === "sub");
+  return {
+    fields: [...shown, ...id].map((share) =>
+      hasFullName && share.name === "name" ? t("field.fullName") : share.label,
     ),
-    fields: shares.map(({ label }) => label),
     clientLinks: [
-      { href: policy, label: t("consent.policy", { client }) },
-      { href: terms, label: t("consent.tos", { client }) },
+      { href: policy, label: t("consent.policy", { client: name }) },
+      { href: terms, label: t("consent.tos", { client: name }) },
     ].filter(({ href }) => href !== ""),
-  }),
-};
+  };
+}
 
 /** A step of a running sign-in: a form with the hidden field `csrf`. The view has the name of the step. */
 export const stepPage = (name: StepName): Page<PresentStep> => ({ view: name, locals: stepLocals });
@@ -38,33 +44,56 @@ export function describeFor(
 
 function stepLocals(t: Translator, step: PresentStep): Locals {
   const described = describeStep(step, t);
-  const { client, csrf, account = "", email = "", terms, notice, fields, problems, actions } = described;
-  const problemsOf = (field: string): string =>
-    problems.flatMap((problem, i) => (problem.fields.includes(field) ? [`problem-${i}`] : [])).join(" ");
+  const { client, csrf, account = "", email = "", terms, notice, actions, expires_in } = described;
+  const [lead = "", ...texts] = paragraphsOf(t, step);
+  const ways = step.ways.map(({ name: way, path: href }) => ({
+    name: way,
+    href,
+    label: wayLabel(t, step.name, way),
+    prompt: promptOf(t, step.name, way),
+  }));
+  // The link for a forgotten password stands beside the password.
+  const aside = ways.find(({ name }) => name === "forgot-password" && step.name !== "new-password");
+  const { min: minLength } = step.offers.passwordLength;
+  const fields = described.fields.map((field) => ({
+    ...field,
+    ...(field.autocomplete === "current-password" && { aside }),
+    ...(field.autocomplete === "new-password" && { minLength }),
+  }));
+  const labels = new Map(fields.map(({ name, label }) => [name, label]));
+  const problems = described.problems.map((problem) => ({
+    ...problem,
+    label: labels.get(problem.fields.at(-1) ?? "") ?? problem.text,
+  }));
   return {
+    ...formLocals(t, fields, problems),
     heading: described.title,
-    client: client.name,
+    lead,
+    texts,
+    client: client.own ? "" : client.name,
     clientLogo: client.logo ?? "",
     action: step.path,
+    submit: t.has(`${step.name}.submit`) ? t(`${step.name}.submit`) : "",
     csrf,
     account,
     email,
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",
     fields,
-    problems,
-    problemsOf,
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
-    ways: actions.flatMap((action) =>
-      action.method === "GET" ? [{ href: action.href, label: action.label }] : [],
-    ),
-    timeLeft: t("timeLeft", { time: minutesText(t.locale, described.expires_in) }),
-    ...OWN[step.name]?.(t, described),
+    ways: ways.filter((way) => way !== aside),
+    timeLeft: expires_in > 0 && { text: t("timeLeft"), after: warnAfter(expires_in) },
+    ...(step.name === "consent" && consentLocals(t, described)),
   };
 }
 
-/** Such as `58 minutes`. */
-function minutesText(locale: string, seconds: number): string {
-  const unit = { style: "unit", unit: "minute", unitDisplay: "long" } as const;
-  return new Intl.NumberFormat(locale, unit).format(Math.max(1, Math.ceil(seconds / 60)));
+/** In whole minutes: two people who do the same must get the same page. */
+function warnAfter(expiresIn: number): number {
+  return 60 * Math.max(0, Math.ceil((expiresIn - WARNING_SECONDS) / 60));
+}
+
+/** What stands before the link to another step. */
+function promptOf(t: Translator, from: StepName, to: StepName): string {
+  const key = `way.prompt.${from}.${to}`;
+  return t.has(key) ? t(key) : "";
 }

@@ -88,7 +88,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   // The password is forgotten on another phone.
   const other = await phone();
   await other.goto(authorize());
-  await other.getByRole("link", { name: "Forgot your password?" }).click();
+  await other.getByRole("link", { name: "Forgot password?" }).click();
   await other.getByLabel("Username or email address").fill(EMAIL);
   await press(other, "Send message");
   await other.getByLabel("Code").fill((await mailTo(other, EMAIL)).code);
@@ -99,7 +99,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
 
   // Everything of the account has ended, so this one signs in again.
   await page.goto(`${running.openid}/account`);
-  await heading(page, "Sign in to your account");
+  await heading(page, "Sign in");
   await signIn(page, { username: EMAIL, password: NEW_PASSWORD });
   await heading(page, "Your account");
 
@@ -128,7 +128,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
   await said(page, "That device is signed out.");
   await other.goto(`${running.oauth2}/account`);
-  await heading(other, "Sign in to your account");
+  await heading(other, "Sign in");
   await page.getByRole("link", { name: "Your account" }).click();
 
   await page.getByRole("link", { name: "Connected services" }).click();
@@ -145,7 +145,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await heading(page, "Your account is deleted");
   expect(await running.service.accounts.findByLogin(NEW_EMAIL)).toBeUndefined();
   await page.goto(`${running.openid}/account`);
-  await heading(page, "Sign in to your account");
+  await heading(page, "Sign in");
   expect(await browser.settle()).toEqual([]);
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });

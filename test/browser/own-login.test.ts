@@ -31,7 +31,7 @@ const press = (page: Page, name: string): Promise<void> =>
   page.getByRole("button", { name, exact: true }).click();
 
 async function signIn(page: Page, username: string, password: string): Promise<void> {
-  await heading(page, "Sign in to continue to Partner");
+  await heading(page, "Sign in");
   await page.getByLabel("Username or email address").fill(username);
   await page.getByLabel("Password").fill(password);
   await press(page, "Sign in");
@@ -76,7 +76,7 @@ describe("a login page of a team's own", () => {
     const page = await browser.newPage();
     await page.goto(origin);
     await press(page, "Create an account");
-    await heading(page, "Create an account to continue to Partner");
+    await heading(page, "Create an account");
     await page.getByLabel("Email address").fill("grace@example.com");
     await page.getByLabel("Password").fill("cobol-and-the-moth");
     await press(page, "Create account");
@@ -92,7 +92,7 @@ describe("a login page of a team's own", () => {
   it("sets a new password for somebody who forgot theirs", async () => {
     const page = await browser.newPage();
     await page.goto(origin);
-    await press(page, "Forgot your password?");
+    await press(page, "Forgot password?");
     await heading(page, "Forgot your password?");
     await page.getByLabel("Username or email address").fill("ada");
     await press(page, "Send message");
@@ -109,7 +109,7 @@ describe("a login page of a team's own", () => {
   it("speaks the language of the person", async () => {
     const page = await browser.newPage();
     await page.goto(`${origin}/oauth2/authorize?response_type=code&client_id=partner&ui_locales=pl`);
-    await heading(page, "Zaloguj się, aby przejść do Partner");
+    await heading(page, "Zaloguj się");
     await page.getByRole("button", { name: "Nie pamiętasz hasła?" }).waitFor();
     expect(await page.locator("html").getAttribute("lang")).toBe("pl");
     expect(await violations(page)).toEqual([]);

@@ -51,9 +51,7 @@ const fits = (page: Page): Promise<boolean> =>
 describe("the example of a theme", () => {
   it("has its name, logo, color, links and texts, and the look of its client, up to the consent [D-LOOK-4]", async () => {
     const page = await open("theme");
-    await page
-      .getByRole("heading", { name: "Sign in with your city account to continue to City Library" })
-      .waitFor();
+    await page.getByRole("heading", { name: "Sign in with your city account" }).waitFor();
     await page.getByRole("img", { name: "Harbour City" }).waitFor();
     expect(await widths(page)).toEqual([240, 96]);
     expect(await page.getByRole("link", { name: "Privacy" }).getAttribute("href")).toBe(

@@ -92,12 +92,14 @@ describe("the pages", () => {
     },
   );
 
-  it("put the focus on the summary of the problems, without a script", async () => {
-    for (const screen of ALL.filter(({ name }) => /login-(?:wrong|missing|limited)/.test(name))) {
-      await page.goto("about:blank");
-      await page.setContent(screen.html({ locale: "en", here: "" }));
-      await page.locator('[role="alert"]:focus').waitFor({ timeout: 5_000 });
-    }
+  it.each([
+    ["login-wrong", "#password:focus"],
+    ["login-missing", '[role="alert"]:focus'],
+    ["login-limited", '[role="alert"]:focus'],
+  ])("put the focus on what is wrong, without a script (%s)", async (name, focused) => {
+    await page.goto("about:blank");
+    await page.setContent(ALL.find((screen) => screen.name === name)!.html({ locale: "en", here: "" }));
+    await page.locator(focused).waitFor({ timeout: 5_000 });
   });
 
   it("are mirrored for a language from right to left", async () => {
@@ -108,7 +110,7 @@ describe("the pages", () => {
       const box = await page.locator(selector).first().boundingBox();
       return Math.round((box?.x ?? 0) + (box?.width ?? 0) / 2);
     };
-    for (const selector of [".mark", "footer nav"]) {
+    for (const selector of ["header span", "footer nav"]) {
       const [left, right] = [await middleOf("en", selector), await middleOf("qaa", selector)];
       expect([selector, left < 640, right > 640]).toEqual([selector, true, true]);
     }

@@ -116,7 +116,7 @@ describe("npm start", () => {
     await browser.submit(browser.form("logout"), { logout: "yes" });
     expect([browser.url.href, browser.title]).toEqual([`${client}/`, "Welcome"]);
     await browser.click("Sign in with OpenID Connect");
-    expect(browser.title).toBe("Sign in to continue to News");
+    expect(browser.title).toBe("Sign in");
   });
 
   it("refreshes and revokes the token, and shows the effect", async () => {

@@ -71,7 +71,7 @@ describe("a development server in front", () => {
     const address = new URL(browser.url.searchParams.get("interaction") ?? "", origin).href;
     const visitor = new JsonVisitor(browser);
     const login = await visitor.get(address);
-    expect(login.body.title).toBe("Sign in to continue to News");
+    expect(login.body.title).toBe("Sign in");
     const submit = login.body.actions.find(({ name }) => name === "submit");
     const href = new URL(submit?.href ?? "", origin).href;
     const entered = { csrf: login.body.csrf, username: "ada", password: "lovelace-1843" };

@@ -49,7 +49,7 @@ describe("the callback of the account pages", () => {
       "Please start again",
     ]);
     await lost.click("Go to your account");
-    expect(lost.title).toBe("Sign in to your account");
+    expect(lost.title).toBe("Sign in");
     await browser.get(location);
     expect([browser.status, browser.url.href]).toEqual([200, `${base}/account?tab=1`]);
   });

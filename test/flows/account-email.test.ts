@@ -125,7 +125,7 @@ describe("the link in the mail", () => {
     await asked();
     const link = await linkTo(fresh);
     const stranger = await new Browser().get(link);
-    expect(stranger.title).toBe("Sign in to your account");
+    expect(stranger.title).toBe("Sign in");
     await signIn(stranger, ADA);
     expect(stranger.url.pathname).toBe("/openid/account/email");
     expect(pageText(stranger)).not.toContain(fresh);

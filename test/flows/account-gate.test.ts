@@ -50,7 +50,7 @@ describe.each(KINDS)("the account page of %s", (kind) => {
     ]);
     expect(authorization.searchParams.get("redirect_uri")).toBe(`${base}/account/callback`);
     expect(others.at(-1)?.url.pathname).toContain("/interaction/");
-    expect(browser.title).toBe("Sign in to your account");
+    expect(browser.title).toBe("Sign in");
     await signIn(browser);
     expect([browser.status, browser.url.href]).toEqual([200, `${base}/account?tab=1`]);
     expect(browser.title).toBe("Your account");
@@ -120,7 +120,7 @@ describe("the session", () => {
     expect(browser.title).toBe("Your account");
     await end(sub);
     await browser.get(`${running.oauth2}/account`);
-    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in to your account"]);
+    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in"]);
   });
 
   it.each(KINDS)("is over after signing out on %s [D-SELF-1]", async (kind) => {
@@ -130,7 +130,7 @@ describe("the session", () => {
     expect([browser.status, browser.title]).toEqual([200, "You are signed out"]);
     expect(browser.jar.all().filter(({ name }) => name.includes("_session_"))).toEqual([]);
     await browser.get(`${running[kind]}/account`);
-    expect(browser.title).toBe("Sign in to your account");
+    expect(browser.title).toBe("Sign in");
   });
 
   it("is invalid without its signature, with another one, or next to a second cookie", async () => {
@@ -187,7 +187,7 @@ it("is 503 while the storage is unavailable, without a redirect or a cookie, and
     };
     await faulty.service.accounts.endSessions(faulty.ada.sub);
     await browser.get(`${faulty.oauth2}/account`);
-    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in to your account"]);
+    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in"]);
   } finally {
     await faulty.close();
   }

@@ -39,7 +39,7 @@ describe.each(KINDS)("at %s", (kind) => {
     await visitor.get(running[kind] + path);
     expect([visitor.status, visitor.title]).toEqual([status, title]);
     await visitor.click(LINK);
-    expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
+    expect([visitor.status, visitor.title]).toEqual([200, "Sign in"]);
     await signIn(visitor);
     expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
     await visitor.get(running[kind] + path);
@@ -59,7 +59,7 @@ describe.each(KINDS)("at %s", (kind) => {
       visitor.submit(form, { csrf: "forged", username: "ada", password: "x" });
     expect((await forged()).status).toBe(403);
     await visitor.click(LINK);
-    expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
+    expect([visitor.status, visitor.title]).toEqual([200, "Sign in"]);
     expect((await forged()).status).toBe(403);
     await visitor.click("Return to the sign-in");
     expect([visitor.status, visitor.hasForm("password")]).toEqual([200, true]);

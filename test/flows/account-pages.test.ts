@@ -163,7 +163,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
     expect(await firstReceived()).toBe("/logout");
     expect((await audited())[0]?.action).toBe("session.ended");
     await browser.get(`${running[kind]}/account`);
-    expect(browser.title).toBe("Sign in to your account");
+    expect(browser.title).toBe("Sign in");
   });
 
   it("delete the account, which is immediate and final, after naming those who will be told [D-SELF-6]", async () => {
@@ -178,7 +178,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
     expect(await account()).toBeUndefined();
     expect(await notifications()).toEqual(["DELETE_ACCOUNT"]);
     await browser.get(`${running[kind]}/account`);
-    expect(browser.title).toBe("Sign in to your account");
+    expect(browser.title).toBe("Sign in");
     await signIn(browser, person);
     expect(browser.status).toBe(400);
   });
@@ -270,7 +270,7 @@ describe("the password", () => {
     expect(device?.value).not.toBe(knownBefore?.value);
     expect((await news.userinfo(String(tokens.body["access_token"]))).status).toBe(400);
     await other.get(`${running.oauth2}/account`);
-    expect(other.title).toBe("Sign in to your account");
+    expect(other.title).toBe("Sign in");
   });
 
   it.each([
@@ -311,7 +311,7 @@ describe("the sessions", () => {
       address: "127.0.0.0/24",
     });
     await phone.get(`${running.openid}/account`);
-    expect(phone.title).toBe("Sign in to your account");
+    expect(phone.title).toBe("Sign in");
     expect((await news.userinfo(String(tokens.body["access_token"]))).status).toBe(200);
   });
 
@@ -323,7 +323,7 @@ describe("the sessions", () => {
     expect(pageText(browser)).toContain("You are not signed in anywhere else.");
     for (const other of others) {
       await other.get(`${running.oauth2}/account`);
-      expect(other.title).toBe("Sign in to your account");
+      expect(other.title).toBe("Sign in");
     }
     await browser.get(`${running.oauth2}/account/profile`);
     expect([browser.status, browser.visits.length]).toEqual([200, 1]);

@@ -1,4 +1,4 @@
-/** How a client looks to people: its addresses and its logo, from registration to the pages. */
+/** What pages load: how a client looks to people, from registration to the pages, and the script. */
 import { hash } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -254,5 +254,43 @@ describe("a seed file", () => {
       problems: [expect.stringMatching(/^config\.seed\.clients\[0\]\.logo: /)],
       message: expect.stringContaining(problem),
     });
+  });
+});
+
+describe("the script of the pages", () => {
+  const address = (query = ""): string => `${running.oauth2}/pages.js${query}`;
+
+  it("is small, is kept by browsers under its digest, and is the only one that pages may run", async () => {
+    const party = relyingParty(running, "oauth2", NEWS);
+    const browser = await party.browser().get(party.authorizeUrl());
+    const [, src = ""] = /<script src="([^"]*)" defer><\/script>/.exec(browser.html) ?? [];
+    const { origin, pathname } = new URL(running.oauth2);
+    expect(src).toMatch(new RegExp(`^${pathname}/pages\\.js\\?[0-9a-f]{16}$`));
+    expect(browser.headers.get("content-security-policy")).toContain(`script-src ${address()};`);
+    const answer = await send(origin + src);
+    const body = await answer.text();
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([
+      200,
+      "text/javascript; charset=utf-8",
+    ]);
+    expect(Buffer.byteLength(body)).toBeLessThan(4_096);
+    expect(answer.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+    expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+    const again = await send(origin + src, {
+      headers: { "if-none-match": answer.headers.get("etag") ?? "" },
+    });
+    expect(again.status).toBe(304);
+  });
+
+  it.each(["", "?x", "?../../secret", "?%00"])(
+    "is asked for again under another address (%j)",
+    async (query) => {
+      const answer = await send(address(query));
+      expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "public, no-cache"]);
+    },
+  );
+
+  it("takes no other method", async () => {
+    expect((await send(address(), { method: "POST" })).status).toBe(405);
   });
 });

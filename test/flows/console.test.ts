@@ -164,7 +164,7 @@ describe("an operator", () => {
     await tab.get(`${list}/${id}`);
     await running.service.accounts.endSessions(OPERATOR.sub);
     await tab.submit(formOf(tab, "redrive"));
-    expect([tab.visits[0]?.status, tab.title]).toEqual([303, "Sign in to your account"]);
+    expect([tab.visits[0]?.status, tab.title]).toEqual([303, "Sign in"]);
     await signIn(tab, OPERATOR);
     expect([tab.status, tab.url.href, tab.title]).toEqual([200, `${list}/${id}`, "Delivery"]);
     expect(tab.html).toContain("Parked");

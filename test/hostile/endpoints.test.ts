@@ -109,8 +109,8 @@ describe("every endpoint of both deployments", () => {
     for (const kind of ["oauth2", "openid"] as const) {
       const has = new Set(all.filter((sample) => sample.kind === kind).map(({ endpoint }) => endpoint));
       const rows = endpointPaths[kind].map(({ name }) => name);
-      // Logos have tests of their own: flows/client-look.test.ts.
-      expect(rows.filter((name) => !has.has(name))).toEqual(["clientLogo"]);
+      // Logos and the script have tests of their own: flows/client-look.test.ts.
+      expect(rows.filter((name) => !has.has(name))).toEqual(["clientLogo", "pageScript"]);
     }
     for (const sample of all)
       expect([sample.title, (await verdict(sendSample(sample))).faults]).toEqual([sample.title, []]);

@@ -89,6 +89,7 @@ function partsOf(
     ],
     confirm: [{ query: { token: "x" } }, { method: "POST", form: { csrf, password: "wrong" } }],
     clientLogo: [],
+    pageScript: [],
     account: pages,
     userinfo: [owned],
     userinfoAlias: [owned],

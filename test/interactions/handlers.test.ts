@@ -180,10 +180,13 @@ function title(response: Response): string {
   return tagsNamed(response.text, "h1")[0]?.text ?? "";
 }
 
-/** The links of the error summary, or other links. */
+/** What is said to be wrong, below the fields and above the form. */
 function problems(response: Response): string[] {
-  const links = tagsNamed(response.text, "a");
-  return links.filter(({ attributes }) => !attributes.has("hreflang")).map(({ text }) => text);
+  const texts = [...response.text.matchAll(/<p class="problem" id="[^"]*">([^<]*)</g)].map(
+    ([, text = ""]) => text,
+  );
+  const [, alert = ""] = /role="alert"[^>]*>\n<p>([^<]*)</.exec(response.text) ?? [];
+  return [...texts, ...(alert === "" || texts.length > 0 ? [] : [alert])];
 }
 
 const TEXTS = localeFile("en");
@@ -206,7 +209,7 @@ describe("every response", () => {
     const style = createHash("sha256").update(tagsNamed(response.text, "style")[0]?.text ?? "");
     expect(response.headers).toMatchObject({
       "content-type": "text/html; charset=utf-8",
-      "content-security-policy": `default-src 'none'; script-src 'none'; style-src 'sha256-${style.digest("base64")}'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'`,
+      "content-security-policy": `default-src 'none'; script-src https://login.example/prefix/pages.js; style-src 'sha256-${style.digest("base64")}'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'`,
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",
       "referrer-policy": "no-referrer",
@@ -236,7 +239,7 @@ describe("GET of an interaction", () => {
   it("shows the login form with the client's name and the hint, for the same path", async () => {
     const { agent } = site({ changes: { loginHint: 'ada"<b>@example.com' } });
     const response = await agent.get("/interaction/login1");
-    expect(title(response)).toBe("Sign in to continue to News");
+    expect(title(response)).toBe("Sign in");
     expect(tagsNamed(response.text, "form")[0]?.attributes.get("action")).toBe("/prefix/interaction/login1");
     const [csrf, username, password] = tagsNamed(response.text, "input").map(({ attributes }) => attributes);
     expect(csrf?.get("value")).toBe(TOKEN);
@@ -249,8 +252,8 @@ describe("GET of an interaction", () => {
     expect(title(response)).toBe("Share your data with News?");
     expect(response.text).toContain("You are signed in as ada@example.com.");
     const items = tagsNamed(response.text, "li").map(({ text }) => text);
-    expect(items.slice(0, 2)).toEqual([TEXTS["field.sub"], TEXTS["field.email"]]);
-    expect(response.text).toContain("News will receive your email address.");
+    expect(items.slice(0, 2)).toEqual([TEXTS["field.email"], TEXTS["field.sub"]]);
+    expect(response.text).toContain("News will receive:");
   });
 
   it("for an unknown interaction or one of another browser is 400 and says to start again", async () => {

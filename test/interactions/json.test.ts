@@ -50,8 +50,8 @@ describe("the JSON interface", () => {
     expect(rest).toEqual({
       step: "login",
       client: { client_id: "news", name: "News" },
-      title: "Sign in to continue to News",
-      text: "",
+      title: "Sign in",
+      text: "to continue to News",
       fields: [
         {
           name: "username",
@@ -277,7 +277,7 @@ describe("the published description", () => {
   it("answers in the language of the person [D-UI-7]", async () => {
     const visitor = new JsonVisitor(news.browser());
     const { body } = await visitor.open(news.authorizeUrl({ ui_locales: "pl" }));
-    expect([body.title, body.actions[0]?.label]).toEqual(["Zaloguj się, aby przejść do News", "Zaloguj się"]);
+    expect([body.title, body.actions[0]?.label]).toEqual(["Zaloguj się", "Zaloguj się"]);
   });
 
   it("finds answers that differ", () => {

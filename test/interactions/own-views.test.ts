@@ -27,9 +27,9 @@ describe("views of a team", () => {
       "logged-out.ejs": '<%- include("layout-head") %><b><%= service %></b><%- include("layout-foot") %>',
     });
     const pages = pagesWith({ views: [first, second], theme: { name: "A & B" } });
-    expect(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" })).toContain(
-      "<b>A &amp; B</b><footer>first</footer>",
-    );
+    expect(
+      pages.render(loggedOutPage, { locale: "en" }, { accountUrl: "/account", after: "signed out" }),
+    ).toContain("<b>A &amp; B</b><footer>first</footer>");
     expect(pages.render(unavailablePage, { locale: "en" }, { accountUrl: "/account" })).toContain(
       "<footer>first</footer>",
     );
@@ -48,8 +48,10 @@ describe("views of a team", () => {
     const sheet = 'main > p { content: "a & b"; }\r\n';
     const pages = pagesWith({ views: [viewsFolder({ "style.css": sheet })] });
     const style =
-      tagsNamed(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" }), "style")[0]?.text ??
-      "";
+      tagsNamed(
+        pages.render(loggedOutPage, { locale: "en" }, { accountUrl: "/account", after: "signed out" }),
+        "style",
+      )[0]?.text ?? "";
     expect(style).toContain('main > p { content: "a & b"; }\n');
     expect(style).not.toContain("\r");
     expect(style).not.toContain(".problems");
@@ -155,7 +157,9 @@ describe("views of a team", () => {
     const second = viewsFolder({ "own-frame.ejs": '[<%- include("own-words", { n: 1 }) -%>]' });
     const third = viewsFolder({ "own-words.ejs": "<%= locale %> <%= n %>" });
     const pages = pagesWith({ views: [first, second, third] });
-    expect(pages.render(loggedOutPage, { locale: "pl" }, { after: "signed out" })).toBe("[pl 1]");
+    expect(
+      pages.render(loggedOutPage, { locale: "pl" }, { accountUrl: "/account", after: "signed out" }),
+    ).toBe("[pl 1]");
     expect(problemsWith({ views: [second, third] })).toEqual([
       expect.stringContaining(join(second, "own-frame.ejs")),
       expect.stringContaining(join(third, "own-words.ejs")),

@@ -120,7 +120,7 @@ describe("untrusted text", () => {
           ]),
         );
         expect(tagsNamed(html, "form")[0]?.attributes.get("action")).toBe(text);
-        expect(tagsNamed(html, "h1")[0]?.text).toBe(`Sign in to continue to ${text}`);
+        expect(tagsNamed(html, "p")[0]?.text).toBe(`to continue to ${text}`);
       }),
       { numRuns: 150 },
     );
@@ -160,42 +160,57 @@ describe("the login page", () => {
     expect(labelled).toEqual(ids);
   });
 
-  it("lists problems, links them to the fields and moves the focus there", () => {
+  it("says one problem once, below its field, which has the focus", () => {
     const html = loginPage({ code: "required", fields: ["password"] });
-    const summary = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
-    expect(summary?.attributes.has("autofocus")).toBe(true);
-    expect(summary?.attributes.get("tabindex")).toBe("-1");
-    expect(tagsNamed(html, "a").map(({ attributes, text }) => [attributes.get("href"), text])).toEqual([
-      ["#password", "Enter your password."],
-      ["News", "Forgot your password?"],
-      ["News", "Create an account"],
-    ]);
+    expect(readTags(html).some(({ attributes }) => attributes.get("role") === "alert")).toBe(false);
     const [, username, password] = tagsNamed(html, "input");
     expect(username?.attributes.has("aria-invalid")).toBe(false);
     expect(password?.attributes.get("aria-invalid")).toBe("true");
     const described = password?.attributes.get("aria-describedby");
-    expect(readTags(html).some(({ attributes }) => attributes.get("id") === described)).toBe(true);
-    expect(readTags(html).filter(({ attributes }) => attributes.has("autofocus"))).toHaveLength(1);
+    const texts = readTags(html).filter(({ attributes }) => attributes.get("id") === described);
+    expect(texts.map(({ text }) => text)).toEqual(["Enter your password."]);
+    const focused = readTags(html).filter(({ attributes }) => attributes.has("autofocus"));
+    expect(focused.map(({ attributes }) => attributes.get("id"))).toEqual(["password"]);
     expect(tagsNamed(html, "title")[0]?.text).toMatch(/^Error: /);
+  });
+
+  it("lists several problems, links them to the fields and moves the focus there", () => {
+    const html = loginPage(
+      { code: "required", fields: ["username"] },
+      { code: "required", fields: ["password"] },
+    );
+    const summary = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
+    expect(summary?.attributes.has("autofocus")).toBe(true);
+    expect(summary?.attributes.get("tabindex")).toBe("-1");
+    expect(tagsNamed(html, "a").map(({ attributes, text }) => [attributes.get("href"), text])).toEqual([
+      ["#username", "Username or email address"],
+      ["#password", "Password"],
+      ["News", "Forgot password?"],
+      ["News", "Create an account"],
+    ]);
+    expect(readTags(html).filter(({ attributes }) => attributes.has("autofocus"))).toHaveLength(1);
+  });
+
+  it("says above the form what is wrong with no field", () => {
+    const html = loginPage({ code: "limited", fields: [], values: { retryAfter: 60 } });
+    const alert = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
+    expect(alert?.attributes.has("autofocus")).toBe(true);
+    expect(tagsNamed(html, "p").map(({ text }) => text)).toContain(
+      "Too many attempts. Try again in 1 minute.",
+    );
   });
 });
 
 describe("the consent page", () => {
   it.each([
-    [
-      "en",
-      ["sub", "email", "name", "surname", "date_of_birth"],
-      "your name, email address, and date of birth.",
-    ],
-    ["en", ["sub", "name", "date_of_birth"], "your given name and date of birth."],
-    ["en", ["sub", "shoe_size"], "your shoe_size."],
-    ["en", ["sub"], "an ID for your account, and no other data."],
-    ["pl", ["sub", "name", "surname", "gender"], "następujące dane: imię i nazwisko i płeć."],
-    ["pl", ["sub", "email"], "następujące dane: adres e-mail."],
-  ])("says in a sentence what is shared (%s, %j)", async (locale, fields, words) => {
+    ["en", ["sub", "email", "name", "surname"], ["Email address", "Name", "Account ID"]],
+    ["en", ["sub", "name", "date_of_birth"], ["Given name", "Date of birth", "Account ID"]],
+    ["en", ["sub"], ["Account ID"]],
+    ["pl", ["sub", "name", "surname", "gender"], ["Imię i nazwisko", "Płeć", "Identyfikator konta"]],
+  ])("lists what is shared in short names (%s, %j)", (locale, fields, names) => {
     const step = sampleStep("consent", "News", { signIn: { shares: fields } });
     const html = pagesWith().render(stepPage("consent"), { locale }, step);
-    expect(tagsNamed(html, "p").some(({ text }) => text.endsWith(words))).toBe(true);
+    expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual(names);
   });
 
   it("lists the requested fields by their localized names", async () => {
@@ -203,10 +218,10 @@ describe("the consent page", () => {
     const step = sampleStep("consent", "Sklep", { signIn: { shares: fields } });
     const html = pagesWith().render(stepPage("consent"), { locale: "pl" }, step);
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
-      "Identyfikator konta",
       "Adres e-mail",
       "Data urodzenia",
       "shoe_size",
+      "Identyfikator konta",
     ]);
     const buttons = tagsNamed(html, "button").map(({ attributes }) => [
       attributes.get("name"),

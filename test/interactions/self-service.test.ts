@@ -151,7 +151,7 @@ function stable(browser: Browser, ...typed: string[]): string {
 describe("prompt=create [D-UI-5]", () => {
   it("opens the registration, and ends where the person was going", async () => {
     const browser = await openid.browser().get(openid.authorizeUrl({ prompt: "create" }));
-    expect(title(browser)).toBe("Create an account to continue to News");
+    expect(title(browser)).toBe("Create an account");
     const email = newAddress();
     await browser.submit(browser.form("email"), { email, password: PASSWORD, name: "Eve" });
     await browser.submit(browser.form("code"), { code: codeIn(await service.mailTo(email)) });
@@ -236,7 +236,7 @@ describe("a forgotten password", () => {
     await other.submit(form, { password: PASSWORD, csrf: "x" });
     expect(other.status).toBe(403);
     await other.submit(form, { password: PASSWORD });
-    expect(title(other)).toBe("Sign in to your account");
+    expect(title(other)).toBe("Sign in");
     await signIn(other, { username: email, password: PASSWORD });
     expect(title(other)).toBe("Your account");
     expect(title(await other.get(link))).toBe("This link doesn’t work any more");

@@ -35,12 +35,12 @@ describe("the texts", () => {
     const chosenByName = new RegExp(
       `^(?:${[
         "mail\\.(?:registration|reset|newAddress)",
-        "field|share|link|error|problem|label|hint|notice|way|gender",
+        "field|strength|link|error|problem|label|hint|notice|way|gender",
         "email\\.problem",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
         "console\\.(?:state|action|result)",
-      ].join("|")})\\.|^[a-z-]+\\.(?:title|username|password)$`,
+      ].join("|")})\\.|^[a-z-]+\\.(?:title|submit|username|password)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
@@ -49,16 +49,18 @@ describe("the texts", () => {
   });
 
   it("can be replaced one by one", async () => {
-    const pages = pagesWith({ copy: { en: { "login.title": "Come in, {client} waits" } } });
+    const pages = pagesWith({ copy: { en: { lead: "so that {client} can open" } } });
     const html = pages.render(stepPage("login"), { locale: "en" }, sampleStep("login", "News"));
-    expect(tagsNamed(html, "h1")[0]?.text).toBe("Come in, News waits");
+    expect(tagsNamed(html, "p")[0]?.text).toBe("so that News can open");
     expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
   });
 
   it("of another language may come only from the configuration", async () => {
     const german = { ...localeFile("en"), direction: "ltr", "loggedOut.title": "Abgemeldet" };
     const pages = pagesWith({ locales: ["de"], copy: { de: german } });
-    expect(pages.render(loggedOutPage, { locale: "de" }, { after: "signed out" })).toContain("Abgemeldet");
+    expect(
+      pages.render(loggedOutPage, { locale: "de" }, { accountUrl: "/account", after: "signed out" }),
+    ).toContain("Abgemeldet");
   });
 
   it.each([
@@ -91,7 +93,9 @@ describe("the texts", () => {
     expect(() => pagesWith({ views })).toThrow("no text for own.bye in locale en");
     const copy = { en: { "own.bye": "So long" }, pl: { "own.bye": "Do widzenia" } };
     const pages = pagesWith({ views, copy });
-    expect(pages.render(loggedOutPage, { locale: "en" }, { after: "signed out" })).toBe("So long");
+    expect(
+      pages.render(loggedOutPage, { locale: "en" }, { accountUrl: "/account", after: "signed out" }),
+    ).toBe("So long");
   });
 });
 
@@ -103,8 +107,9 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|console-nav|console-zone|footer|style|notice|ways|account-notice)"\)$`,
-          String.raw`^include\("field", \{ field, first: i === 0 \}\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|account-notice)"\)$`,
+          String.raw`^include\("field", \{ field \}\)$`,
+          String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),
       );
@@ -113,7 +118,7 @@ describe("the built-in views", () => {
       }
       expect(source.match(/include\(/g)?.length ?? 0).toBe(source.match(/<%-/g)?.length ?? 0);
       // Words that people read are in the locale files.
-      const words = source.replaceAll(/<%[\s\S]*?%>/g, "").replaceAll(/<[^>]*>/g, "");
+      const words = source.replaceAll(/<%[\s\S]*?%>/g, "").replaceAll(/<[^>]*>|="[^"]*"/g, "");
       expect(words.trim()).toBe("");
     },
   );
@@ -123,7 +128,7 @@ describe("docs/pages.md", () => {
   const text = readFileSync(join(SOURCES, "../docs/pages.md"), "utf8");
 
   it("lists every file of the built-in views", () => {
-    const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css))`/g)].map(([, file = ""]) => file);
+    const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css|js))`/g)].map(([, file = ""]) => file);
     expect([...new Set<string>(table)].toSorted()).toEqual(readdirSync(join(SOURCES, "views")).toSorted());
   });
 

@@ -43,7 +43,7 @@ describe("an unknown path", () => {
       expect(browser.headers.get("content-security-policy")).toContain("default-src 'none'");
       expect(browser.headers.get("cache-control")).toBe("no-store");
       await browser.click("Go to your account");
-      expect([browser.status, browser.title]).toEqual([200, "Sign in to your account"]);
+      expect([browser.status, browser.title]).toEqual([200, "Sign in"]);
       expect(browser.url.pathname).toMatch(path.startsWith("/openid/") ? /^\/openid\// : /^\/interaction\//);
     }
     const polish = await fetch(`${origin}/nothing`, { headers: { ...html, "accept-language": "pl" } });
@@ -72,7 +72,7 @@ describe("an unknown path", () => {
   });
 });
 
-const SIGN_IN = [200, "Sign in to your account", true];
+const SIGN_IN = [200, "Sign in", true];
 
 /** The page at this URL. */
 async function open(address: string): Promise<unknown[]> {

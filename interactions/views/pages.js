@@ -1,0 +1,79 @@
+// Makes forms more comfortable. Everything works without it. No page depends on anything here.
+// Roughly: how many guesses it takes somebody who knows words, years and keyboards.
+function strengthOf(text, least) {
+  if ([...text].length < least) return 0;
+  const kinds = [/\p{Ll}/u, /\p{Lu}/u, /\p{N}/u, /[^\p{L}\p{N}]/u].filter((kind) => kind.test(text)).length;
+  const runs = text
+    .replace(/(.)\1+/gu, "$1")
+    .replace(/abc|123|234|345|456|567|678|789|qwe|asd|(19|20)\d\d/giu, "_");
+  const bits = new Set(runs.toLowerCase()).size * 1.5 + [...runs].length * (1.2 + kinds * 0.3);
+  return bits < 30 ? 1 : bits < 42 ? 2 : 3;
+}
+(() => {
+  // One submission at a time, and a sign that it is under way.
+  document.addEventListener("submit", (event) => {
+    const sent = event.target;
+    if (sent.dataset.sent) return event.preventDefault();
+    sent.dataset.sent = "1";
+    event.submitter?.setAttribute("aria-busy", "true");
+  });
+  // The browser may show this page again, as it was left.
+  addEventListener("pageshow", () => {
+    for (const sent of document.querySelectorAll("form[data-sent]")) delete sent.dataset.sent;
+    for (const busy of document.querySelectorAll("[aria-busy]")) busy.removeAttribute("aria-busy");
+  });
+
+  for (const input of document.querySelectorAll("input[data-show]")) {
+    const box = document.createElement("span");
+    const button = document.createElement("button");
+    const { show, hide } = input.dataset;
+    const [label] = input.labels;
+    const set = (isShown) => {
+      input.type = isShown ? "text" : "password";
+      button.textContent = isShown ? hide : show;
+    };
+    box.className = "secret";
+    button.type = "button";
+    button.setAttribute("aria-controls", input.id);
+    if (label) button.setAttribute("aria-describedby", (label.id = `${input.id}-label`));
+    input.spellcheck = false;
+    input.autocapitalize = "none";
+    const isFocused = document.activeElement === input;
+    input.before(box);
+    box.append(input, button);
+    if (isFocused) input.focus();
+    set(false);
+    button.addEventListener("click", () => set(input.type === "password"));
+    // A password in clear text would be kept by the browser's history of the field.
+    input.form?.addEventListener("submit", () => set(false));
+  }
+
+  for (const input of document.querySelectorAll("input[data-strength]")) {
+    const words = input.dataset.strength.split("|");
+    const output = document.createElement("p");
+    output.className = "strength";
+    output.setAttribute("aria-live", "polite");
+    (input.closest(".secret") ?? input).after(output);
+    input.addEventListener("input", () => {
+      const level = strengthOf(input.value, Number(input.dataset.min));
+      output.textContent = input.value === "" ? "" : words[level];
+      output.dataset.level = level;
+    });
+  }
+
+  // A code: two groups of four, sent when it is complete and nothing else is to be filled in.
+  for (const input of document.querySelectorAll('input[autocomplete="one-time-code"]')) {
+    input.addEventListener("input", (event) => {
+      const code = input.value.replace(/[^\p{L}\p{N}]/gu, "").toUpperCase();
+      if (input.selectionStart === input.value.length || event.inputType === "insertFromPaste")
+        input.value = code.length > 4 ? `${code.slice(0, 4)} ${code.slice(4)}` : code;
+      const others = [...input.form.elements].filter(
+        (each) => each.type !== "hidden" && each.name !== input.name,
+      );
+      if (code.length === 8 && others.every(({ name }) => !name)) input.form.requestSubmit();
+    });
+  }
+
+  for (const late of document.querySelectorAll("[data-after]"))
+    setTimeout(() => (late.hidden = false), Math.min(Number(late.dataset.after) * 1000, 2 ** 31 - 1));
+})();
