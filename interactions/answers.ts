@@ -38,7 +38,7 @@ export const errorPage: Page<LastPage & Omit<ErrorAnswer, "status" | "uiLocales"
   locals(t, { accountUrl, error, description = "", retryAfter = 60 }) {
     const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
     const text = t(key, { wait: waitText(t.locale, retryAfter) });
-    const heading = t.has(`${key}.title`) ? t(`${key}.title`) : t("error.title");
+    const heading = t.has(`error.${error}.title`) ? t(`error.${error}.title`) : t("error.title");
     return { heading, end: true, text, accountUrl, error, description };
   },
 };
