@@ -185,7 +185,7 @@ describe("the pages", () => {
     await page.waitForURL(`${callback}?**`);
   });
 
-  it("lead through consent by keyboard alone: the list unfolds, and the first button allows", async () => {
+  it("lead through consent by keyboard alone: the list is there, and the first button allows", async () => {
     const page = await browser.newPage();
     await page.goto(authorize(running.oauth2, { client_id: "partner" }));
     // The first field has the focus, as soon as the browser has drawn the page.
@@ -195,13 +195,59 @@ describe("the pages", () => {
     await page.keyboard.type(BOB.password);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Share your data with Partner?" }).waitFor();
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Enter");
     await page.getByText("Date of birth", { exact: true }).waitFor({ state: "visible" });
     await page.keyboard.press("Tab");
     await expect(page.locator(":focus").innerText()).resolves.toBe("Allow");
     await page.keyboard.press("Enter");
     await page.waitForURL(`${callback}?**`);
     expect(new URL(page.url()).searchParams.has("code")).toBe(true);
+  });
+});
+
+describe("the script of the pages", () => {
+  it("shows and hides a password, keeps the focus, and sends it hidden", async () => {
+    const page = await browser.newPage();
+    await page.goto(authorize(running.oauth2, { login_hint: ADA.username }));
+    const password = page.getByLabel("Password");
+    await page.locator("input[name=password]:focus").waitFor();
+    await password.fill("a secret");
+    await page.getByRole("button", { name: "Show" }).click();
+    await expect(password.getAttribute("type")).resolves.toBe("text");
+    await page.getByRole("button", { name: "Hide" }).click();
+    await expect(password.getAttribute("type")).resolves.toBe("password");
+    await page.getByRole("button", { name: "Show" }).click();
+    await password.fill(ADA.password);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${callback}?**`);
+  });
+
+  it("sends a form once, and again when the browser goes back to it", async () => {
+    const page = await browser.newPage();
+    await page.goto(authorize(running.oauth2, { client_id: "partner", prompt: "login" }));
+    const posts: string[] = [];
+    page.on("request", (request) => request.method() === "POST" && posts.push(request.url()));
+    await page.getByLabel(/user ?name/i).fill(ADA.username);
+    await page.getByLabel("Password").fill(ADA.password);
+    const button = page.locator("button[type=submit]");
+    const clicked = button.evaluate((node) => {
+      (node as unknown as { click(): void }).click();
+      (node as unknown as { click(): void }).click();
+      return (node as unknown as { getAttribute(name: string): string }).getAttribute("aria-busy");
+    });
+    await expect(clicked).resolves.toBe("true");
+    await page.getByRole("button", { name: "Allow", exact: true }).waitFor();
+    expect(posts).toHaveLength(1);
+  });
+
+  it("loads with two requests after the first at most, and breaks no policy", async () => {
+    const page = await browser.newPage();
+    const requests: string[] = [];
+    page.on("request", (request) => requests.push(new URL(request.url()).pathname));
+    await page.goto(authorize(running.oauth2, { client_id: "partner", prompt: "login" }));
+    await page.getByRole("button", { name: "Show" }).waitFor();
+    expect(requests.filter((path) => !path.startsWith("/oauth2/authorize"))).toEqual([
+      expect.stringMatching(/^\/interaction\//),
+      "/pages.js",
+    ]);
   });
 });
