@@ -220,7 +220,7 @@ describe.each<[string, Mode]>([
     const module = "oidcc-ensure-registered-redirect-uri";
     const parameters = { redirect_uri: `${stage.at("callback")}/not-registered` };
     const { callback, placeholder } = await suite.authorize(module, { mode, parameters });
-    expect([callback, placeholder]).toEqual([undefined, "This did not work"]);
+    expect([callback, placeholder]).toEqual([undefined, "We can’t send you back"]);
   });
 
   it("oidcc-ensure-post-request-succeeds", async () => {
@@ -277,7 +277,7 @@ describe.each<[string, Mode]>([
     const module = "oidcc-ensure-request-object-with-redirect-uri";
     const parameters = withObject({ redirect_uri: `${stage.at("callback")}/not-registered` });
     const { callback, placeholder } = await suite.authorize(module, { parameters });
-    expect([callback, placeholder]).toEqual([undefined, "This did not work"]);
+    expect([callback, placeholder]).toEqual([undefined, "We can’t send you back"]);
   });
 
   it("oidcc-refresh-token", async () => {

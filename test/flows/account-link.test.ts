@@ -24,13 +24,13 @@ describe.each(KINDS)("at %s", (kind) => {
   it.each([
     ["a sign-in that is gone", "/interaction/gone", 400, "Please start again"],
     ["the end of a sign-in that never was", "/account/callback", 400, "Please start again"],
-    ["a request of an unknown client", "/oauth2/authorize?client_id=x", 400, "This did not work"],
+    ["a request of an unknown client", "/oauth2/authorize?client_id=x", 400, "We don’t know this service"],
     ["a request that was interrupted", "/oauth2/authorize/gone", 400, "Please start again"],
     [
       "a foreign redirect address",
       "/oauth2/authorize?client_id=news&response_type=code&redirect_uri=https://evil.example",
       400,
-      "This did not work",
+      "We can’t send you back",
     ],
     ["a broken escape", "/account?x=%zz", 400, "This did not work"],
     ["a wrong method", "/oauth2/logout/confirm", 405, "This did not work"],

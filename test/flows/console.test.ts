@@ -218,7 +218,7 @@ describe("other users", () => {
     expect(ada.html).not.toContain("/account/deliveries");
     for (const path of ["", "/receivers", "/msg_1", "?state=parked"]) {
       await ada.get(list + path);
-      expect([path, ada.status, ada.title]).toEqual([path, 403, "This did not work"]);
+      expect([path, ada.status, ada.title]).toEqual([path, 403, "You don’t have access"]);
       expect(ada.html).not.toContain("service:9");
     }
     const cookie = ada.jar.header(new URL(list));

@@ -37,7 +37,7 @@ describe("an unknown path", () => {
     ]) {
       const browser = new Browser({ headers: html });
       await browser.get(origin + path);
-      expect([browser.status, browser.title]).toEqual([404, "This did not work"]);
+      expect([browser.status, browser.title]).toEqual([404, "This page doesn’t exist"]);
       expect(browser.html).toContain("<span>Contoso &amp; sons</span>");
       expect(browser.html).not.toMatch(/<b>|authorise/);
       expect(browser.headers.get("content-security-policy")).toContain("default-src 'none'");
