@@ -1,10 +1,11 @@
 /**
- * `docs/configuration.md` and `docs/seed.md`: the text is written by hand, the tables are generated from the schemas. What the
- * keys of the configuration mean is in the comments of their interfaces.
+ * `docs/configuration.md`, `docs/seed.md` and the JSON Schema of the configuration file: texts are written by hand, tables and
+ * schema are generated from the schemas. What the keys of the configuration mean is in the comments of their interfaces.
  */
 import { join } from "node:path";
 import { isInterfaceDeclaration } from "typescript/unstable/ast";
 import { API, type Type } from "typescript/unstable/sync";
+import { z } from "zod";
 import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
@@ -104,6 +105,61 @@ function configurationTable(): string {
 export const configurationPage: Page = pageWithTables("docs/configuration.md", () => ({
   "all keys": configurationTable(),
 }));
+
+/** A JSON Schema, as far as it is changed here. */
+interface JsonSchema {
+  description?: string;
+  properties?: Record<string, JsonSchema>;
+  [keyword: string]: unknown;
+}
+
+function schemaOf(type: z.ZodType): JsonSchema {
+  return z.toJSONSchema(type, { io: "input", unrepresentable: "any" }) as JsonSchema;
+}
+
+/** The texts of a key for people; an editor shows them. */
+function describeKey(schema: JsonSchema, description: string | undefined): void {
+  const { form, writtenForm = form, otherwise } = schema;
+  for (const ours of ["form", "writtenForm", "otherwise", "holds", "readOnly"]) delete schema[ours];
+  const sentences = [
+    description,
+    // Numbers, flags and objects are described by their keywords.
+    typeof writtenForm === "string" && [undefined, "string", "array"].includes(schema["type"] as undefined)
+      ? `Allowed: ${writtenForm}`
+      : undefined,
+    typeof otherwise === "string" && otherwise !== "required" ? `Default: ${otherwise}` : undefined,
+  ];
+  const text = sentences.filter((each) => each !== undefined && each !== "").join(". ");
+  if (text !== "") schema.description = `${plain(text)}.`;
+}
+
+/** Every key of the file, with its texts. Editors complete and check a file that names it as `$schema`. */
+export const configurationSchemaFile: Page = {
+  file: "docs/sign-in.schema.json",
+  generate() {
+    const comments = commentsOf(leavesOf(configurationSchema).map(({ path }) => path));
+    function describe(schema: JsonSchema, path: readonly string[]): void {
+      const described = comments.get(path.join("."))?.description ?? schema.description;
+      if (path.length > 0) describeKey(schema, described);
+      for (const [key, child] of Object.entries(schema.properties ?? {})) describe(child, [...path, key]);
+      for (const below of [schema["items"], ...[schema["anyOf"] ?? []].flat()])
+        if (typeof below === "object" && below !== null) describe(below as JsonSchema, [...path, ""]);
+    }
+
+    const schema = schemaOf(configurationSchema);
+    const { properties = {} } = schema;
+    // A file holds no objects of a program.
+    for (const { path, holds } of leavesOf(configurationSchema))
+      if (holds === "code" && path.length === 1) delete properties[path[0] ?? ""];
+    schema.properties = {
+      $schema: { type: "string", description: "The path or the address of this schema" },
+      ...schemaOf(fileSchema).properties,
+      ...properties,
+    };
+    describe(schema, []);
+    return `${JSON.stringify({ title: "Configuration of sign-in-service", ...schema }, undefined, 2)}\n`;
+  },
+};
 
 /** The keys of the configuration file: `port`, and the contents of a seed. */
 export const seedPage: Page = pageWithTables("docs/seed.md", () => ({

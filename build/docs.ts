@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { auditPage } from "./audit.ts";
 import { commandLinePage } from "./command-line.ts";
-import { configurationPage, seedPage } from "./configuration.ts";
+import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
 import { limitsPage } from "./limits.ts";
 import { metricsPage } from "./metrics.ts";
@@ -21,6 +21,7 @@ export const pages: readonly Page[] = [
   auditPage,
   commandLinePage,
   configurationPage,
+  configurationSchemaFile,
   kindsPage,
   limitsPage,
   metricsPage,

@@ -106,7 +106,8 @@ export async function readSettings(
     await refuseOpenFile(path);
   const nodes = [...nodesOf(configurationSchema), ...nodesOf(fileSchema)];
   const values = await readVariables(nodes, variables);
-  const { port, host, seed, ...config } = withVariables(file, values);
+  // `$schema` is for editors.
+  const { $schema: _editor, port, host, seed, ...config } = withVariables(file, values);
   return {
     config,
     port,

@@ -126,7 +126,8 @@ export async function readWorkerConfig(
  * @throws ConfigurationError with all problems.
  */
 export async function checkConfigFile(value: unknown, folder?: string): Promise<ConfigFile> {
-  const { port, host, seed: written, ...config } = objectOf(value);
+  // `$schema` is for editors.
+  const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
   const problems = [

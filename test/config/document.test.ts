@@ -2,10 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import type { z } from "zod";
-import { configurationPage, seedPage } from "../../build/configuration.ts";
+import { configurationPage, configurationSchemaFile, seedPage } from "../../build/configuration.ts";
 import { pages } from "../../build/docs.ts";
 import { withTable } from "../../build/page.ts";
 import { defaults } from "../../config/defaults.ts";
+import { configurationSchema } from "../../config/schema.ts";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { importedAccount } from "../../accounts/account-schema.ts";
 import { entrySettings, serviceSettings } from "../../accounts/directory.ts";
@@ -86,6 +87,34 @@ describe("docs/configuration.md", () => {
     expect(document).toContain("| `logger` |");
     expect(table.get("lifetimes.accessToken")?.[1]).toBe("`36000`");
     expect(table.get("interactions.theme.accent")?.[1]).toBe("built in");
+  });
+});
+
+describe("docs/sign-in.schema.json", () => {
+  interface JsonSchema {
+    readonly description?: string;
+    readonly properties?: Readonly<Record<string, JsonSchema>>;
+    readonly anyOf?: readonly JsonSchema[];
+    readonly additionalProperties?: boolean;
+  }
+  const schema = JSON.parse(
+    readFileSync(join(import.meta.dirname, "..", "..", configurationSchemaFile.file), "utf8"),
+  ) as JsonSchema;
+
+  function keysOf({ properties, anyOf = [] }: JsonSchema): Readonly<Record<string, JsonSchema>> {
+    return Object.assign({ ...properties }, ...anyOf.map(keysOf));
+  }
+
+  it("describes every key that a file can hold, and refuses others", () => {
+    expect(schema.additionalProperties).toBe(false);
+    expect(Object.keys(keysOf(schema))).toEqual(expect.arrayContaining(["$schema", "port", "host", "seed"]));
+    const inFiles = leavesOf(configurationSchema).filter(({ holds }) => holds !== "code");
+    const undescribed = inFiles.filter(({ path }) => {
+      const found = path.reduce<JsonSchema | undefined>((at, key) => at && keysOf(at)[key], schema);
+      return !found?.description;
+    });
+    expect(undescribed.map(({ path }) => path.join("."))).toEqual([]);
+    expect(Object.keys(keysOf(schema))).not.toEqual(expect.arrayContaining(["logger"]));
   });
 });
 
