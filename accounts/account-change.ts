@@ -113,7 +113,6 @@ export interface ChangedAccount {
 
 /** Sessions and tokens that a change revoked. */
 interface Revoked {
-  readonly account: boolean;
   readonly sessions: boolean;
   readonly tokens: boolean;
   /** Services whose codes and tokens were revoked. */
@@ -244,21 +243,18 @@ export class AccountWriter {
    */
   async #removeArtifacts(sub: string, revoked: Revoked, exceptSession: string | undefined): Promise<void> {
     const { artifacts, directory } = this.#options.storage;
-    const filters: ArtifactFilter[] = [];
-    if (revoked.account) filters.push({ accountId: sub });
-    else {
-      if (revoked.sessions) {
-        const except = exceptSession === undefined ? {} : { exceptSession };
-        filters.push({ accountId: sub, ...except, models: ["Session"] });
-      }
-      // The codes and tokens of a grant go with it.
-      if (revoked.tokens) filters.push({ accountId: sub, models: ["Grant"] });
-      else {
-        const clientIds = [...revoked.clients, ...(await clientsOf(directory, revoked.services))];
-        if (clientIds.length > 0) filters.push({ accountId: sub, clientIds, models: ["Grant"] });
-      }
-    }
-    for (const filter of filters) await artifacts.removeByAccount(filter);
+    const sessions: ArtifactFilter = {
+      accountId: sub,
+      ...(exceptSession !== undefined && { exceptSession }),
+      models: revoked.tokens ? ["Session", "Grant"] : ["Session"],
+    };
+    if (revoked.sessions) await artifacts.removeByAccount(sessions);
+    // The codes and tokens of a grant go with it.
+    else if (revoked.tokens) await artifacts.removeByAccount({ accountId: sub, models: ["Grant"] });
+    if (revoked.tokens) return;
+    const clientIds = [...revoked.clients, ...(await clientsOf(directory, revoked.services))];
+    if (clientIds.length > 0)
+      await artifacts.removeByAccount({ accountId: sub, clientIds, models: ["Grant"] });
   }
 }
 
@@ -282,9 +278,8 @@ function among(all: readonly string[], named: readonly string[]): readonly strin
 }
 
 function compare(before: AccountRecord, after: AccountRecord | undefined): Revoked {
-  if (after === undefined) return { account: true, sessions: true, tokens: true, services: [], clients: [] };
+  if (after === undefined) return { sessions: true, tokens: true, services: [], clients: [] };
   return {
-    account: false,
     sessions: after.sessions_generation !== before.sessions_generation,
     tokens: after.tokens_generation !== before.tokens_generation,
     services: raisedKeys(before.service_generations, after.service_generations),
