@@ -2,6 +2,7 @@
 import type { Configuration } from "../config/configuration.ts";
 import { backendOf, databaseFile, redisProblem, storageProblem } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
+import { withReadBatches } from "./read-batches.ts";
 import type { RecordStore } from "./record-store.ts";
 
 /** The stores of a service. */
@@ -30,11 +31,11 @@ async function openMain(configuration: StoresConfiguration): Promise<RecordStore
   const backend = backendOf(storage);
   if (backend === "postgresql") {
     const { openPostgres } = await import("./postgresql/record-store.ts");
-    return openPostgres({ url: storage, clock, announced: watchedKinds, mustExist });
+    return withReadBatches(await openPostgres({ url: storage, clock, announced: watchedKinds, mustExist }));
   }
   if (backend === "mongodb") {
     const { openMongo } = await import("./mongodb/record-store.ts");
-    return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
+    return withReadBatches(await openMongo({ url: storage, clock, shared: sharedKinds, mustExist }));
   }
   const { openSqlite } = await import("./sqlite/record-store.ts");
   return openSqlite({ path: databaseFile(storage) ?? ":memory:", clock, mustExist });

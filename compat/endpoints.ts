@@ -43,8 +43,15 @@ import {
   revokeBearer,
   standardRevocation,
 } from "./revoke.ts";
-import { issueTokens, prefetchGrant, repeatingLostRefresh, requiredRedirect } from "./token.ts";
-import { basicClaims, bearer, profileClaims } from "./userinfo.ts";
+import {
+  issueTokens,
+  prefetchPresented,
+  presentedGrant,
+  presentedToken,
+  repeatingLostRefresh,
+  requiredRedirect,
+} from "./token.ts";
+import { basicClaims, bearer, profileClaims, TokenOwners } from "./userinfo.ts";
 
 /** The steps of an endpoint, by method; `*` stands for all other methods that its path supports. */
 export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
@@ -59,7 +66,8 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
   const credentials = clientCredentials(clients);
   const requireRegistered = createRedirectCheck(parts);
-  const token = bearer(artifacts, clients, accounts);
+  const owners = new TokenOwners();
+  const token = bearer({ artifacts, clients, accounts, owners });
   const userinfo = { "*": [token, basicClaims] };
   const profile = { "*": [token, profileClaims] };
   const documentedRevoke = compose<EndpointExchange>([notPrefetched, token, revokeBearer(artifacts, events)]);
@@ -88,10 +96,10 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         formBody,
         repeatingLostRefresh([
           atomic,
-          prefetchGrant(units),
+          prefetchPresented(units, presentedGrant),
           credentials,
           requiredRedirect,
-          issueTokens(protocol, events),
+          issueTokens(protocol, owners, events),
         ]),
       ],
     },
@@ -108,7 +116,9 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     par: {
       "*": [formBody, credentials, checkPushed(strictness, requireRegistered), atomic, withBody(protocol)],
     },
-    introspect: { "*": [formBody, credentials, atomic, introspection(protocol)] },
+    introspect: {
+      "*": [formBody, atomic, prefetchPresented(units, presentedToken), credentials, introspection(protocol)],
+    },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],

@@ -6,25 +6,40 @@ import { ConditionFailed } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { Step } from "./exchange.ts";
+import type { Fields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
+import type { TokenOwners } from "./userinfo.ts";
 
-/** The artifact that each grant type presents, and the parameter that holds it. */
-const PRESENTED: ReadonlyMap<string, readonly [model: string, parameter: string]> = new Map([
-  ["authorization_code", ["AuthorizationCode", "code"]],
-  ["refresh_token", ["RefreshToken", "refresh_token"]],
-]);
+/** What a request presents: the model of oidc-provider that it may be, and the text that was sent. */
+type Presented = readonly [model: string, identifier: string | undefined];
+
+/** The code or refresh token of a token request. */
+export function presentedGrant(body: Fields): readonly Presented[] {
+  const grantType = body.one("grant_type");
+  if (grantType === "authorization_code") return [["AuthorizationCode", body.one("code")]];
+  return grantType === "refresh_token" ? [["RefreshToken", body.one("refresh_token")]] : [];
+}
+
+/** The token of an introspection. oidc-provider looks for both, too. */
+export function presentedToken(body: Fields): readonly Presented[] {
+  const token = body.one("token");
+  return [
+    ["AccessToken", token],
+    ["RefreshToken", token],
+  ];
+}
 
 /**
- * Starts to read the code or refresh token while the client is being read: one round trip to the store instead of two.
- * A caller that presents no secret causes no read.
+ * Begins to read what is presented while the client is being read: one round trip to the store instead of two. A caller
+ * that presents no secret causes no read.
  */
-export function prefetchGrant(units: UnitsOfWork): Step {
+export function prefetchPresented(units: UnitsOfWork, presented: typeof presentedToken): Step {
   return async ({ body, ctx }, next) => {
-    const [model, parameter] = PRESENTED.get(body?.one("grant_type") ?? "") ?? [];
     const hasSecret = ctx.req.headers.authorization !== undefined || body?.has("client_secret");
-    const presented = parameter && hasSecret ? body?.one(parameter) : undefined;
-    if (model !== undefined && presented !== undefined && isPresentable(presented))
-      units.required().prefetch(model, artifactKey(presented));
+    for (const [model, identifier] of body && hasSecret ? presented(body) : []) {
+      if (identifier !== undefined && isPresentable(identifier))
+        units.required().prefetch(model, artifactKey(identifier));
+    }
     await next();
   };
 }
@@ -78,7 +93,7 @@ export function repeatingLostRefresh(steps: Step[]): Step {
 }
 
 /** Issues tokens, and leaves only the documented members in the response. */
-export function issueTokens(protocol: Protocol, events: ServiceEmitter): Step {
+export function issueTokens(protocol: Protocol, owners: TokenOwners, events: ServiceEmitter): Step {
   return async (exchange) => {
     const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
     const { ctx, deployment, body } = exchange;
@@ -90,9 +105,10 @@ export function issueTokens(protocol: Protocol, events: ServiceEmitter): Step {
     const sub = oidc?.entities.Account?.accountId;
     const client_id = oidc?.client?.clientId ?? "";
     const grant_type = body?.one("grant_type") ?? "";
-    exchange.onSuccess.push(() =>
-      events.emit("tokens.issued", { client_id, grant_type, ...(sub !== undefined && { sub }) }),
-    );
+    exchange.onSuccess.push(() => {
+      if (sub !== undefined) owners.add(artifactKey(String(all["access_token"])), sub);
+      events.emit("tokens.issued", { client_id, grant_type, ...(sub !== undefined && { sub }) });
+    });
   };
 }
 

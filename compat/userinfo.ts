@@ -16,21 +16,49 @@ const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,255}=*) *$/i;
 /** One answer for every reason, so that it reveals none. */
 export const invalidToken = (): EndpointError => badRequest("invalid_token", "the access token is not valid");
 
+/** How many tokens are remembered. */
+const MAX_OWNERS = 10_000;
+
+/**
+ * Whose the access tokens are that this process has issued or seen, so that token and account are read together: one round
+ * trip to the store instead of two. That never changes, and is checked against the token.
+ */
+export class TokenOwners {
+  /** The `sub` by the key of the token, the latest last. */
+  readonly #subs = new Map<string, string>();
+
+  add(key: string, sub: string): void {
+    const [oldest] = this.#subs.keys();
+    if (oldest !== undefined && this.#subs.size >= MAX_OWNERS) this.#subs.delete(oldest);
+    this.#subs.set(key, sub);
+  }
+
+  of(key: string): string | undefined {
+    return this.#subs.get(key);
+  }
+}
+
+/** What {@link bearer} reads. */
+interface BearerParts {
+  readonly artifacts: Pick<ArtifactStore, "find">;
+  readonly clients: Pick<ClientInternals, "record">;
+  readonly accounts: Pick<AccountInternals, "record">;
+  readonly owners: TokenOwners;
+}
+
 /** Requires a valid bearer token that belongs to the client in the query. */
-export function bearer(
-  artifacts: Pick<ArtifactStore, "find">,
-  clients: Pick<ClientInternals, "record">,
-  accounts: Pick<AccountInternals, "record">,
-): Step {
+export function bearer({ artifacts, clients, accounts, owners }: BearerParts): Step {
   return async (exchange, next) => {
     const { authorization } = exchange.ctx.req.headers;
     const ids = parseFields(exchange.ctx.querystring).all("client_id");
     if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
     const token = BEARER.exec(authorization ?? "")?.[1];
     const key = token === undefined ? undefined : artifactKey(token);
-    const [client, family] = await Promise.all([
+    const owner = key && owners.of(key);
+    const [client, family, known] = await Promise.all([
       clients.record(ids[0]),
       key === undefined ? undefined : artifacts.find("AccessToken", key),
+      owner === undefined ? undefined : accounts.record(owner),
     ]);
     // Comes before every check: the client's registration decides which status an error gets.
     if (client !== undefined && !client.disabled) exchange.client = client;
@@ -47,9 +75,10 @@ export function bearer(
     const { payload } = found;
     // A token that is bound to a key is no bearer token.
     if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
-    const account = await accounts.record(found.accountId);
+    const account = found.accountId === owner ? known : await accounts.record(found.accountId);
     if (account === undefined || !isCurrent(payload["generations"], account, exchange.client))
       throw invalidToken();
+    if (owner === undefined) owners.add(key, account.sub);
     exchange.account = account;
     exchange.token = { key, scope: typeof payload["scope"] === "string" ? payload["scope"] : "" };
     await next();

@@ -98,7 +98,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   }
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
-    if (name === "authorization_code") return codeGrant(original, artifacts, units, configuration.clock);
+    if (name === "authorization_code") return codeGrant(original, artifacts, units);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 

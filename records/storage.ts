@@ -98,11 +98,12 @@ export function storageOver(
   const keys = createSigningKeyStore(lanes, audit);
   const artifactStore = artifacts && timedStore(artifacts, "artifacts", () => listener);
   const stores = artifactStore === undefined ? [store] : [store, artifactStore];
+  const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
   return {
     records: lanes,
     directory: createDirectoryRecords(lanes),
     keys,
-    artifacts: createArtifactStore(artifactStore ?? store, clock, KINDS),
+    artifacts: families,
     deliveries: createDeliveryStore(lanes, positions),
     outbox: createOutbox(lanes),
     signIns: createSignInStore(lanes),
@@ -116,6 +117,7 @@ export function storageOver(
       return Math.max(...swept);
     },
     async close() {
+      await families.flush();
       await Promise.all(stores.map((each) => each.close()));
     },
   };

@@ -39,8 +39,8 @@ const BATCH = 25;
 
 type Call = () => Promise<unknown>;
 
-/** Runs and counts one operation. */
-type Count = (operation: Operation, call: Call) => Promise<void>;
+/** Runs and counts one operation. @param quietMs what comes later than that is not counted. */
+type Count = (operation: Operation, call: Call, quietMs?: number) => Promise<void>;
 
 function expectStatus({ status }: { readonly status: number }): void {
   if (status !== 200) throw new Error(`an operation was answered ${status}`);
@@ -89,7 +89,8 @@ async function countTokens(test: TestSignIn, client: TestClient, count: Count): 
     expectStatus(answer);
     tokens = answer.body;
   };
-  await count("exchange", async () => keep(await client.exchange(code)));
+  // The mark of the answer follows within 50 ms, with those of all other exchanges.
+  await count("exchange", async () => keep(await client.exchange(code)), 10);
   await count("refresh", async () => keep(await client.refresh(String(tokens["refresh_token"]))));
   const token = String(tokens["access_token"]);
   await count("userinfo", async () => expectStatus(await client.userinfo(token)));
@@ -153,13 +154,13 @@ export async function countOperations(
   begin: () => Promise<void> = () => Promise.resolve(),
 ): Promise<readonly Counts[]> {
   const seen = counters.map(() => new Map<Operation, Figures[]>());
-  const count: Count = async (operation, call) => {
+  const count: Count = async (operation, call, quietMs = QUIET) => {
     // Stores the collected audit records, which would otherwise fall into any operation of the next second.
     await test.service.audit.list({ limit: 1 });
     await pause(QUIET);
     for (const counter of counters) await counter.take();
     await call();
-    await pause(QUIET);
+    await pause(quietMs);
     for (const [index, counter] of counters.entries()) {
       const figures = await counter.take();
       const before = seen[index]?.get(operation) ?? [];

@@ -2,12 +2,10 @@
 import type { ServerResponse } from "node:http";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
-import type { Unit, UnitsOfWork } from "../unit-of-work.ts";
-import { withTimeout } from "../../core/with-timeout.ts";
+import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { Artifact, StoredArtifact } from "../../records/artifacts/artifact.ts";
 import { type Clock, monotonic } from "../../core/clock.ts";
-import { StorageUnavailable } from "../../core/errors.ts";
 
 /** A grant type at the token endpoint. */
 export type GrantHandler = (
@@ -21,6 +19,8 @@ export interface CodeExchanges {
    * @returns whether the exchange that consumed the code was still in flight when this one began.
    */
   begin(code: Artifact, res: ServerResponse, underWaySince: number): Promise<boolean>;
+  /** An exchange of this process has used the code: a replay here is known without the store. */
+  used(code: Pick<Artifact, "key">): void;
 }
 
 /** Exchanges of one code in this process, each of which began before the previous one was answered. */
@@ -30,11 +30,15 @@ interface Burst {
   pending: number;
   /** When the last response was sent. */
   idleSince: number;
+  /** Whether one of them has used the code. */
+  hasUsed: boolean;
   readonly isTie: Promise<boolean>;
 }
 
-/** Milliseconds. No request takes longer than five seconds, so a later one can't overlap the first exchange of a burst. */
-const LONGEST_BURST = 5_000;
+/** No request takes longer than five seconds, so a later one can't overlap the first exchange of a burst. */
+const MAX_BURST_MS = 5_000;
+/** A burst is remembered until the store knows that it was answered. */
+const REMEMBERED_MS = 6_000;
 
 /**
  * Tells ties from replays (docs/decisions/0005-parallel-use-and-replay-of-a-code.md). The first exchange of a burst decides for
@@ -49,7 +53,7 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
 
   function forgetOld(now: number): void {
     for (const [key, { begunAt }] of bursts) {
-      if (begunAt > now - LONGEST_BURST) return;
+      if (begunAt > now - REMEMBERED_MS) return;
       bursts.delete(key);
     }
   }
@@ -66,10 +70,11 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
   function burstOf(code: Artifact, underWaySince: number): Burst {
     const now = clock.now();
     forgetOld(now);
-    const running = bursts.get(code.key);
-    if (running && (running.pending > 0 || underWaySince <= running.idleSince)) return running;
-    const isTie = beganInTime(code, underWaySince);
-    const burst = { begunAt: now, pending: 0, idleSince: now, isTie };
+    const last = bursts.get(code.key);
+    const isRunning = last !== undefined && last.begunAt > now - MAX_BURST_MS;
+    if (isRunning && (last.pending > 0 || underWaySince <= last.idleSince)) return last;
+    const isTie = last?.hasUsed ? Promise.resolve(false) : beganInTime(code, underWaySince);
+    const burst = { begunAt: now, pending: 0, idleSince: now, hasUsed: last?.hasUsed ?? false, isTie };
     bursts.delete(code.key);
     bursts.set(code.key, burst);
     // After a storage fault the next exchange decides anew.
@@ -90,10 +95,12 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
       else res.once("close", answered);
       return burst.isTie;
     },
+    used({ key }) {
+      const burst = bursts.get(key);
+      if (burst !== undefined) burst.hasUsed = true;
+    },
   };
 }
-
-const notMarked = (): StorageUnavailable => new StorageUnavailable("the code was not marked as used in time");
 
 /**
  * Of several simultaneous exchanges one gets the tokens; the others fail without ending anything. A later exchange is a
@@ -104,15 +111,15 @@ export function codeGrant(
   original: GrantHandler,
   artifacts: ArtifactStore,
   units: UnitsOfWork,
-  clock: Clock,
 ): GrantHandler {
   const exchanges = createCodeExchanges(artifacts, monotonic);
 
-  /** Lets every process see that the code was used before a client can know the tokens. */
-  async function markAnswered(code: StoredArtifact | undefined, { deadline }: Unit): Promise<void> {
+  /** Lets other processes see soon that the code was used. Until then, an exchange there counts as simultaneous. */
+  function markAnswered(code: StoredArtifact | undefined): void {
     if (code === undefined) return;
-    // The tokens are committed, so they are sent in any case; without the mark the code soon counts as answered.
-    await withTimeout(deadline - clock.now(), artifacts.markAnswered(code), notMarked).catch(() => undefined);
+    exchanges.used(code);
+    // Without the mark the code counts as answered five seconds after its use.
+    artifacts.markAnswered(code).catch(() => undefined);
   }
 
   return async (ctx) => {
@@ -128,6 +135,6 @@ export function codeGrant(
       throw new errors.InvalidGrant("authorization code already consumed");
     }
     await original(ctx);
-    unit.whenCommitted((consumed) => markAnswered(consumed, unit));
+    unit.whenCommitted(markAnswered);
   };
 }

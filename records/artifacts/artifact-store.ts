@@ -2,7 +2,7 @@
  * Codes, tokens, grants, sessions and interactions in the record store. A family is a grant with its codes and tokens.
  * These have the grant as their parent and no index of their own, so revoking a family removes one record.
  */
-import type { Found, RecordStore } from "../../adapters/record-store.ts";
+import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { Changes, type KindRules, Records } from "../records.ts";
 import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./artifact-kinds.ts";
@@ -55,8 +55,9 @@ export interface ArtifactStore {
     decide: (found: StoredArtifact) => Artifact | undefined,
   ): Promise<StoredArtifact | undefined>;
   /**
-   * Records that the request that consumed the artifact is being answered now, by the store's clock. Every later
-   * `sinceAnswer`, in any process, sees it. It can be lost in a power failure.
+   * Records that the request that consumed the artifact is being answered now, by the store's clock. It is stored
+   * within 50 ms, together with others; from then on every `sinceAnswer`, in any process, sees it. It can be lost in a power
+   * failure.
    * @param consumed the artifact as the request has written it.
    * @throws ConditionFailed when it has been changed since.
    */
@@ -73,6 +74,8 @@ export interface ArtifactStore {
   removeByAccount(filter: ArtifactFilter): Promise<number>;
   /** Removes the grants of a client with their codes and tokens. @returns how many grants. */
   removeByClient(clientId: string): Promise<number>;
+  /** Stores what `markAnswered` still holds back. */
+  flush(): Promise<void>;
 }
 
 const MAX_CLOCK_AGE_MS = 1_000;
@@ -101,9 +104,64 @@ class StoreClock {
   }
 }
 
+/** Milliseconds for which the marks of answers are collected. */
+const MARK_DELAY_MS = 25;
+
+interface Mark {
+  readonly record: RecordData;
+  readonly was: StoredArtifact;
+  readonly stored: PromiseWithResolvers<void>;
+}
+
+/** Marks of answers: one relaxed commit stores those of a moment. */
+class AnswerMarks {
+  readonly #records: Records;
+  #waiting: Mark[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(records: Records) {
+    this.#records = records;
+  }
+
+  add(consumed: StoredArtifact, answeredAt: number): Promise<void> {
+    const mark = {
+      record: artifactRecord({ ...consumed, answeredAt }),
+      was: consumed,
+      stored: Promise.withResolvers<void>(),
+    };
+    this.#waiting.push(mark);
+    this.#timer ??= setTimeout(() => void this.flush(), MARK_DELAY_MS).unref();
+    return mark.stored.promise;
+  }
+
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const marks = this.#waiting;
+    this.#waiting = [];
+    if (marks.length === 0) return;
+    try {
+      await this.#store(marks);
+      for (const { stored } of marks) stored.resolve();
+    } catch {
+      // One that has changed in the meantime must not hold up the others.
+      await Promise.all(
+        marks.map((mark) => this.#store([mark]).then(mark.stored.resolve, mark.stored.reject)),
+      );
+    }
+  }
+
+  async #store(marks: readonly Mark[]): Promise<void> {
+    const changes = new Changes();
+    for (const { record, was } of marks) changes.write(record, was);
+    await this.#records.commit(changes, { relaxed: true });
+  }
+}
+
 export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
   const records = new Records(store, clock, kinds);
   const clocks = new StoreClock(store);
+  const marks = new AnswerMarks(records);
 
   async function find(model: string, key: string): Promise<Family | undefined> {
     const [found] = await store.get([artifactRef(model, key)], { withParents: true });
@@ -151,11 +209,8 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
         else tx.put(artifactRecord(after));
         return found;
       }),
-    async markAnswered(consumed) {
-      const changes = new Changes();
-      changes.write(artifactRecord({ ...consumed, answeredAt: await clocks.time() }), consumed);
-      await records.commit(changes, { relaxed: true });
-    },
+    markAnswered: async (consumed) => marks.add(consumed, await clocks.time()),
+    flush: () => marks.flush(),
     async sinceAnswer(model, key) {
       const { artifact } = (await find(model, key)) ?? {};
       if (artifact?.answeredAt === undefined) return undefined;

@@ -164,6 +164,17 @@ describe("concurrent exchanges of one code", () => {
     await expect(begin(consumed)).resolves.toBe(false);
   });
 
+  it("are replays after the response if one of them has used the code, whatever the store knows [D-TOKEN-13]", async () => {
+    const first = response();
+    await begin(code, first);
+    exchanges.used(code);
+    first.emit("close");
+    clock.advance(1);
+    await expect(begin(consumed)).resolves.toBe(false);
+    clock.advance(4_000);
+    await expect(begin(consumed)).resolves.toBe(false);
+  });
+
   it("at other processes are a tie if this one started before the response [D-TOKEN-13]", async () => {
     for (const [waited, since, isTie] of [
       [0, -4999, true],

@@ -1,0 +1,72 @@
+/**
+ * Sends all reads of one tick as one. A statement costs a server and its driver more than the records in it, and a request
+ * asks in several places for what it knows from the start; requests that arrive together share their reads, too.
+ */
+import type { Found, RecordStore, Ref } from "./record-store.ts";
+
+/** The largest batch: the server can work on it while the rest is still being collected. */
+const MAX_REFS = 64;
+
+interface Read {
+  readonly refs: readonly Ref[];
+  readonly withParents: boolean;
+  readonly result: PromiseWithResolvers<(Found | undefined)[]>;
+}
+
+function withoutParent(found: Found | undefined): Found | undefined {
+  if (found?.parent === undefined) return found;
+  const { parent: _parent, ...record } = found;
+  return record;
+}
+
+/** @param get reads from a server. */
+export function batchReads(get: RecordStore["get"]): RecordStore["get"] {
+  let waiting: Read[] = [];
+  let size = 0;
+
+  async function send(): Promise<void> {
+    const batch = waiting;
+    waiting = [];
+    size = 0;
+    if (batch.length === 0) return;
+    const withParents = batch.some((read) => read.withParents);
+    try {
+      const found = await get(
+        batch.flatMap(({ refs }) => refs),
+        { withParents },
+      );
+      let at = 0;
+      for (const { refs, withParents: asked, result } of batch) {
+        const own = found.slice(at, (at += refs.length));
+        result.resolve(asked || !withParents ? own : own.map(withoutParent));
+      }
+    } catch (error) {
+      for (const { result } of batch) result.reject(error);
+    }
+  }
+
+  return (refs, { withParents = false } = {}) => {
+    const result = Promise.withResolvers<(Found | undefined)[]>();
+    if (waiting.length === 0) process.nextTick(() => void send());
+    waiting.push({ refs, withParents, result });
+    size += refs.length;
+    if (size >= MAX_REFS) void send();
+    return result.promise;
+  };
+}
+
+/** The same store with its reads batched. */
+export function withReadBatches(store: RecordStore): RecordStore {
+  return {
+    get: batchReads((refs, options) => store.get(refs, options)),
+    list: (queries) => store.list(queries),
+    scan: (kind, after, limit) => store.scan(kind, after, limit),
+    count: (queries) => store.count(queries),
+    commit: (change) => store.commit(change),
+    next: (counter, atLeast) => store.next(counter, atLeast),
+    sweep: (limit) => store.sweep(limit),
+    ...(store.watch !== undefined && { watch: store.watch.bind(store) }),
+    ping: () => store.ping(),
+    close: () => store.close(),
+  };
+}
