@@ -1,16 +1,16 @@
-/** The directory: services, groups of services, and portals, each with its receiver of notifications. */
+/** The directory: services, groups of services, and portals, each with its receiver of notifications, and APIs. */
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
-import { type DirectoryRecords, toEntryRecord } from "../records/directory/directory-records.ts";
+import { type DirectoryRecords, withoutMark } from "../records/directory/directory-records.ts";
 import { removeEntry } from "../records/directory/directory-records.ts";
-import type { Storage } from "../records/storage.ts";
 import { UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
+import { type Apis, type ApisOptions, createApis } from "./apis.ts";
 import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
 import {
   type ReceiverSettings,
@@ -62,7 +62,7 @@ export interface Entries<S extends EntrySettings, E extends Entry> {
   list(): Promise<E[]>;
   /**
    * Removes the entry. `false` if there is none.
-   * @throws StillReferenced naming the clients, services or accounts that refer to it.
+   * @throws StillReferenced naming the clients, services, APIs or accounts that refer to it.
    */
   remove(key: string, options?: CallOptions): Promise<boolean>;
 }
@@ -75,6 +75,7 @@ export interface Directory {
   readonly services: Entries<ServiceSettings, ServiceEntry>;
   readonly groups: Entries<EntrySettings, Entry>;
   readonly portals: Entries<EntrySettings, Entry>;
+  readonly apis: Apis;
 }
 
 const notificationTypes = z
@@ -158,10 +159,8 @@ export const serviceSettings: z.ZodType<ServiceSettings> = exactly({
 export function createDirectory({
   storage,
   sealer,
-}: {
-  readonly storage: Pick<Storage, "records" | "directory" | "audit">;
-  readonly sealer: Sealer;
-}): Directory {
+  deployments,
+}: ApisOptions & { readonly sealer: Sealer }): Directory {
   const { records, directory, audit } = storage;
 
   /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
@@ -177,7 +176,7 @@ export function createDirectory({
         stored.name === name &&
         stored.group === group &&
         sameReceiver(sealer, kind, key, stored.receiver, receiver);
-      if (isSame) return toEntryRecord(stored);
+      if (isSame) return withoutMark(stored);
       if (group !== null && !isOpen(await tx.get(ENTRIES.group.ref(group)), records.clock))
         throw new UnknownReference(`group ${group}`);
       const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
@@ -220,6 +219,7 @@ export function createDirectory({
     services: entries("service", serviceSettings, toServiceEntry),
     groups: entries("group", entrySettings, toEntry),
     portals: entries("portal", entrySettings, toEntry),
+    apis: createApis({ storage, deployments }),
   };
 }
 

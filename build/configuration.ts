@@ -11,6 +11,7 @@ import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
+import { apiSettings } from "../accounts/apis.ts";
 import { entrySettings, serviceSettings } from "../accounts/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Page, pageWithTables } from "./page.ts";
@@ -167,6 +168,7 @@ export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
   "the seed": keyTable(seedSchema),
   "portals and groups": keyTable(entrySettings),
   services: keyTable(serviceSettings),
+  APIs: keyTable(apiSettings),
   clients: keyTable(seedClient),
   accounts: keyTable(importedAccount),
 }));

@@ -12,6 +12,7 @@ const COLUMNS = ["client_id", "kind", "service", "name", "first_party", "disable
 
 /** Addresses that can be removed. */
 const ADDRESSES = ["backchannel-logout-uri", "client-uri", "policy-uri", "tos-uri"] as const;
+const REMOVABLE = [...ADDRESSES, "apis"] as const;
 
 const settingOptions: readonly CommandOption[] = [
   { form: "--service KEY", about: "the service that it belongs to" },
@@ -27,12 +28,26 @@ const settingOptions: readonly CommandOption[] = [
   { form: "--policy-uri URL", about: "its privacy policy" },
   { form: "--tos-uri URL", about: "its terms of use" },
   { form: "--logo FILE", about: "its logo: PNG, JPEG or WebP" },
+  {
+    form: "--api API",
+    about: "an API and the scopes that the client may ask for: 'IDENTIFIER SCOPE SCOPE'",
+    isList: true,
+  },
   { form: "--error-status STATUS", about: "documented or standard" },
   {
     form: "--rotate-refresh-tokens ANSWER",
     about: "yes or no: whether each use gives a new one; default: refreshTokens.rotate",
   },
 ];
+
+/** The APIs of `--api 'IDENTIFIER SCOPE SCOPE'`. The library checks them. */
+function apisOf(args: Arguments): ClientChanges["apis"] {
+  const entries = args.list("api")?.map((text): [string, string[]] => {
+    const [identifier = "", ...scopes] = text.split(" ").filter((word) => word !== "");
+    return [identifier, scopes];
+  });
+  return entries && (Object.fromEntries(entries) as Record<string, string[]>);
+}
 
 /** The settings in the options. @param before the client's settings for refresh tokens, of which options may change some. */
 async function settings(
@@ -44,11 +59,12 @@ async function settings(
   const post_logout_redirect_uris = args.list("post-logout-redirect-uri");
   const grant_types = args.list("grant-type");
   const error_status = args.oneOf("error-status", ["documented", "standard"]);
+  const apis = args.list("remove")?.includes("apis") ? {} : apisOf(args);
   const [origins, jwks] = [args.list("origin"), args.text("jwks")];
   const native = args.oneOf("native", ["yes", "no"]);
   const rotate = args.oneOf("rotate-refresh-tokens", ["yes", "no"]);
   return {
-    ...textMembers(args, ADDRESSES),
+    ...textMembers(args, REMOVABLE),
     ...(service !== undefined && { service }),
     ...(name !== undefined && { name }),
     ...(redirect_uris && { redirect_uris }),
@@ -61,6 +77,7 @@ async function settings(
       jwks: (await readJsonObject(jwks)) as unknown as NonNullable<ClientChanges["jwks"]>,
     }),
     ...(logo !== undefined && { logo: await readBytes(logo) }),
+    ...(apis && { apis }),
     ...(error_status && { error_status }),
     ...(rotate && { refresh_tokens: { ...before, rotate: rotate === "yes" } }),
   };
@@ -115,6 +132,14 @@ async function rotateSecret(call: Call): Promise<void> {
     await call.confirm(`Replace the secret of ${client_id}? The old one stops working now.`);
   const { client_secret } = await service.clients.rotateSecret(client_id, { ...by, keepOldFor });
   print.record({ client_id, client_secret });
+}
+
+async function revokeTokens(call: Call): Promise<void> {
+  const { service, print, by } = call;
+  const client_id = await existing(call);
+  await call.confirm(`End all tokens of ${client_id}?`);
+  await service.clients.revokeTokens(client_id, by);
+  print.done(`Revoked: the tokens of ${client_id}`, { client_id });
 }
 
 async function remove(call: Call): Promise<void> {
@@ -184,7 +209,7 @@ export const clientCommands: readonly Command[] = [
     options: [
       ...SERVICE_OPTIONS,
       ...settingOptions,
-      { form: "--remove SETTING", about: `removes a setting; any of ${ADDRESSES.join(", ")}`, isList: true },
+      { form: "--remove SETTING", about: `removes a setting; any of ${REMOVABLE.join(", ")}`, isList: true },
     ],
     examples: ["clients update news --name 'Daily News' --remove tos-uri"],
     load: async () => onService(update),
@@ -203,6 +228,14 @@ export const clientCommands: readonly Command[] = [
     ],
     examples: ["clients rotate-secret news --keep-old-for 1d"],
     load: async () => onService(rotateSecret),
+  },
+  {
+    words: ["clients", "revoke-tokens"],
+    summary: "ends all tokens of a machine client",
+    operands: [ID],
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["clients revoke-tokens nightly-export --yes"],
+    load: async () => onService(revokeTokens),
   },
   turning("disable", "refuses a client like an unknown one from now on"),
   turning("enable", "accepts a disabled client again"),

@@ -1,5 +1,6 @@
 /** All commands, in the order of `--help`. */
 import { accountCommands, sessionCommands } from "./accounts.ts";
+import { apiCommands } from "./apis.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
 import type { Command } from "./program/command.ts";
@@ -19,6 +20,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   services: "edits the services of the directory",
   groups: "edits the groups of services",
   portals: "edits the portals",
+  apis: "edits the APIs, for which clients get tokens",
   receivers: "pauses, resumes and tests receivers of notifications",
   deliveries: "finds notifications, and sends them again",
   audit: "reads who did what",
@@ -34,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
   ...sessionCommands,
   ...clientCommands,
   ...directoryCommands,
+  ...apiCommands,
   ...receiverCommands,
   ...deliveryCommands,
   ...auditCommands,

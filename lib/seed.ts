@@ -1,7 +1,8 @@
-/** The seed: portals, groups, services, clients and first accounts that every start writes to the storage. */
+/** The seed: portals, groups, services, APIs, clients and first accounts that every start writes to the storage. */
 import { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
+import { apiIdentifier, type ApiSettings, apiSettings } from "../accounts/apis.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
 import type { Accounts } from "../accounts/account.ts";
 import type { ImportedAccount } from "../accounts/account.ts";
@@ -52,6 +53,8 @@ export interface Seed {
   readonly groups?: Readonly<Record<string, EntrySettings>> | undefined;
   /** Key → service. Created, or updated to these values. */
   readonly services?: Readonly<Record<string, ServiceSettings>> | undefined;
+  /** Identifier → API. Created, or updated to these values. */
+  readonly apis?: Readonly<Record<string, ApiSettings>> | undefined;
   /** Registered, or updated to these values; a setting that is left out gets its default. */
   readonly clients?: readonly (SeedClient | OtherSeedClient)[] | undefined;
   /** Created unless the e-mail address or username is taken. Existing accounts are not changed. */
@@ -93,6 +96,11 @@ export const seedSchema: z.ZodType<CheckedSeed> = exactly({
     description: "Created, or updated to these values",
     otherwise: "none",
   }),
+  apis: described(mapOf(apiIdentifier, apiSettings).optional(), {
+    form: "an object: identifier → API",
+    description: "Created, or updated to these values",
+    otherwise: "none",
+  }),
   clients: described(z.array(seedClient, { error: "must be a list" }).optional(), {
     form: "a list of clients",
     description: "Registered, or updated to these values; a setting that is left out gets its default",
@@ -112,7 +120,7 @@ export async function applySeed(service: SeededService, seed: Seed | undefined):
   if (!result.success) {
     throw new ConfigurationError(result.error.issues.map((issue) => problem(issue.path, issue.message)));
   }
-  const { portals = {}, groups = {}, services = {}, clients = [], accounts = [] } = result.data;
+  const { portals = {}, groups = {}, services = {}, apis = {}, clients = [], accounts = [] } = result.data;
   const { directory } = service;
   // In this order, so that every reference leads to an entry that exists.
   for (const [key, entry] of Object.entries(portals)) {
@@ -124,8 +132,18 @@ export async function applySeed(service: SeededService, seed: Seed | undefined):
   for (const [key, entry] of Object.entries(services)) {
     await located(["services", key], () => directory.services.put(key, entry));
   }
+  // Clients name APIs, and APIs name clients: at first an API names those that it names already.
+  for (const [identifier, api] of Object.entries(apis)) {
+    await located(["apis", identifier], async () => {
+      const { introspection = [] } = (await directory.apis.find(identifier)) ?? {};
+      await directory.apis.put(identifier, { ...api, introspection });
+    });
+  }
   for (const [index, client] of clients.entries()) {
     await located(["clients", index], () => applyClient(service.clients, client));
+  }
+  for (const [identifier, api] of Object.entries(apis)) {
+    await located(["apis", identifier], () => directory.apis.put(identifier, api));
   }
   for (const [index, account] of accounts.entries()) {
     await located(["accounts", index], () => applyAccount(service.accounts, account));
@@ -200,6 +218,7 @@ async function applyClient(clients: SeededService["clients"], client: Identified
     policy_uri: null,
     tos_uri: null,
     logo: null,
+    apis: {},
   };
   await clients.update(client_id, {
     ...Object.fromEntries(Object.entries(defaults).filter(([name]) => hasSetting(kind, name))),

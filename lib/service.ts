@@ -219,7 +219,7 @@ async function build(
       routes: () => http.routes,
       accounts,
       clients,
-      directory: createDirectory({ storage, sealer }),
+      directory: createDirectory({ storage, sealer, deployments: configuration.deployments }),
       notifications: notifier.notifications,
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,

@@ -4,6 +4,7 @@ import { DELIVERY, LANE, PAYLOAD, RECEIVER } from "./deliveries/delivery-kinds.t
 import { AUDIT } from "./audit/audit-kinds.ts";
 import {
   ACCOUNT,
+  API,
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
@@ -24,6 +25,7 @@ export const KINDS: Kinds = collectKinds([
   ENTRIES.group,
   ENTRIES.service,
   ENTRIES.portal,
+  API,
   CLIENT,
   CLIENT_LOGO,
   ACCOUNT,

@@ -3,7 +3,8 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import type { ClientKind, StoredLogo } from "../../records/directory/directory.ts";
-import { exactly, flag, integer, ruled } from "../arguments.ts";
+import { apiIdentifier, scopeProblem } from "../apis.ts";
+import { exactly, flag, integer, mapOf, ruled } from "../arguments.ts";
 import { isUuid } from "../../config/value-forms.ts";
 import {
   type ClientChanges,
@@ -32,6 +33,8 @@ import {
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
+const MAX_APIS = 100;
+const MAX_SCOPES = 100;
 const MAX_LIFETIME_SECONDS = 3650 * 24 * 60 * 60;
 /** A longer overlap would defeat the rotation. */
 const MAX_OVERLAP_SECONDS = 365 * 24 * 60 * 60;
@@ -117,6 +120,16 @@ function hasDistinctIds(keys: readonly unknown[]): boolean {
   });
   return new Set(ids).size === ids.length;
 }
+
+const apiScopes = z
+  .array(ruled(scopeProblem), { error: "must be a list of scopes" })
+  .min(1, { error: "must not be empty" })
+  .max(MAX_SCOPES, { error: `must have at most ${MAX_SCOPES} scopes` })
+  .refine((all) => new Set(all).size === all.length, { error: "must not have a scope twice" });
+
+const apis = mapOf(apiIdentifier, apiScopes).refine((all) => Object.keys(all).length <= MAX_APIS, {
+  error: `must have at most ${MAX_APIS} APIs`,
+});
 
 const settings = {
   name: described(ruled(textProblem), {
@@ -233,6 +246,11 @@ const settings = {
       otherwise: "none",
     },
   ),
+  apis: described(apis.optional(), {
+    form: "an object: the identifier of an API → a list of its scopes",
+    description: "What it may ask of APIs",
+    otherwise: "nothing",
+  }),
 };
 
 const secretForm = `printable ASCII, 32 to ${MAX_SECRET} characters; at least 16 when all deployments are on loopback`;

@@ -56,6 +56,8 @@ export interface ClientSettings {
   readonly tos_uri?: string | null | undefined;
   /** The bytes of a PNG, JPEG or WebP image, at most 100,000; shown where people sign in to it. Default: none. */
   readonly logo?: Uint8Array | null | undefined;
+  /** What it may ask of APIs: identifier → 1 to 100 scopes of the API. At most 100 APIs. Default: nothing. */
+  readonly apis?: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
 /** The public keys of a client, in place of a secret (`private_key_jwt`, RFC 7523). */
@@ -103,7 +105,7 @@ export interface NewPublicClient
 /** A service that acts for itself, with a secret. */
 export interface NewMachineClient extends Pick<
   NewClient,
-  "name" | "service" | "error_status" | "client_id" | "client_secret"
+  "name" | "service" | "error_status" | "client_id" | "client_secret" | "apis"
 > {
   readonly kind: "machine";
 }
@@ -172,6 +174,7 @@ export interface Client {
   /** The media type and the SHA-256 (Base64url) of the logo, which is at `{base}/clients/<client_id>/logo`. */
   readonly logo: { readonly type: string; readonly sha256: string } | null;
   readonly id_token_signed_response_alg: IdTokenAlgorithm;
+  readonly apis: Readonly<Record<string, readonly string[]>>;
   readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
@@ -196,7 +199,7 @@ export interface Clients {
   /**
    * Registers a client. The secret is returned only here.
    * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
-   * @throws UnknownReference when the service is not in the directory.
+   * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
    */
   register(client: NewClient | NewMachineClient, options?: CallOptions): Promise<ClientCredentials>;
   register(client: AnyNewClient, options?: CallOptions): Promise<RegisteredClient>;
@@ -207,12 +210,12 @@ export interface Clients {
   /**
    * Changes the given settings. A call that changes nothing writes nothing.
    * @throws NotFound when there is no such client.
-   * @throws UnknownReference when the service is not in the directory.
+   * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
    */
   update(client_id: string, changes: ClientChanges, options?: CallOptions): Promise<Client>;
   /**
    * Makes a new secret. The old ones stay valid for `keepOldFor` seconds (default 0, at most a year). A client has at
-   * most four secrets.
+   * most four secrets. Without `keepOldFor`, the opaque tokens of a `machine` client end, too.
    * @throws TypeError when the client has no secret.
    * @throws NotFound when there is no such client.
    */
@@ -220,6 +223,12 @@ export interface Clients {
     client_id: string,
     options?: CallOptions & { readonly keepOldFor?: number | undefined },
   ): Promise<{ readonly client_secret: string }>;
+  /**
+   * Ends all tokens of a `machine` client. For the tokens of people, see `accounts.revokeTokens`.
+   * @throws TypeError for a client of another kind.
+   * @throws NotFound when there is no such client.
+   */
+  revokeTokens(client_id: string, options?: CallOptions): Promise<void>;
   /** From now on the client is refused like an unknown one. `false` if there is no such client. */
   disable(client_id: string, options?: CallOptions): Promise<boolean>;
   /** Undoes `disable`. `false` if there is no such client. */
@@ -297,6 +306,7 @@ export function toClient(record: ClientRecord): Client | undefined {
     tos_uri: record.tos_uri ?? null,
     logo: record.logo ?? null,
     id_token_signed_response_alg: record.id_token_signed_response_alg ?? "RS256",
+    apis: record.apis ?? {},
     disabled: record.disabled,
     created_at: record.created_at,
     updated_at: record.updated_at,

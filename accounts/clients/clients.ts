@@ -16,6 +16,7 @@ import type { Storage } from "../../records/storage.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
 import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { hmac, type SecretKey } from "../../core/sealing.ts";
+import { forgetInApis, newTokensEpoch, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
   type AnyNewClient,
@@ -61,6 +62,7 @@ interface ClientDecision {
     | "client.registered"
     | "client.updated"
     | "client.secret_rotated"
+    | "client.tokens_revoked"
     | "client.disabled"
     | "client.enabled"
     | "client.removed";
@@ -120,6 +122,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         const service = record.service === null ? undefined : ENTRIES.service.ref(record.service);
         if (service !== undefined && !isOpen(await tx.get(service), clock))
           throw new UnknownReference("the client's service");
+        await requireApis(tx, before?.apis, record.apis, clock);
         tx.put(CLIENT.record(record));
         if (before === undefined) tx.put(ACCOUNT.record({ client_id }));
         if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
@@ -131,12 +134,13 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     });
   }
 
-  /** A new client must not inherit tokens and consents of a removed one with the same id. */
+  /** A new client must not inherit tokens, consents and rights of a removed one with the same id. */
   async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
     if (!(await directory.wasRemoved(client_id))) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
     await artifacts.removeByClient(client_id);
     await forgetConsents(client_id, caller);
+    await forgetInApis(storage, client_id, caller);
   }
 
   function withSecret(before: ClientRecord, secret: string | undefined): ClientRecord {
@@ -146,7 +150,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     const isKnown = record.secrets.some(
       ({ hash, expires_at }) => hash === digest.hash && expires_at === undefined,
     );
-    return isKnown ? record : { ...record, secrets: [digest] };
+    return isKnown ? record : withoutTokens({ ...record, secrets: [digest] });
   }
 
   async function setDisabled(
@@ -159,7 +163,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     const { record } = await change(client_id, callerOf(callOptions), (before) =>
       !isPublic(before) || before.disabled === disabled
         ? undefined
-        : { action, record: { ...before, disabled } },
+        : { action, record: withoutTokens({ ...before, disabled }) },
     );
     return isPublic(record);
   }
@@ -197,6 +201,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         redirect_uris: [],
         grant_types: GRANTS_OF[kind].filter((grant) => grant !== "password"),
         error_status: kind === "web" ? "documented" : "standard",
+        tokens_epoch: newTokensEpoch(),
         created_at: now,
         updated_at: now,
       },
@@ -255,9 +260,26 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         if (before.jwks !== undefined)
           throw new TypeError("client_id: the client has keys in place of a secret");
         const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
-        return { action: "client.secret_rotated", record: { ...before, secrets } };
+        const record = { ...before, secrets };
+        return {
+          action: "client.secret_rotated",
+          // Whoever knows the old secret may have tokens, too.
+          record: keepOldFor === 0 ? withoutTokens(record) : record,
+        };
       });
       return { client_secret };
+    },
+
+    async revokeTokens(text, callOptions) {
+      const client_id = clientId(text);
+      await change(client_id, callerOf(callOptions), (before) => {
+        if (!isPublic(before)) throw noClient();
+        if (before.kind !== "machine")
+          throw new TypeError(
+            "client_id: the tokens of this client are those of people: accounts.revokeTokens",
+          );
+        return { action: "client.tokens_revoked", record: withoutTokens(before) };
+      });
     },
 
     disable: (text, callOptions) => setDisabled(text, "client.disabled", callOptions),
@@ -279,6 +301,9 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       await withoutFailing(events, "clear artifacts", async () => {
         await artifacts.removeByClient(client_id);
       });
+      await withoutFailing(events, "forget the client in APIs", () =>
+        forgetInApis(storage, client_id, caller),
+      );
       await withoutFailing(events, "forget consents", () => forgetConsents(client_id, caller));
       return true;
     },
@@ -326,6 +351,11 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   };
 }
 
+/** The record under which earlier tokens of a `machine` client have ended. The tokens of people don't carry the epoch. */
+function withoutTokens(record: ClientRecord): ClientRecord {
+  return record.kind === "machine" ? { ...record, tokens_epoch: newTokensEpoch() } : record;
+}
+
 /** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
 function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
   const given = changes.grant_types ?? before.grant_types;
@@ -339,10 +369,12 @@ function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecor
     logo: _logo,
     native: _native,
     origins: _origins,
+    apis: _apis,
     ...rest
   } = before;
   const native = changes.native ?? before.native ?? false;
   const origins = changes.origins === undefined ? before.origins : changes.origins;
+  const apis = changes.apis ?? before.apis ?? {};
   const record: ClientRecord = {
     ...rest,
     ...(native && { native }),
@@ -365,6 +397,7 @@ function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecor
       ...(maxAge === undefined ? {} : { maxAge }),
     },
     error_status: changes.error_status ?? before.error_status,
+    ...(Object.keys(apis).length > 0 && { apis }),
     ...lookOf(before, changes),
   };
   if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");

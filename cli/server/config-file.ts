@@ -175,7 +175,7 @@ async function seedProblems(seed: unknown): Promise<readonly string[]> {
   const service = {
     accounts: { findByLogin: stop, import: stop },
     clients: { register: stop, update: stop, find: stop, list: stop },
-    directory: { services: entries, groups: entries, portals: entries },
+    directory: { services: entries, groups: entries, portals: entries, apis: entries },
   };
   try {
     await applySeed(service, seed as Seed);

@@ -7,6 +7,7 @@ export type AuditSubject =
   | "service"
   | "group"
   | "portal"
+  | "API"
   | "delivery"
   | "receiver"
   | "signing key";
@@ -88,6 +89,7 @@ const ACTIONS = {
   "client.registered": { about: "client", means: "A client was registered" },
   "client.updated": { about: "client", means: "Settings of a client were changed" },
   "client.secret_rotated": { about: "client", means: "A client received a new secret" },
+  "client.tokens_revoked": { about: "client", means: "All tokens of a client were revoked" },
   "client.disabled": { about: "client", means: "A client was disabled" },
   "client.enabled": { about: "client", means: "A disabled client was enabled" },
   "client.removed": { about: "client", means: "A client was removed" },
@@ -106,6 +108,9 @@ const ACTIONS = {
   "portal.created": { about: "portal", means: "A portal was added to the directory" },
   "portal.updated": { about: "portal", means: "A portal in the directory was changed" },
   "portal.removed": { about: "portal", means: "A portal was removed from the directory" },
+  "api.created": { about: "API", means: "An API was added to the directory" },
+  "api.updated": { about: "API", means: "An API in the directory was changed" },
+  "api.removed": { about: "API", means: "An API was removed from the directory; its tokens ended" },
   "signing_key.rotated": { about: "signing key", means: "A new signing key was created" },
   "signing_key.retired": { about: "signing key", means: "A signing key was retired immediately" },
   "signing_key.removed": {

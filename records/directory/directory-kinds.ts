@@ -1,14 +1,26 @@
 /** The kinds of records of the directory: accounts, clients, entries and keys, and their indexes. */
-import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
+import type {
+  AccountRecord,
+  ApiRecord,
+  ClientRecord,
+  EntryKind,
+  EntryRecord,
+  StoredLogo,
+} from "./directory.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 
-/** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
-export type StoredEntry = EntryRecord & { readonly closingUntil?: number };
+/** A record that others refer to. While it is being removed, until `closingUntil`, nothing new can refer to it. */
+export interface Closing {
+  readonly closingUntil?: number;
+}
 
-/** Whether an entry exists and can be referred to. */
-export function isOpen(entry: StoredEntry | undefined, clock: Clock): entry is StoredEntry {
+export type StoredEntry = EntryRecord & Closing;
+export type StoredApi = ApiRecord & Closing;
+
+/** Whether a record exists and can be referred to. */
+export function isOpen<T extends Closing>(entry: T | undefined, clock: Clock): entry is T {
   return entry !== undefined && (entry.closingUntil ?? 0) <= clock.now();
 }
 
@@ -99,12 +111,29 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
     "e-mail address, user name, names, date of birth, gender, language, password hash, assignments, consents",
 });
 
+export const API: Kind<StoredApi> = defineKind<StoredApi>({
+  name: "api",
+  holds: "an API that tokens can be for",
+  key: "its identifier",
+  keyOf: ({ identifier }) => identifier,
+  references: ({ service, introspection }) => [
+    ENTRIES.service.ref(service),
+    ...introspection.map((client_id) => CLIENT.ref(client_id)),
+  ],
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
 export const CLIENT: Kind<ClientRecord> = defineKind<ClientRecord>({
   name: "client",
   holds: "a registered client",
   key: "the `client_id`",
   keyOf: ({ client_id }) => client_id,
-  references: ({ service }) => (service === null ? [] : [ENTRIES.service.ref(service)]),
+  references: ({ service, apis = {} }) => [
+    ...(service === null ? [] : [ENTRIES.service.ref(service)]),
+    ...Object.keys(apis).map((identifier) => API.ref(identifier)),
+  ],
   store: "storage",
   exported: true,
   personal: undefined,

@@ -5,22 +5,33 @@
 import { StillReferenced } from "../../core/errors.ts";
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import type { Records, RefTo } from "../records.ts";
-import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
+import type {
+  AccountRecord,
+  ApiRecord,
+  ClientRecord,
+  EntryKind,
+  EntryRecord,
+  StoredLogo,
+} from "./directory.ts";
 import {
   ACCOUNT,
   accountIn,
+  API,
   BY_NUMBER,
   CLIENT_LOGO,
   CLIENT,
+  type Closing,
   ENTRIES,
   SIGN_IN_NAME,
   USER_ID,
   REMOVED_CLIENT,
   SERVICE_KEY,
   type ServiceKeyName,
+  type StoredApi,
   type StoredEntry,
 } from "./directory-kinds.ts";
 import { UNFINISHED_COPY } from "../format.ts";
+import type { Kind } from "../kinds.ts";
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface DirectoryRecords {
@@ -46,6 +57,12 @@ export interface DirectoryRecords {
   /** Ordered by `key`. */
   listEntries(kind: EntryKind): Promise<EntryRecord[]>;
 
+  findApi(identifier: string): Promise<ApiRecord | undefined>;
+  /** Ordered by identifier. */
+  listApis(): Promise<ApiRecord[]>;
+  /** Whether there is an API. */
+  hasApis(): Promise<boolean>;
+
   /** Whether a client with this id was removed. */
   wasRemoved(clientId: string): Promise<boolean>;
   /** The sealed key with this name. */
@@ -61,9 +78,12 @@ const COUNTER = "user-id";
 
 const byKey = (one: string, other: string): number => (one < other ? -1 : 1);
 
-/** The entry without the mark of a removal. */
-export function toEntryRecord({ closingUntil: _closing, ...entry }: StoredEntry): EntryRecord {
-  return entry;
+/** The record without the mark of a removal. */
+export function withoutMark<T extends Closing>({
+  closingUntil: _closing,
+  ...record
+}: T): Omit<T, "closingUntil"> {
+  return record;
 }
 
 export function createDirectoryRecords(records: Records): DirectoryRecords {
@@ -103,7 +123,7 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
 
     async findEntry(kind, key) {
       const found = await records.find(ENTRIES[kind].ref(key));
-      return found && toEntryRecord(found.value);
+      return found && withoutMark(found.value);
     },
     async findEntries(refs) {
       const found = refs.length === 0 ? [] : await records.store.get(refs);
@@ -111,8 +131,18 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
     },
     async listEntries(kind) {
       const all = await records.all<StoredEntry>(kind);
-      return all.map(toEntryRecord).toSorted((one, other) => byKey(one.key, other.key));
+      return all.map(withoutMark).toSorted((one, other) => byKey(one.key, other.key));
     },
+
+    async findApi(identifier) {
+      const found = await records.find(API.ref(identifier));
+      return found && withoutMark(found.value);
+    },
+    async listApis() {
+      const all = await records.all<StoredApi>("api");
+      return all.map(withoutMark).toSorted((one, other) => byKey(one.identifier, other.identifier));
+    },
+    hasApis: async () => (await records.store.scan("api", undefined, 1)).records.length > 0,
 
     wasRemoved: async (clientId) => (await records.find(REMOVED_CLIENT.ref(clientId))) !== undefined,
     findServiceKey: async (name) => (await records.find(SERVICE_KEY.ref(name)))?.value.sealed,
@@ -132,40 +162,50 @@ const MAX_NAMED_REFERENCES = 10;
 /** How long a removal may take. After that the entry can be referred to again. */
 const CLOSING_MS = 4_000;
 
-/** The references to the entry, as `StillReferenced` lists them. Clients and services are few, so all of them are read. */
-async function references(records: Records, kind: EntryKind, key: string): Promise<string[]> {
+/** What can be removed from the directory once nothing refers to it. */
+type Removable = EntryKind | "api";
+
+/** The references to a record, as `StillReferenced` lists them. Clients, services and APIs are few, so all of them are read. */
+async function references(records: Records, kind: Removable, key: string): Promise<string[]> {
   if (kind === "group") {
     const services = await records.all<StoredEntry>("service");
     return services.filter(({ group }) => group === key).map((service) => `service:${service.key}`);
   }
-  const clients = kind === "service" ? await records.all<ClientRecord>("client") : [];
+  const clients = kind === "portal" ? [] : await records.all<ClientRecord>("client");
+  const clientIds = clients
+    .filter(({ service, apis = {} }) => (kind === "api" ? Object.hasOwn(apis, key) : service === key))
+    .map(({ client_id }) => `client:${client_id}`);
+  if (kind === "api") return clientIds;
+  const apis = kind === "service" ? await records.all<StoredApi>("api") : [];
   const accounts = await records.list<AccountRecord>(ACCOUNT.where(kind, key), MAX_NAMED_REFERENCES);
   return [
-    ...clients.filter(({ service }) => service === key).map(({ client_id }) => `client:${client_id}`),
+    ...clientIds,
+    ...apis.filter(({ service }) => service === key).map(({ identifier }) => `api:${identifier}`),
     ...accounts.map(({ value }) => `account:${value.sub}`),
   ];
 }
 
 /**
- * Closes the entry, so that nothing new can refer to it, looks for references, and then removes or reopens it. A
+ * Closes the record, so that nothing new can refer to it, looks for references, and then removes or reopens it. A
  * process that dies in between leaves it closed for a few seconds.
  *
  * @returns `false` if there is none.
- * @throws StillReferenced naming at most ten references: `client:ID`, `service:KEY`, `account:SUB`.
+ * @throws StillReferenced naming at most ten references: `client:ID`, `service:KEY`, `api:IDENTIFIER`, `account:SUB`.
  */
 export async function removeEntry(
   { records, audit }: { readonly records: Records; readonly audit: Pick<AuditStore, "recordOf"> },
-  kind: EntryKind,
+  kind: Removable,
   key: string,
   event: AuditEvent,
 ): Promise<boolean> {
-  const ref = ENTRIES[kind].ref(key);
+  const own = (kind === "api" ? API : ENTRIES[kind]) as Kind<Closing>;
+  const ref = own.ref(key);
   for (;;) {
     const closingUntil = records.clock.now() + CLOSING_MS;
     const entry = await records.transact(async (tx) => {
       const found = await tx.get(ref);
-      if (found !== undefined) tx.put(ENTRIES[kind].record({ ...found, closingUntil }));
-      return found && toEntryRecord(found);
+      if (found !== undefined) tx.put(own.record({ ...found, closingUntil }));
+      return found && withoutMark(found);
     });
     if (entry === undefined) return false;
     const found = await references(records, kind, key);
@@ -174,7 +214,7 @@ export async function removeEntry(
         const closed = await tx.get(ref);
         // Somebody has removed or replaced the entry since, and something may refer to the new one.
         if (closed?.closingUntil !== closingUntil) return false;
-        if (found.length > 0) tx.put(ENTRIES[kind].record(entry));
+        if (found.length > 0) tx.put(own.record(entry));
         else {
           tx.remove(ref);
           tx.create(audit.recordOf(event));

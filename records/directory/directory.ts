@@ -111,10 +111,34 @@ export interface ClientRecord {
   readonly logo?: Pick<StoredLogo, "type" | "sha256">;
   /** Missing in what was registered without one: `RS256`. */
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
+  /** What the client may ask of APIs: identifier → scopes. Missing: nothing. */
+  readonly apis?: Readonly<Record<string, readonly string[]>>;
+  /** Random. Tokens that a `machine` client got under another one have ended. The internal client has none. */
+  readonly tokens_epoch?: string;
   readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
   readonly updated_at: number;
+}
+
+/** An API that tokens can be for (RFC 8707). */
+export interface ApiRecord {
+  /** An absolute URI, compared character by character. */
+  readonly identifier: string;
+  readonly name: string;
+  /** Key of the service that the API belongs to. */
+  readonly service: string;
+  /** Scope → what it allows, for people to read. */
+  readonly scopes: Readonly<Record<string, string>>;
+  readonly tokens: "opaque" | "jwt";
+  /** Of its access tokens, in seconds. */
+  readonly lifetime: number;
+  /** The clients that may introspect its tokens. */
+  readonly introspection: readonly string[];
+  /** Whether people are assigned to the service when they authorize a client for the API. */
+  readonly assign: boolean;
+  /** Random, and another one if the API is removed and put again: earlier tokens stay ended. */
+  readonly tokens_epoch: string;
 }
 
 /** The logo of a client. */
@@ -128,7 +152,7 @@ export interface StoredLogo {
   readonly bytes: string;
 }
 
-/** The kinds of entries of the directory. */
+/** The kinds of entries of the directory that have a receiver. */
 export type EntryKind = "service" | "group" | "portal";
 
 /** A receiver with sealed credentials. */

@@ -123,7 +123,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     storage,
     accounts,
     clients,
-    directory: createDirectory({ storage, sealer }),
+    directory: createDirectory({ storage, sealer, deployments: {} }),
     sealer,
     clock,
     counts,

@@ -104,6 +104,19 @@ export class Office {
       const redirect_uris = ["https://news.example.com/callback"];
       await clients.register({ client_id: "news", name: "News", service: "news", redirect_uris });
     }
+    for (const identifier of ["https://api.example.com", "https://old.example.com"])
+      await directory.apis.put(identifier, {
+        name: "API",
+        service: "news",
+        scopes: { "articles:write": "Write" },
+      });
+    if ((await clients.find("nightly-export")) === undefined)
+      await clients.register({
+        client_id: "nightly-export",
+        kind: "machine",
+        name: "Export",
+        service: "news",
+      });
     const login = (await accounts.findByLogin("ada@example.com")) !== undefined;
     const email = login ? `${crypto.randomUUID()}@example.com` : "ada@example.com";
     const { sub } = await accounts.create({ email, password: SECRETS.password, gender: "female" });

@@ -18,6 +18,7 @@ import {
 } from "../../records/deliveries/delivery-kinds.ts";
 import {
   ACCOUNT,
+  API,
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
@@ -130,6 +131,17 @@ function mainRecords(index: number, now: number): RecordData[] {
     ENTRIES.group.record(entry(text(index))),
     ENTRIES.service.record(entry(text(index), { name: text(index + 1), group: text(index) })),
     ENTRIES.portal.record(entry(text(index))),
+    API.record({
+      identifier: `https://api.example/${index}`,
+      name: text(index + 2),
+      service: text(index),
+      scopes: { read: text(index) },
+      tokens: "opaque",
+      lifetime: 60,
+      introspection: [`client ${sub}`],
+      assign: false,
+      tokens_epoch: text(index),
+    }),
     CLIENT.record(client(`client ${sub}`, { name: text(index + 3), service: text(index) })),
     CLIENT_LOGO.record({
       client_id: `client ${sub}`,

@@ -58,6 +58,7 @@ type Call = (service: SignInService, name: string, account: Account) => Promise<
 type Calls = Readonly<Record<string, Call>>;
 
 const ENTRY = { name: "Entry" };
+const API = { name: "API", service: "1", scopes: { read: "Read" } };
 const RECEIVER = {
   url: "https://receiver.example/n",
   client_id: "r",
@@ -75,6 +76,14 @@ const NAMING: Calls = {
   "services.put, group": ({ directory }, name) => directory.services.put("9", { ...ENTRY, group: name }),
   "groups.put": ({ directory }, name) => directory.groups.put(name, { ...ENTRY, receiver: RECEIVER }),
   "portals.put": ({ directory }, name) => directory.portals.put(name, ENTRY),
+  "apis.put": ({ directory }, name) => directory.apis.put(name, API),
+  "apis.put, service": ({ directory }, name) =>
+    directory.apis.put("https://api.example", { ...API, service: name }),
+  "apis.put, scope": ({ directory }, name) =>
+    directory.apis.put("https://api.example", { ...API, scopes: keyed(name, "x") }),
+  "apis.put, introspection": ({ directory }, name) =>
+    directory.apis.put("https://api.example", { ...API, introspection: [name] }),
+  "clients.update, apis": ({ clients }, name) => clients.update("news", { apis: keyed(name, ["x"]) }),
   "import, services": ({ accounts }, name) =>
     accounts.import({ email: email(name), services: keyed(name, 5) }),
   "import, portal": ({ accounts }, name) => accounts.import({ email: email(name), portal: name }),
@@ -105,6 +114,8 @@ const LOOKUPS: Calls = {
   "clients.list": async ({ clients }) => (await clients.list()).map(({ client_id }) => client_id),
   "services.find": ({ directory }, name) => directory.services.find(name),
   "groups.find": ({ directory }, name) => directory.groups.find(name),
+  "apis.find": ({ directory }, name) => directory.apis.find(name),
+  "clients.revokeTokens": ({ clients }, name) => clients.revokeTokens(name),
   "portals.find": ({ directory }, name) => directory.portals.find(name),
   "services.list": async ({ directory }) => (await directory.services.list()).map(({ key }) => key),
   receivers: ({ notifications }) => notifications.receivers(),
@@ -138,6 +149,7 @@ const seedsWith = (name: string): readonly (readonly [Seed, path: string])[] => 
   [{ services: keyed(name, ENTRY) }, `services.${name}`],
   [{ groups: keyed(name, ENTRY) }, `groups.${name}`],
   [{ portals: keyed(name, ENTRY) }, `portals.${name}`],
+  [{ apis: { "https://api.example": { ...API, service: name } } }, "apis[a name of 19 characters].service"],
   [{ services: { 1: { name: "News", group: name } } }, "services.1.group"],
   [{ clients: [{ ...NEWS, client_id: name }] }, "clients[0].client_id"],
   [{ clients: [{ ...NEWS, service: name }] }, "clients[0].service"],

@@ -123,7 +123,7 @@ export async function openWorld(
     return toResult(await world.answer(post, signal), startedAt);
   };
   const common = { sealer, events, clock, settings, attempt };
-  const directory = createDirectory({ storage, sealer });
+  const directory = createDirectory({ storage, sealer, deployments: {} });
   return Object.assign(world, {
     storage,
     clock,

@@ -46,6 +46,7 @@ describe("a client", () => {
       refresh_tokens: {},
       error_status: "documented",
       id_token_signed_response_alg: "RS256",
+      apis: {},
       disabled: false,
       created_at: START,
       updated_at: START,

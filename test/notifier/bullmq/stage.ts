@@ -82,7 +82,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
     clock,
   )("look");
   const events = createEvents(onFault);
-  const directory = createDirectory({ storage, sealer });
+  const directory = createDirectory({ storage, sealer, deployments: {} });
   const stage = { answer: () => 200 } as { answer: BullStage["answer"] };
   const attempt: Attempt = async (_target, body, { id, signal }) => {
     const startedAt = clock.now();
