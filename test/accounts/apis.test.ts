@@ -301,7 +301,8 @@ describe("a seed with APIs", () => {
     } as const;
     await applySeed(domain, seed);
     expect((await domain.directory.apis.find(ARTICLES))?.introspection).toEqual(["api"]);
-    const written = async (): Promise<number> => (await domain.storage.audit.list({ limit: 100 })).records.length;
+    const written = async (): Promise<number> =>
+      (await domain.storage.audit.list({ limit: 100 })).records.length;
     const before = await written();
     await applySeed(domain, seed);
     expect(await written()).toBe(before);
