@@ -14,7 +14,7 @@ function scopesOf(args: Arguments): Record<string, string> | undefined {
     if (equals === -1) throw misused("--scope must be NAME=DESCRIPTION");
     return [text.slice(0, equals), text.slice(equals + 1)];
   });
-  return entries && (Object.fromEntries(entries) as Record<string, string>);
+  return entries && Object.fromEntries(entries);
 }
 
 /** The settings in the options; what is left out stays as it is. */

@@ -46,7 +46,7 @@ function apisOf(args: Arguments): ClientChanges["apis"] {
     const [identifier = "", ...scopes] = text.split(" ").filter((word) => word !== "");
     return [identifier, scopes];
   });
-  return entries && (Object.fromEntries(entries) as Record<string, string[]>);
+  return entries && Object.fromEntries(entries);
 }
 
 /** The settings in the options. @param before the client's settings for refresh tokens, of which options may change some. */
