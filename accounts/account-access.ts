@@ -9,7 +9,7 @@ import { clientId as clientIdSchema, serviceKey, serviceKeys, userIdInService } 
 import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
 import { generationAt, raised } from "./generations.ts";
 
-export type AccountAccess = Pick<
+type AccountAccess = Pick<
   Accounts & AccountInternals,
   | "assign"
   | "assignAtSignIn"

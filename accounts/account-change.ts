@@ -18,7 +18,7 @@ import type { Storage } from "../records/storage.ts";
 import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
-export type EndReason = Exclude<SessionEnd, "signed_out">;
+type EndReason = Exclude<SessionEnd, "signed_out">;
 
 /** The sessions of an account that have just ended: the clients in them get a back-channel logout. */
 export interface SessionsEnded {
@@ -106,7 +106,7 @@ export type Decide = (
 ) => AccountDecision | undefined | Promise<AccountDecision | undefined>;
 
 /** The record afterwards, and whether anything was written. */
-export interface ChangedAccount {
+interface ChangedAccount {
   readonly record: AccountRecord | undefined;
   readonly changed: boolean;
 }
@@ -122,7 +122,7 @@ interface Revoked {
 }
 
 /** How an account is changed. */
-export interface ChangeOptions {
+interface ChangeOptions {
   /** A transaction of which the change is a part. Default: one of its own. */
   readonly within?: Transaction | undefined;
   /** Whether the `sub` was made for this change, so that nothing can have it. Default: `false`. */

@@ -32,7 +32,7 @@ import {
 import { namesOf } from "./text-rules.ts";
 
 /** An account before and after a change; `undefined` if there is none. */
-export interface AccountStep {
+interface AccountStep {
   readonly before: AccountRecord | undefined;
   readonly after: AccountRecord | undefined;
 }

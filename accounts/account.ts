@@ -35,7 +35,7 @@ export interface Account {
 }
 
 /** Fields that can be left out, or `null` for no value. */
-export interface AccountFields {
+interface AccountFields {
   /** 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, ignoring case. */
   readonly username?: string | null | undefined;
   /** At most 256 characters. So are `surname` and `gender`. */
@@ -87,13 +87,13 @@ export interface AccountPage {
 }
 
 /** Options of `setPassword`. */
-export interface SetPasswordOptions extends CallOptions {
+interface SetPasswordOptions extends CallOptions {
   /** The `uid` of the session that stays signed in: the one in which the person changed the password. Default: none. */
   readonly keepSession?: string | undefined;
 }
 
 /** The values that a session or grant has to carry from now on. */
-export interface NewGenerations {
+interface NewGenerations {
   readonly sessions_generation: number;
   readonly tokens_generation: number;
 }
@@ -186,18 +186,18 @@ export interface Authenticated {
 }
 
 /** The generations that were read when the person signed in. */
-export interface SignInGenerations {
+interface SignInGenerations {
   readonly serviceGeneration: number;
   readonly tokensGeneration: number;
 }
 
 /** What a person allows a client, and the `sessions_generation` of the session in which they allow it. */
-export interface NewConsent extends Consent {
+interface NewConsent extends Consent {
   readonly sessionsGeneration: number;
 }
 
 /** An account whose address is confirmed. */
-export interface ConfirmedAccount extends AccountFields {
+interface ConfirmedAccount extends AccountFields {
   readonly sub: string;
   readonly email: string;
   readonly password_hash: string;
@@ -211,7 +211,7 @@ export interface AccountState {
 }
 
 /** The link that undoes a change of address, made before the change. */
-export interface NewAddressUndo {
+interface NewAddressUndo {
   /** Of the change; random. */
   readonly id: string;
   readonly link: string;

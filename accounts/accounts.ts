@@ -37,7 +37,7 @@ const MAX_UNDOS = 10;
 
 const userIdSchema = integer(1);
 
-export interface AccountsOptions extends AccountWriterOptions {
+interface AccountsOptions extends AccountWriterOptions {
   readonly passwords: Passwords;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment?: DeploymentKind | undefined;

@@ -2,7 +2,7 @@
 import { normaliseName, usernameProblem } from "./text-rules.ts";
 
 /** What is wrong with a chosen username. `reserved`: nobody may choose it. */
-export type ChosenUsernameProblem = "invalid" | "reserved";
+type ChosenUsernameProblem = "invalid" | "reserved";
 
 /** The scripts in common modern use (Unicode UAX 31, Table 5). */
 const SCRIPTS = [

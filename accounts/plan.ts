@@ -15,10 +15,10 @@ export const NOTIFICATION_TYPES: readonly NotificationType[] = [
 ];
 
 /** The fields of which a change of value is a `PROFILE_CHANGED`. */
-export const PROFILE_FIELDS = ["username", "email", "name", "surname", "date_of_birth", "gender"] as const;
+const PROFILE_FIELDS = ["username", "email", "name", "surname", "date_of_birth", "gender"] as const;
 
 /** What happened, and when. */
-export interface PlannedAction {
+interface PlannedAction {
   readonly type: NotificationType;
   /** Seconds since the epoch. */
   readonly at: number;
@@ -57,7 +57,7 @@ export interface NotificationBody {
 }
 
 /** One notification for one receiver. */
-export interface PlannedDelivery {
+interface PlannedDelivery {
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;
   readonly type: NotificationType;

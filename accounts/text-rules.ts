@@ -136,7 +136,7 @@ export function subProblem(sub: string): Problem {
 }
 
 /** UTF-16 units of the longest sign-in name: an e-mail address (RFC 5321 section 4.5.3.1.3, without brackets). */
-export const MAX_NAME = 254;
+const MAX_NAME = 254;
 
 /** In lower case. Normalised again because lower-casing can leave a sequence that composes. */
 function lowerCase(text: string, form: "NFC" | "NFKC"): string {

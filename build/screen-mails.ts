@@ -6,7 +6,7 @@ import { readConfiguration } from "../config/read.ts";
 import type { MailKind, NewMail } from "../records/people/mail-kinds.ts";
 
 /** One mail in one state. */
-export interface MailScreen {
+interface MailScreen {
   readonly name: string;
   html(visit: { readonly locale: string }): string;
 }

@@ -20,7 +20,7 @@ import type { Files } from "./syntax.ts";
 import { readTree } from "./tree.ts";
 
 /** A sentence or table row, shortened. */
-export interface Sentence {
+interface Sentence {
   readonly id: string;
   readonly section: string;
   readonly sentence: string;

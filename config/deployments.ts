@@ -83,7 +83,7 @@ export type EndpointName =
   | "account";
 
 /** One path under a base URL. */
-export interface EndpointPath {
+interface EndpointPath {
   readonly name: EndpointName;
   /** The allowed methods. Others get 405. */
   readonly methods: readonly string[];
@@ -150,7 +150,7 @@ export function endpointsOf(deployment: Pick<Deployment, "kind" | "post">): read
 }
 
 /** Two endpoints with the same address. */
-export interface Clash {
+interface Clash {
   readonly oauth2: EndpointName;
   readonly openid: EndpointName;
   /** The path on the host, as in the openid deployment. */

@@ -2,7 +2,7 @@
 import { z } from "zod";
 
 /** What the problems and the documentation say about a key. */
-export interface KeyTexts {
+interface KeyTexts {
   /** Completes "must be …"; the type in the documentation. */
   readonly form: string;
   /** The same for a value that comes from a file or a variable, where nobody can pass an object of a program. */

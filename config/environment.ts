@@ -4,7 +4,7 @@ import { ConfigurationError } from "../core/errors.ts";
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
 
 /** A level of pino. */
-export type LogLevel = (typeof LOG_LEVELS)[number];
+type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The variables that entry points use. An empty variable counts as not set. */
 export interface Environment {

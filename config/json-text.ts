@@ -1,7 +1,7 @@
 /** Finds errors in handwritten JSON, with their position. Unlike `JSON.parse`, it refuses duplicate keys. */
 
 /** An error; `line` and `column` count from 1. It never quotes the text, which contains secrets. */
-export interface JsonFault {
+interface JsonFault {
   readonly line: number;
   readonly column: number;
   readonly what: string;

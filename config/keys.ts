@@ -8,7 +8,7 @@ import { writePrivateFile } from "./private-file.ts";
 import { databaseFile } from "./storage-address.ts";
 
 /** Bytes of each key in `keys.secrets`, for AES-256. */
-export const SECRET_BYTES = 32;
+const SECRET_BYTES = 32;
 
 /** Whether this is 32 bytes in Base64 or Base64url, padded or not. */
 export function isSecret(text: string): boolean {
@@ -38,7 +38,7 @@ export function isSigningKey(value: unknown): boolean {
 const OTHERS = 0o077;
 const MAX_BYTES = 65_536;
 
-export interface KeyFileOptions {
+interface KeyFileOptions {
   /**
    * Whether to create a missing file. Only if there is no database yet: what an existing database keeps encrypted can be
    * decrypted only with the lost keys.

@@ -4,7 +4,7 @@
 const COMPARED = 64;
 
 /** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
-export function editDistance(one: string, other: string): number {
+function editDistance(one: string, other: string): number {
   const [a, b] = [one.slice(0, COMPARED).toLowerCase(), other.slice(0, COMPARED).toLowerCase()];
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
@@ -21,7 +21,7 @@ export function editDistance(one: string, other: string): number {
   return row[b.length] ?? 0;
 }
 
-export interface Nearest {
+interface Nearest {
   /** The full path of the known key, such as `lifetimes.accessToken`. */
   readonly path: string;
   /** Close enough to be a typing error. */

@@ -17,7 +17,7 @@ export interface Refused {
   readonly reason: string;
 }
 
-export interface Snapshot {
+interface Snapshot {
   /** The copy. Refused parts are replaced by a symbol, which no key of the configuration accepts. */
   readonly value: unknown;
   readonly refused: readonly Refused[];

@@ -73,7 +73,7 @@ function pathsOf(issue: z.core.$ZodIssue): readonly (readonly PropertyKey[])[] {
  *
  * @param snapshot is modified.
  */
-export function salvage(snapshot: unknown): CheckedConfig {
+function salvage(snapshot: unknown): CheckedConfig {
   const rest = isPlainObject(snapshot) ? snapshot : {};
   for (let round = 0; round < ROUNDS; round++) {
     if (!isPlainObject(rest["deployments"])) rest["deployments"] = {};

@@ -10,7 +10,7 @@ import { isLoopback } from "./value-forms.ts";
 export type WrittenBases = Readonly<Partial<Record<DeploymentKind, string>>>;
 
 /** The input of the rules. */
-export interface RuleInput {
+interface RuleInput {
   /** The configuration. Invalid values are left out or have their default. */
   readonly config: CheckedConfig;
   readonly bases: WrittenBases;
@@ -143,7 +143,7 @@ const httpsNamesItsProxy: Rule = {
 };
 
 /** Problems are reported in this order. */
-export const deploymentRules: readonly Rule[] = [
+const deploymentRules: readonly Rule[] = [
   oneDeployment,
   basesAreRight,
   basesDiffer,
@@ -289,7 +289,7 @@ const registrationSendsMail: Rule = {
 };
 
 /** Problems are reported in this order. */
-export const settingRules: readonly Rule[] = [
+const settingRules: readonly Rule[] = [
   durableInProduction,
   artifactsMoveToRedis,
   addressesAreRead,

@@ -25,7 +25,7 @@ const TOO_LONG = "is larger than 1 MiB";
 const MAX_UNKNOWN = 20;
 
 /** A value from the environment. */
-export interface VariableValue {
+interface VariableValue {
   readonly path: readonly string[];
   readonly value: unknown;
   /** The name of the variable. */

@@ -10,7 +10,7 @@ export interface CookieResponse {
   append(field: string, value: string): void;
 }
 
-export interface CookieOptions {
+interface CookieOptions {
   readonly name: string;
   readonly value: string;
   /** 0 deletes the cookie. */

@@ -6,7 +6,7 @@ import { EventEmitter } from "node:events";
 import { SignInError } from "./errors.ts";
 
 /** Members of every event about a delivery. */
-export interface DeliveryEvent {
+interface DeliveryEvent {
   /** Its `webhook-id`. */
   readonly id: string;
   readonly receiver: string;
@@ -37,7 +37,7 @@ export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
  * "later"; `connection`, `timeout`, `authentication`: it can't be reached, does not answer, or does not accept the
  * credentials; `server`: it refuses the sender or the session; `unexpected`: any other fault, also of your `send`.
  */
-export const MAIL_FAILURES = [
+const MAIL_FAILURES = [
   "refused",
   "address",
   "delayed",

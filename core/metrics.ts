@@ -67,7 +67,7 @@ export interface Backlog {
 }
 
 /** The mail that waits to be sent. */
-export interface MailBacklog {
+interface MailBacklog {
   readonly count: number;
   /** When the oldest was stored, in milliseconds since the epoch; `undefined` if none waits. */
   readonly oldest: number | undefined;

@@ -13,10 +13,10 @@ type Network = readonly [Address, number];
  * `special`: all others (link-local, metadata, shared, multicast, mapped, translated, reserved, unassigned), which
  * can be allowed by address or range only.
  */
-export type AddressClass = "public" | "local" | "special";
+type AddressClass = "public" | "local" | "special";
 
 /** The class of an address, and the name of its range for messages. */
-export interface ClassifiedAddress {
+interface ClassifiedAddress {
   readonly class: AddressClass;
   readonly range: string;
 }

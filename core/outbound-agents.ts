@@ -18,7 +18,7 @@ export class AddressRefused extends SignInError {
   }
 }
 
-export interface GuardedAgentOptions {
+interface GuardedAgentOptions {
   readonly rules: AddressRules;
   /** Idle connections that are kept for each host; 0: every request opens a connection. */
   readonly keep: number;
@@ -138,7 +138,7 @@ export function createGuardedAgents({
   };
 }
 
-export interface SystemResolveOptions {
+interface SystemResolveOptions {
   /** The system's resolver, whose result is final. */
   readonly system: Resolve;
   /** Queries the name servers directly. */

@@ -5,7 +5,7 @@ interface HeaderTarget {
   set(field: string, value: string): void;
 }
 
-export interface PageSecurity {
+interface PageSecurity {
   /**
    * The CSP hash of the only style block of the page, as `sha256-…` in Base64. If it is left out, no styles are
    * allowed.

@@ -8,7 +8,7 @@ import { ownValue } from "./untrusted-keys.ts";
  * language (CLDR), in the notation of ICU MessageFormat: `{count, plural, one {# try} other {# tries}}`. `#` is the
  * number, and a form has no placeholders.
  */
-export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
+type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** The texts of one locale. Values are inserted as they are; the views escape the result. */
 export interface Translator {

@@ -43,7 +43,7 @@ export interface SeedClient extends Omit<NewClient, "name"> {
 }
 
 /** A client in a seed that has keys instead of a secret, or is not `web`. Its kind decides which settings it has. */
-export type OtherSeedClient = Omit<ClientInput, "name"> & Pick<SeedClient, "client_id" | "name">;
+type OtherSeedClient = Omit<ClientInput, "name"> & Pick<SeedClient, "client_id" | "name">;
 
 /** A seed. All parts are optional. */
 export interface Seed {

@@ -54,7 +54,7 @@ import { createSigner, deriveKey, hmac, type Signer } from "../core/sealing.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import type { ServiceKeys } from "../accounts/keys/service-keys.ts";
 
-export interface ServiceHttpOptions {
+interface ServiceHttpOptions {
   readonly configuration: Configuration;
   readonly storage: Storage;
   readonly keys: ServiceKeys;
@@ -312,7 +312,7 @@ function accountPages(
   });
 }
 
-export interface RequestGate {
+interface RequestGate {
   readonly middleware: Middleware;
   /** Resolves when no request of the service is running, after 30 seconds at most. */
   close(): Promise<void>;

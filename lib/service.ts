@@ -95,13 +95,13 @@ export async function createSignInServiceOver(
  * What a process opens the service for. A `server` writes what only servers need, such as the first keys and the
  * client of the account pages, and works in the background. A `command` writes nothing but what it is asked to.
  */
-export type Role = "server" | "command";
+type Role = "server" | "command";
 
 /** How long running deliveries may take when the service closes. */
 const DELIVERIES_DRAIN_MS = 30_000;
 
 /** What the command line and test services decide. */
-export interface StartOptions {
+interface StartOptions {
   /** Default: `server`. */
   readonly role?: Role | undefined;
   /** Whether it loads beforehand what the first sign-in needs. Default: that loads with the first sign-in. */
@@ -304,7 +304,7 @@ async function putAccountClient(
   );
 }
 
-export interface Sweeper {
+interface Sweeper {
   /** Resolves when the running pass has stopped. */
   stop(): Promise<void>;
 }

@@ -53,7 +53,7 @@ const CURRENT = "current";
 const FORMAT_REF = STORAGE_FORMAT.ref(CURRENT);
 
 /** A store, and its name in messages. */
-export interface CheckedStore {
+interface CheckedStore {
   readonly store: RecordStore;
   /** The key of the configuration that names it. */
   readonly key: "storage" | "artifacts";

@@ -2,7 +2,7 @@
 import type { Storage, StoragePart } from "./storage.ts";
 import type { Clock } from "../core/clock.ts";
 
-export interface PartHealth {
+interface PartHealth {
   readonly ok: boolean;
   /** In milliseconds. */
   readonly latency: number;
@@ -23,7 +23,7 @@ export const CLOCK_TOLERANCE_MS = 5_000;
 const CLOCK_CHECK_INTERVAL_MS = 30_000;
 
 /** The answer of one part. */
-export interface PartAnswer {
+interface PartAnswer {
   readonly ok: boolean;
   readonly detail: string;
 }

@@ -17,7 +17,7 @@ export interface IndexPosition {
  * The store of a kind: `storage`; `artifacts`, which may be another store for codes, tokens and sessions; or `each`,
  * both, for facts about a store itself.
  */
-export type KindStore = "storage" | "artifacts" | "each";
+type KindStore = "storage" | "artifacts" | "each";
 
 /** The stores of a service. */
 export interface Stores {
@@ -32,7 +32,7 @@ export function storeOf(stores: Stores, { declaration: { store } }: AnyKind): Re
 }
 
 /** Replaces a sealed text. @param context what it is sealed for. */
-export type ReplaceSealed = (context: string, sealed: string) => string;
+type ReplaceSealed = (context: string, sealed: string) => string;
 
 /** Everything that its owner declares about a kind. `docs/kinds.md` prints the texts. */
 export interface KindDeclaration<Value extends object, Index extends string> {
@@ -81,7 +81,7 @@ export interface KindDeclaration<Value extends object, Index extends string> {
 }
 
 /** The parts of a record that don't follow from its value. */
-export interface RecordParts {
+interface RecordParts {
   readonly key?: Key;
   readonly expiresAt?: number;
 }

@@ -25,7 +25,7 @@ export interface RefTo<Value> extends Ref {
 }
 
 /** What records with these references hold; `undefined` for one that is missing. */
-export type ValuesOf<Refs extends readonly RefTo<never>[]> = {
+type ValuesOf<Refs extends readonly RefTo<never>[]> = {
   readonly [Index in keyof Refs]: Refs[Index] extends RefTo<infer Value> ? Value | undefined : never;
 };
 

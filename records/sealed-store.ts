@@ -15,7 +15,7 @@ const PAGE = 100;
 const COMMIT_TIMEOUT_MS = 120_000;
 
 /** How many records are sealed with another secret. */
-export interface Outdated {
+interface Outdated {
   /** With one of `keys.secrets` that is not the first. */
   readonly old: number;
   /** With a secret that is not in `keys.secrets`, or damaged. */
@@ -23,7 +23,7 @@ export interface Outdated {
 }
 
 /** What was done. */
-export interface Resealed {
+interface Resealed {
   readonly resealed: number;
   readonly unreadable: number;
 }

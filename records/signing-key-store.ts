@@ -26,7 +26,7 @@ export interface StoredSigningKeys {
 }
 
 /** A change of the keys. */
-export interface SigningKeyChange {
+interface SigningKeyChange {
   /** All keys after the change. */
   readonly keys: readonly SigningKeyRecord[];
   readonly audit: readonly AuditEvent[];

@@ -72,7 +72,7 @@ export interface Storage {
 }
 
 /** The configuration of a storage. */
-export interface StorageConfiguration extends Omit<StoresConfiguration, "sharedKinds" | "watchedKinds"> {
+interface StorageConfiguration extends Omit<StoresConfiguration, "sharedKinds" | "watchedKinds"> {
   /** How long audit records are stored. Default: as in `config/defaults.ts`. */
   readonly audit?: Configuration["audit"];
 }

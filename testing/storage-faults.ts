@@ -20,7 +20,7 @@ export interface StorageFaults {
 }
 
 /** Faults, and the way to put them between a service and its stores. */
-export interface PlantedFaults {
+interface PlantedFaults {
   readonly faults: StorageFaults;
   through(store: RecordStore): RecordStore;
 }

@@ -56,7 +56,7 @@ export interface TestAnswer {
 }
 
 /** The parts of a client. */
-export interface TestClientParts {
+interface TestClientParts {
   readonly client_id: string;
   readonly client_secret: string;
   readonly redirect_uri: string;

@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { NotificationBody } from "../accounts/plan.ts";
 
 /** How a receiver fails. Without `status`, `close` and `delay` it answers 503. */
-export interface ReceiverTrouble {
+interface ReceiverTrouble {
   /** The status of its responses. Default 503, or 200 if only `delay` is set. */
   readonly status?: number;
   /** Seconds that its responses take longer, of the system's time. */

@@ -10,7 +10,7 @@ export type SigningKeyState = "published" | "signing" | "retired";
 type Keys = readonly SigningKeyRecord[];
 
 /** Between publishing a key and signing with it: clients cache the JWKS for that long. */
-export const LEAD_SECONDS = 3600;
+const LEAD_SECONDS = 3600;
 
 /**
  * The key that signs with an algorithm: the first that is not retired. `signs_from` is ignored, because the clock of

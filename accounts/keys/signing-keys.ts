@@ -113,7 +113,7 @@ export function fixedSigningKeys(
   };
 }
 
-export interface SigningKeysOptions {
+interface SigningKeysOptions {
   readonly store: SigningKeyStore;
   readonly sealer: Sealer;
   readonly clock: Clock;

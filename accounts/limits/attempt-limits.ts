@@ -74,7 +74,7 @@ export interface AttemptLimits {
 }
 
 /** Who asks for mail, and to which address. */
-export interface MailRequest {
+interface MailRequest {
   /** The address or the name as typed, whether or not an account has it. */
   readonly name: string;
   /** The caller's IP address. */

@@ -53,7 +53,7 @@ export interface PasswordCheck {
 }
 
 /** Failures in a row after which further tries are limited. */
-export const FAILURES_BEFORE_LIMIT = 100;
+const FAILURES_BEFORE_LIMIT = 100;
 
 /** What counting sign-ins and telling their owner about them needs. */
 export interface SignInNoticeOptions {

@@ -10,7 +10,7 @@ import type { AccountWriter } from "../account-change.ts";
 import { anyString, checked } from "../arguments.ts";
 import { typedName } from "../text-rules.ts";
 
-export type SignIns = Pick<
+type SignIns = Pick<
   Accounts & AccountInternals,
   "recordByLogin" | "authenticate" | "authenticateRecord" | "verifyPassword" | "settled"
 >;

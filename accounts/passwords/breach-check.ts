@@ -10,7 +10,7 @@ import type { Outage } from "../../core/outages.ts";
 /** Whether a password is known from a breach. `false` without an answer in time. */
 export type BreachCheck = (password: string) => Promise<boolean>;
 
-export interface BreachCheckOptions {
+interface BreachCheckOptions {
   /** Base URL; the prefix is added as the last segment of its path. */
   readonly url: string;
   /** Milliseconds until the password is accepted without an answer. */

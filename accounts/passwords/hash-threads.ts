@@ -8,7 +8,7 @@ import { Worker } from "node:worker_threads";
 import { StorageUnavailable } from "../../core/errors.ts";
 
 /** The cost of an Argon2id hash: KiB, passes, lanes. */
-export interface HashCost {
+interface HashCost {
   readonly memoryCost: number;
   readonly timeCost: number;
   readonly parallelism: number;

@@ -10,7 +10,7 @@ const argon2 = (): typeof Argon2 => load("@node-rs/argon2") as typeof Argon2;
 const bcrypt = (): typeof Bcrypt => load("@node-rs/bcrypt") as typeof Bcrypt;
 
 /** A hash that can be parsed and whose cost is within the limits. */
-export interface ForeignHash {
+interface ForeignHash {
   readonly algorithm: "argon2" | "bcrypt" | "scrypt" | "pbkdf2";
   /** Whether this is the password. Blocks the thread for as long as the hash costs. */
   readonly matches: (password: string) => boolean;

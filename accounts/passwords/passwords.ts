@@ -176,10 +176,10 @@ function spellings({ maxLength }: PasswordRules, password: string): readonly str
 }
 
 /** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait indefinitely. */
-export type Priority = HashTiming["priority"];
+type Priority = HashTiming["priority"];
 
 /** Limits for interactive work; beyond them it is refused with `StorageUnavailable`. */
-export interface QueueLimits {
+interface QueueLimits {
   /** How many may wait. */
   readonly maxWaiting: number;
   /** Milliseconds after which waiting work is refused instead of started. */

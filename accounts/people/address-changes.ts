@@ -6,7 +6,7 @@ import { NameTaken } from "../../core/errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
-export type AddressChangeStarted =
+type AddressChangeStarted =
   /** Mail is on its way to the new address. If another account has that address, the mail says so. */
   | { readonly kind: "sent" }
   /** Not an e-mail address. */

@@ -40,10 +40,10 @@ export interface NewConfirmation<Extra extends object> {
 }
 
 /** One that only its link proves. */
-export type NewLink<Extra extends object> = Pick<NewConfirmation<Extra>, "purpose" | "subject" | "extra">;
+type NewLink<Extra extends object> = Pick<NewConfirmation<Extra>, "purpose" | "subject" | "extra">;
 
 /** A link for the mail about a change, and the record that makes it work: to be stored in the commit of the change. */
-export interface PreparedLink {
+interface PreparedLink {
   readonly link: string;
   readonly record: RecordData;
   /** Milliseconds since the epoch. */
@@ -72,7 +72,7 @@ export interface FoundConfirmation<Extra> extends Pending<Extra> {
 }
 
 /** Where a confirmation is looked for. */
-export type ConfirmationPlace =
+type ConfirmationPlace =
   | { readonly purpose: ConfirmationPurpose; readonly subject: string }
   /** The sign-in that waits for it; of several, the newest. */
   | { readonly purpose: ConfirmationPurpose; readonly interaction: string };
@@ -126,7 +126,7 @@ export const CONFIRMATION_LIFETIME_MS = 3_600_000;
 /** How long the link works that undoes a change of address. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
 /** How many wrong codes end a code. */
-export const CODE_TRIES = 5;
+const CODE_TRIES = 5;
 
 /** Crockford's Base32: without I, L, O and U. */
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -157,7 +157,7 @@ export function normaliseCode(typed: string): string | undefined {
   return CODE.test(code) ? code : undefined;
 }
 
-export interface ConfirmationsOptions {
+interface ConfirmationsOptions {
   readonly records: Records;
   readonly clock: Clock;
   readonly sealer: Sealer;

@@ -8,7 +8,7 @@ import type { ConfirmationProof, FoundConfirmation, Unproven } from "./confirmat
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 /** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
-export type ResetProof =
+type ResetProof =
   | Extract<ConfirmationProof, { readonly link: string }>
   | (Extract<ConfirmationProof, { readonly code: string }> & { readonly interaction: string });
 

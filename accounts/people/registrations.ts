@@ -40,17 +40,17 @@ export interface RegistrationForm {
   readonly locale?: string | undefined;
 }
 
-export type RegistrationField = Exclude<keyof RegistrationForm, "locale">;
+type RegistrationField = Exclude<keyof RegistrationForm, "locale">;
 
 /**
  * What is wrong with a field. `invalid`: its form; `domain`: addresses of this domain can't register; `terms`: they are
  * not accepted, or have changed; `reserved`: nobody may choose this username. The others are the rules for passwords.
  */
-export type FieldProblem = "required" | "invalid" | "reserved" | "domain" | "terms" | PasswordProblem;
+type FieldProblem = "required" | "invalid" | "reserved" | "domain" | "terms" | PasswordProblem;
 
-export type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
+type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
 
-export type RegistrationStarted =
+type RegistrationStarted =
   /** Mail is on its way. If the address is known, the mail says so. */
   | { readonly kind: "sent" }
   | {
@@ -126,7 +126,7 @@ const CHECK_TIMEOUT_MS = 3_000;
 
 const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
 
-export interface RegistrationsOptions extends PeopleOptions {
+interface RegistrationsOptions extends PeopleOptions {
   readonly settings: RegistrationSettings;
   readonly reservedUsernames: readonly string[];
 }

@@ -17,7 +17,7 @@ export interface KindComparison {
 const PAGE = 200;
 
 /** Called with the number of records that were looked up. */
-export interface ComparisonRun {
+interface ComparisonRun {
   readonly signal: AbortSignal;
   readonly onCount: (count: number) => void;
 }

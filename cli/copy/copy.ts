@@ -15,7 +15,7 @@ const COMMIT_TIMEOUT_MS = 120_000;
 const PAGE_RECORDS = 100;
 
 /** How many records are done, out of approximately `total` if that is known. */
-export interface CopyProgress {
+interface CopyProgress {
   readonly step: "copying" | "comparing";
   readonly kind: string;
   readonly done: number;
@@ -23,7 +23,7 @@ export interface CopyProgress {
 }
 
 /** The parameters of a copy. */
-export interface CopyRun {
+interface CopyRun {
   readonly kinds: Kinds;
   readonly clock: Clock;
   /** Identifies the source. Another run only continues a copy of the same source. */

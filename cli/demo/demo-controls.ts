@@ -5,7 +5,7 @@ import type { DemoControls } from "../../examples/client/demo-controls.ts";
 import { NO_TROUBLE, type Trouble, type TroubleMaker } from "../../examples/receiver/trouble.ts";
 import type { Seed } from "../server/config-file.ts";
 
-export interface ControlledDemo {
+interface ControlledDemo {
   readonly service: SignInService;
   readonly seed: Seed;
   /** Key of the service that the client belongs to. */

@@ -13,7 +13,7 @@ const CLIENT = "http://127.0.0.1:3001";
 const RECEIVER = "http://127.0.0.1:3002";
 
 /** The origins of the parts of the demo. */
-export interface DemoOrigins {
+interface DemoOrigins {
   readonly server: string;
   readonly client: string;
   readonly receiver: string;

@@ -37,7 +37,7 @@ interface Parts {
   readonly receiver: Trouble | undefined;
 }
 
-export interface DemoStart extends Parts, Pick<CommandContext, "out"> {
+interface DemoStart extends Parts, Pick<CommandContext, "out"> {
   readonly environment: Environment;
   readonly port: number | undefined;
   /** The address that the server and the client listen on; default: 127.0.0.1. */

@@ -13,7 +13,7 @@ import type { Storage } from "../../records/storage.ts";
 import { fileChecks } from "../storage-check.ts";
 import { type Check, sentence, type Finding } from "./check.ts";
 
-export interface StorageSubject {
+interface StorageSubject {
   readonly configuration: Configuration;
   readonly storage: Storage;
   /** The warnings that the service would log at its start. */

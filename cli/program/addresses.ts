@@ -25,7 +25,7 @@ export interface StorageAddress {
 }
 
 /** The arguments of a command for one storage. */
-export interface AddressArguments {
+interface AddressArguments {
   /** Its name in messages, such as `FROM`. */
   readonly name: string;
   readonly address: string | undefined;

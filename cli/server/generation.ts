@@ -12,7 +12,7 @@ import type { Mailbox } from "../../testing/mailbox.ts";
 import { monitoringListener } from "./monitoring.ts";
 import { DRAIN_MS, listenerOf } from "./opened.ts";
 
-export interface GenerationOptions {
+interface GenerationOptions {
   readonly logger: Logger;
   /** Receives all mail. Default: mail is sent as configured. */
   readonly mailbox?: Mailbox | undefined;

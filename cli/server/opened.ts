@@ -14,7 +14,7 @@ export interface Closable {
   close(): Promise<void>;
 }
 
-export interface ListenOptions {
+interface ListenOptions {
   /** How long running requests may take when the process stops. Default 30 seconds. */
   readonly drainMs?: number;
   /** How to change the port, for error messages. */

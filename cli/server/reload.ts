@@ -14,7 +14,7 @@ export interface Place {
   readonly host: string | undefined;
 }
 
-export interface ReloadOptions<T extends Closable> {
+interface ReloadOptions<T extends Closable> {
   /** What runs now, and the configuration that it was opened with. */
   readonly running: T;
   readonly file: ConfigFile;
@@ -105,7 +105,7 @@ export class Reloadable<T extends Closable> implements Closable {
 }
 
 /** The signal to reload. Before the process is ready, it is remembered: without a listener, it would end the process. */
-export interface ReloadSignal {
+interface ReloadSignal {
   use(reload: () => void): void;
   end(): void;
 }

@@ -26,13 +26,13 @@ export interface ClientSettings extends Credentials {
 export class InvalidResponse extends Error {}
 
 /** A started sign-in: where to redirect the browser, and what to remember until it returns. */
-export interface Begun {
+interface Begun {
   readonly location: string;
   readonly pending: Pending;
 }
 
 /** The result of a sign-in. */
-export interface Exchanged {
+interface Exchanged {
   readonly tokens: Tokens;
   readonly claims?: Claims;
 }

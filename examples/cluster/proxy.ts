@@ -9,7 +9,7 @@ import {
 } from "node:http";
 
 /** An app process on this machine. */
-export interface Target {
+interface Target {
   readonly port: number;
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DEMO_FILE } from "../../cli/demo/demo.ts";
 import { DEFAULT_PORT } from "../../cli/server/config-file.ts";
 
-export interface ClusterConfig {
+interface ClusterConfig {
   /** Folder for the file, and for the secret that all processes share. */
   readonly folder: string;
   /** Port of the proxy. The client and the receiver use the two ports after it. */

@@ -15,7 +15,7 @@ export interface Endpoint {
   readonly signing_secret?: string | undefined;
 }
 
-export interface ReceiverOptions {
+interface ReceiverOptions {
   readonly endpoints: readonly Endpoint[];
   /** Default: none. */
   readonly trouble?: TroubleMaker;

@@ -3,7 +3,7 @@ import { toNumber, toWhole } from "../arguments.ts";
 import type { Trouble } from "./trouble.ts";
 
 /** The values on the command line. */
-export interface TroubleValues {
+interface TroubleValues {
   readonly fail?: string | undefined;
   readonly status?: string | undefined;
   readonly slow?: string | undefined;

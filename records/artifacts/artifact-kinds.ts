@@ -7,7 +7,7 @@ import type { Artifact, StoredArtifact } from "./artifact.ts";
 export type ArtifactValue = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
 
 type ArtifactIndex = "uid" | "account" | "client";
-export type ArtifactKind = Kind<ArtifactValue, ArtifactIndex>;
+type ArtifactKind = Kind<ArtifactValue, ArtifactIndex>;
 type Declaration = KindDeclaration<ArtifactValue, ArtifactIndex>;
 
 /** The model of the root of a family. */
@@ -91,9 +91,6 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
 export const ARTIFACTS: readonly ArtifactKind[] = Object.values(BY_MODEL);
 
 const KINDS: ReadonlyMap<string, ArtifactKind> = new Map(Object.entries(BY_MODEL));
-
-/** Whether artifacts of this model are stored. */
-export const isArtifactModel = (model: string): boolean => KINDS.has(model);
 
 /** @throws TypeError for a model that is not stored. */
 export function artifactKind(model: string): ArtifactKind {

@@ -1,7 +1,7 @@
 /** Every action that the audit records, with its subject and meaning. `docs/audit.md` prints this table. */
 
 /** What the subject of a record is. */
-export type AuditSubject =
+type AuditSubject =
   | "account"
   | "client"
   | "service"

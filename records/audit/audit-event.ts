@@ -9,7 +9,7 @@ import type { AuditAction } from "./actions.ts";
  */
 export const ACTOR_KINDS = ["account", "client", "operator", "command_line", "system", "anonymous"] as const;
 
-export type ActorKind = (typeof ACTOR_KINDS)[number];
+type ActorKind = (typeof ACTOR_KINDS)[number];
 
 /** Who does something. Calls accept it, and audit records contain it. */
 export interface Actor {

@@ -35,7 +35,7 @@ function isKept({ kind: name, value }: WholeRecord): boolean {
   return kind !== MAIL || !isWithCode(value as unknown as StoredMail);
 }
 
-export interface BackupRun {
+interface BackupRun {
   /** The key: 32 bytes in Base64. */
   readonly secret: string;
   /** Seconds since the epoch. */

@@ -137,7 +137,7 @@ function decrypted(key: Buffer, nonce: Buffer, bytes: Buffer): Buffer {
 }
 
 /** The next lines of a file. */
-export interface ReadLines {
+interface ReadLines {
   readonly lines: readonly string[];
   /** How many bytes of the file have been read so far. */
   readonly bytes: number;

@@ -16,7 +16,7 @@ import {
 } from "./directory-kinds.ts";
 
 /** The sign-in names of an account. */
-export type NamesOf = (account: AccountRecord) => readonly string[];
+type NamesOf = (account: AccountRecord) => readonly string[];
 
 const identifierOf = ({ value }: Found): IdentifierOwner => value as unknown as IdentifierOwner;
 const ownerOf = (found: Found | undefined): string | undefined =>

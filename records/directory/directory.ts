@@ -50,7 +50,7 @@ export interface AccountRecord {
 }
 
 /** A change of address that can be undone. Undoing it undoes the later ones too. */
-export interface AddressUndo {
+interface AddressUndo {
   /** Random. */
   readonly id: string;
   /** Milliseconds since the epoch. */

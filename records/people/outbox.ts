@@ -6,7 +6,7 @@ import { PAGE, type Records, type Transaction } from "../records.ts";
 import { BY_DUE, MAIL, type StoredMail } from "./mail-kinds.ts";
 
 /** How much mail waits. */
-export interface WaitingMail {
+interface WaitingMail {
   readonly count: number;
   /**
    * When the oldest of the 1,000 that are due first was stored, in milliseconds since the epoch; `undefined` if none

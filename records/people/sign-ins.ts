@@ -8,7 +8,7 @@ import type { Records } from "../records.ts";
 export type SignInWay = "form" | "password_grant";
 
 /** Failures without a success in between. */
-export interface FailedSignIns {
+interface FailedSignIns {
   readonly way: SignInWay;
   /** A keyed hash of the name as typed, whether or not an account has it. */
   readonly subject: string;
@@ -33,7 +33,7 @@ export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
 });
 
 /** That somebody has signed in to the account at a browser. */
-export interface SignedInBefore {
+interface SignedInBefore {
   readonly sub: string;
   /** The id of the mail about the last new browser: the same sign-in, submitted again, sends no other one. */
   readonly last: string;
