@@ -51,11 +51,11 @@ export function createAccountAccess(
       checked("sub", anyString, sub);
       const caller = callerOf(options);
       const service = checked("serviceKey", serviceKey, key);
-      const given = checked("userIdInService", userIdInService.optional(), number);
+      const reported = checked("userIdInService", userIdInService.optional(), number);
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
         const current = ownValue(before.services, service);
-        const value = given === undefined ? (current ?? null) : given;
+        const value = reported === undefined ? (current ?? null) : reported;
         return current === value ? undefined : assigned(before, service, value);
       });
       if (record === undefined) throw noAccount();

@@ -61,7 +61,7 @@ export function neededToWrite(step: AccountStep): Ref[] {
   return [...[...claimed, ...released].map((name) => SIGN_IN_NAME.ref(name)), ...newEntries(step)];
 }
 
-/** The services and the portal that the account gets: they must exist. */
+/** The services and the portal that are new on the account: they must exist. */
 function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
   if (after === undefined) return [];
   const services = Object.keys(after.services).filter(
@@ -174,8 +174,8 @@ function groupsOf(services: readonly (PlannedEntry | undefined)[]): RefTo<Stored
 
 /**
  * Plans the notifications of account changes. It remembers what it has read of the directory, to know which groups, lanes and
- * receivers the next change needs: they are read together with the services that lead to them. Only what a change has read
- * itself decides about it; wrong memories cost it one more read.
+ * receivers the next change needs: they are read together with the services that lead to them. A change is decided only by
+ * what it has read itself, so an outdated memory costs one more read and nothing else.
  */
 export class NotificationPlanner {
   readonly #sealer: Sealer;

@@ -175,7 +175,7 @@ export interface Accounts {
   revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
 }
 
-/** What someone who enters a name and a password gets. */
+/** The outcome of comparing a name and a password. */
 export interface Authenticated {
   /** Whether the password is right and the account is not disabled. */
   readonly ok: boolean;
@@ -210,12 +210,12 @@ export interface AccountState {
   readonly password_generation: number;
 }
 
-/** The link that undoes a change of address, made before the change. */
+/** The undo link of a change of address, created before the change. */
 interface NewAddressUndo {
-  /** Of the change; random. */
+  /** The random id of the change. */
   readonly id: string;
   readonly link: string;
-  /** What makes the link work, stored with the change. */
+  /** The record that the link needs, stored with the change. */
   readonly record: RecordData;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
@@ -233,7 +233,7 @@ export interface AccountInternals {
    * @throws StorageUnavailable when too many comparisons are waiting.
    */
   authenticate(login: string, password: string): Promise<Authenticated>;
-  /** The same for an account that was looked up already; `undefined`: there is none. */
+  /** The same for an account that was already looked up; `undefined` if there is none. */
   authenticateRecord(record: AccountRecord | undefined, password: string): Promise<Authenticated>;
   /**
    * Assigns the account to a service. Writes nothing if it is assigned already.
@@ -268,11 +268,11 @@ export interface AccountInternals {
   /**
    * Creates the account of a person who confirmed the address.
    * @param within uses up the confirmation.
-   * @throws NameTaken when the e-mail address or the username belongs to another account by now.
+   * @throws NameTaken when the e-mail address or the username now belongs to another account.
    */
   register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<AccountRecord>;
   /**
-   * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and tells the owner by mail.
+   * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and notifies the owner by mail.
    * `false`, and nothing is put, if the account is gone or disabled, or is not `as` it was.
    */
   resetPassword(
@@ -283,9 +283,9 @@ export interface AccountInternals {
     caller: Caller,
   ): Promise<boolean>;
   /**
-   * Changes the e-mail address to one that is confirmed, and tells both by mail. `false` as `resetPassword`.
+   * Changes the e-mail address to a confirmed one, and notifies both addresses by mail. `false` as for `resetPassword`.
    * @param undo goes to the old address, if that is confirmed.
-   * @throws NameTaken when the address belongs to another account by now.
+   * @throws NameTaken when the address now belongs to another account.
    */
   changeAddress(
     within: Transaction,
@@ -296,11 +296,11 @@ export interface AccountInternals {
     caller: Caller,
   ): Promise<boolean>;
   /**
-   * Undoes a change of address and all that followed: the address before it is back, all codes, tokens and sessions end,
-   * and so does the password, because somebody else may know it. `undefined`, and nothing is put, if the account is
-   * gone or disabled, or the change was undone already.
+   * Undoes a change of address and all later ones: the earlier address is restored, and all codes, tokens and sessions
+   * end. The password is removed, because somebody else may know it. `undefined`, and nothing is put, if the account is
+   * gone or disabled, or the change was already undone.
    * @param id of the change.
-   * @throws NameTaken when the address belongs to another account by now.
+   * @throws NameTaken when the address now belongs to another account.
    */
   undoAddress(
     within: Transaction,

@@ -32,7 +32,7 @@ import { createSignIns } from "./passwords/authenticate.ts";
 import { createConsents } from "./clients/consents.ts";
 import { normaliseName } from "./text-rules.ts";
 
-/** How many changes of address within seven days bring a link that undoes them. */
+/** Address changes within seven days that come with an undo link. */
 const MAX_UNDOS = 10;
 
 const userIdSchema = integer(1);
@@ -51,7 +51,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
   const notices = createNotices(options);
   const signIns = createSignIns(writer, directory, passwords, options.events);
 
-  /** A new password obeys all rules; one that comes from elsewhere exists already, and only has to be usable. */
+  /** A new password must follow all rules; an imported one is already in use, so only its form is checked. */
   async function hashOf(account: NewAccount, origin: "new" | "imported"): Promise<string | null> {
     const { password } = account;
     if (password === undefined || password === null) return null;
@@ -180,7 +180,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
         const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
-        // The first ones stay: many changes of a thief don't push out the one from the owner's address.
+        // The oldest are kept, so a thief can't displace the link to the owner's address with many changes.
         isUndoable =
           before.email_verified &&
           normaliseName(before.email) !== normaliseName(email) &&
@@ -246,14 +246,14 @@ export function passwordNames({
   return [email, username, name, surname, `${name ?? ""} ${surname ?? ""}`];
 }
 
-/** Whether the account can be used and is as it was when its owner was sent a code. */
+/** Whether the account is enabled and has not changed since its owner was sent a code. */
 function isStill(record: AccountRecord | undefined, as: AccountState): record is AccountRecord {
   if (record === undefined || isDisabled(record)) return false;
   const { email, password_generation } = stateOf(record);
   return email === as.email && password_generation === as.password_generation;
 }
 
-/** With another password or none, and without what was signed in with the old one. */
+/** Another password or none. All sessions and tokens of the old one end. */
 function withPassword(before: AccountRecord, password_hash: string | null): AccountRecord {
   return {
     ...withoutTokens(withoutSessions(before)),
@@ -295,8 +295,8 @@ function newRecord(
 }
 
 function applied(before: AccountRecord, changes: AccountChanges): AccountRecord {
-  const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
-  const after: AccountRecord = { ...before, ...given };
+  const fields = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  const after: AccountRecord = { ...before, ...fields };
   const isNewAddress = after.email !== before.email && changes.email_verified === undefined;
   return isNewAddress ? { ...after, email_verified: false } : after;
 }

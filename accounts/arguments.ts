@@ -131,7 +131,7 @@ export const actor: z.ZodType<Actor | undefined> = exactly({
 
 const callOptions: z.ZodType<CallOptions> = exactly({ actor });
 
-/** Names a caller in the options. Nothing that comes as JSON has such a key. */
+/** The key of the caller in the options. JSON can't contain it. */
 const CALLER = Symbol("caller");
 
 /** Options for a call that one of our own pages makes: the audit records where the request came from, too. */

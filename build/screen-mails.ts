@@ -1,4 +1,4 @@
-/** Every mail with data as people see it, for the contact sheet and for the tests in a browser. */
+/** Every mail with realistic data, for the contact sheet and the browser tests. */
 import { join } from "node:path";
 import { createMessages } from "../accounts/people/messages.ts";
 import type { SignInServiceConfig } from "../config/input.ts";

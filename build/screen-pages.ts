@@ -1,4 +1,4 @@
-/** Every page with data as people see it, for the contact sheet and for the tests in a browser. */
+/** Every page with realistic data, for the contact sheet and the browser tests. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { builtInLocales } from "../core/texts.ts";

@@ -229,7 +229,7 @@ export const runInit: Run = async (args, context) => {
   return 0;
 };
 
-/** Called before the questions, so that nobody answers them in vain. */
+/** Called before the questions, so that nobody answers them for nothing. */
 async function refuseExisting(path: string): Promise<void> {
   const { lstat } = await import("node:fs/promises");
   const found = await lstat(path).catch(() => undefined);

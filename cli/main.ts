@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The program `sign-in-service`. Older versions of Node.js can run this file, which tells what is needed, and no other one. */
+/** The program `sign-in-service`. Older versions of Node.js can run only this file, which says which version is needed. */
 import module from "node:module";
 import { olderNodeProblem } from "../core/node-version.ts";
 

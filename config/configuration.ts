@@ -1,7 +1,7 @@
 /**
  * The configuration: what its keys mean, and the configuration after reading, which is checked, complete with defaults and
  * frozen. `docs/configuration.md` prints the comments of the keys, and `npm run docs` compares each ` Default: ` with the
- * schema. What a key accepts is in `schema.ts`, and its default in `defaults.ts`..
+ * schema. What a key accepts is in `schema.ts`, and its default in `defaults.ts`.
  */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
@@ -106,7 +106,7 @@ export interface PasswordRules {
   readonly breachCheck?: BreachCheckSettings;
 }
 
-/** Who is asked whether a password is known from a data breach. */
+/** The service that knows passwords from data breaches. */
 export interface BreachCheckSettings {
   /**
    * Base URL of Pwned Passwords or a mirror: the first 5 of the 40 digits of a SHA-1 are added as the last segment. Default
@@ -197,7 +197,7 @@ export interface PageLinks {
   readonly terms?: string;
 }
 
-/** What somebody entered who wants an account. */
+/** What a person entered in the registration form. */
 export interface RegistrationRequest {
   readonly email: string;
   readonly username?: string;
@@ -238,7 +238,7 @@ export interface RegistrationSettings {
 
 /** The pages. */
 export interface InteractionSettings {
-  /** Whether people can make accounts of their own; production needs `mail` for it. Default `false`. */
+  /** Whether people can register; production needs `mail` for it. Default `false`. */
   readonly registration: boolean | RegistrationSettings;
   /**
    * Usernames that people can't choose at registration or in their profile, whatever the case; your list replaces the
@@ -384,7 +384,7 @@ export const STORE_METHODS = [
   "close",
 ] as const;
 
-/** What means the same as it is written and after reading. */
+/** The keys that have the same form before and after reading. */
 export interface Settings {
   /** What triggers deliveries: polling of the storage, or BullMQ. Default `"embedded"`. */
   readonly queue: string;

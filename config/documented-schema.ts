@@ -69,10 +69,10 @@ export function list<T>(entry: z.ZodType<T>, minLength: 0 | 1): z.ZodType<readon
   return z.array(entry).min(minLength).max(1000).refine(areDifferent).readonly().meta({ form });
 }
 
-/** In place of a default: the key must be there. */
+/** In place of a default: the key is required. */
 export const REQUIRED: unique symbol = Symbol("required");
 
-/** A check for each key, those that may be left out included. */
+/** A check for each key, including the optional ones. */
 type Shape<T> = { readonly [K in keyof T]-?: z.ZodType<T[K]> };
 
 /** A default for each key that always has a value. */
@@ -97,7 +97,7 @@ export function section<T extends object>(shape: Shape<T>, defaults: Defaults<T>
   return object as z.ZodType<T>;
 }
 
-/** An object of the host, taken over as it is when it has these methods. */
+/** An object of the host, used as it is if it has these methods. */
 export function withMethods<T extends object>(...names: readonly (keyof T & string)[]): z.ZodType<T> {
   return z.custom<T>((value) => {
     try {

@@ -10,7 +10,7 @@ import type {
   SmtpSettings,
 } from "./configuration.ts";
 
-/** What may be written for `T`: keys with a default may be left out, at every level. Keys keep their documentation. */
+/** `T` as a caller may write it: keys with a default are optional at every level, and keep their documentation. */
 export type Input<T> = T extends readonly unknown[] | ((...parameters: never[]) => unknown)
   ? T
   : T extends object

@@ -24,7 +24,7 @@ function editDistance(one: string, other: string): number {
 interface Nearest {
   /** The full path of the known key, such as `lifetimes.accessToken`. */
   readonly path: string;
-  /** Close enough to be a typing error. */
+  /** Whether it is close enough to be a typo. */
   readonly close: boolean;
 }
 

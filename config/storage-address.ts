@@ -71,7 +71,7 @@ const BY_SCHEME: ReadonlyMap<string, Backend> = new Map(
   ),
 );
 
-/** The backend of an address; `undefined` if it is no address. */
+/** The backend of an address; `undefined` if it is not an address. */
 export function backendOf(address: string): Backend | undefined {
   return BY_SCHEME.get(/^[a-z+]+(?=:)/u.exec(address)?.[0] ?? "");
 }
@@ -81,13 +81,13 @@ export function keepsRecords(backend: Backend | undefined): backend is Exclude<B
   return backend !== undefined && backend !== "redis";
 }
 
-/** What is wrong with the address of a storage; `undefined`: nothing. */
+/** What is wrong with the address of a storage; `undefined` if nothing is. */
 export function storageProblem(address: string): string | undefined {
   const backend = backendOf(address);
   return keepsRecords(backend) ? BACKENDS[backend].problem(address) : `must be ${STORAGE_FORM}`;
 }
 
-/** What is wrong with a Redis address; `undefined`: nothing. */
+/** What is wrong with a Redis address; `undefined` if nothing is. */
 export function redisProblem(address: string): string | undefined {
   return backendOf(address) === "redis" ? REDIS.problem(address) : `must be ${REDIS.form}`;
 }

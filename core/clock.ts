@@ -6,7 +6,7 @@ export interface Clock {
   now(): number;
 }
 
-/** The precise clock is set again when it differs more than this from the system's. */
+/** The precise clock is reset when it differs from the system's by more than this. */
 const TOLERANCE_MS = 2;
 
 /**

@@ -25,7 +25,7 @@ export const TOKEN_ERRORS: readonly string[] = [
 /** The results of a submitted sign-in form. */
 export const SIGN_IN_RESULTS = ["success", "credentials", "disabled", "limited"] as const;
 
-/** What stores are asked for; see `adapters/record-store.ts`. */
+/** The calls to a store; see `adapters/record-store.ts`. */
 export const STORE_OPERATIONS = ["get", "list", "scan", "count", "commit", "next", "sweep"] as const;
 
 /** Label → its values, or what they are if an operator or the code decides. */
@@ -62,7 +62,7 @@ export type CounterName =
   | "faults"
   | "hashingRefused";
 
-/** What is counted, by what feeds it. */
+/** The counters, by their source. */
 export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
   signIns: {
     name: "sign_ins_total",
@@ -155,7 +155,7 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
 
 export type HistogramName = "requests" | "storage" | "hashing" | "hashingWait";
 
-/** What is measured. */
+/** The histograms. */
 export const HISTOGRAMS: Readonly<Record<HistogramName, MetricDeclaration>> = {
   requests: {
     name: "request_duration_seconds",
@@ -203,7 +203,7 @@ export type GaugeName =
   | "outbox"
   | "oldestMail";
 
-/** What is read from the storage. */
+/** The gauges, read from the storage. */
 export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   deliveries: {
     name: "deliveries",

@@ -83,7 +83,7 @@ export interface MeasuredStorage {
     oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
   };
   readonly outbox: { waiting(): Promise<MailBacklog> };
-  /** Calls back after each call to a store. There is one listener. */
+  /** Registers the one listener, which is called after each call to a store. */
   measure(listener: (call: StoreCall) => void): void;
 }
 
@@ -118,7 +118,7 @@ function recently<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | un
   };
 }
 
-/** A time as Prometheus has it. */
+/** A time as Prometheus expects it. */
 function time(
   timeMs: number | null | undefined,
   labels?: Readonly<Record<string, string>>,
@@ -287,7 +287,7 @@ export function createMetrics(
   };
 }
 
-/** Makes it for the first caller, and returns the same to all others. */
+/** Created for the first caller and shared by all. */
 function once<T extends object>(make: () => T): () => T {
   let made: T | undefined;
   return () => (made ??= make());

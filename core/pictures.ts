@@ -20,7 +20,7 @@ const startsWith =
   (bytes: Buffer): boolean =>
     start.every((value, i) => bytes[i] === value);
 
-/** Told by the content: the name of a file says nothing about it. */
+/** Detected from the content: the name of a file proves nothing. */
 const FORMATS: readonly Format[] = [
   { type: "image/png", matches: startsWith(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a) },
   { type: "image/jpeg", matches: startsWith(0xff, 0xd8, 0xff) },

@@ -52,7 +52,7 @@ export function hmac(key: SecretKey, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
 }
 
-/** Whether two texts are the same, in a time that does not tell where they differ. */
+/** Whether two texts are the same, in a time that does not reveal where they differ. */
 export function isEqual(one: string, other: string): boolean {
   const [first, second] = [Buffer.from(one), Buffer.from(other)];
   return first.length === second.length && timingSafeEqual(first, second);

@@ -8,7 +8,7 @@ import { requirePort } from "../cli/server/listener.ts";
 import { refuseDemoSecrets } from "../cli/server/demo-secrets.ts";
 import { BY_VARIABLE, endWith } from "./ending.ts";
 
-/** Examples are for this machine, unless they are told otherwise. */
+/** Examples listen only on this machine by default. */
 const HERE = "127.0.0.1";
 
 export interface Example extends Omit<ConfigFile, "port" | "host"> {

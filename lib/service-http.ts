@@ -85,7 +85,7 @@ export interface ServiceHttp {
   /** Registration, password resets and changes of address. */
   readonly people: People;
   readonly routes: Middleware;
-  /** What requests say about the proxies and the host application in front: phrases for the operator. */
+  /** What requests reveal about the proxies and the host application in front: phrases for the operator. */
   readonly arrivals: () => readonly string[];
   readonly interactions: Interactions;
   /** Sends logout tokens to the clients of sessions that ended. */

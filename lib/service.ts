@@ -27,7 +27,7 @@ import { createMetrics } from "../core/metrics.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
 import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
 import { passwordLength } from "../accounts/passwords/password-rules.ts";
-import { createPasswords, type PasswordSurroundings } from "../accounts/passwords/passwords.ts";
+import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
 import { GRANTABLE } from "../provider/grants/grant.ts";
 import { loadBodyReader } from "../compat/request-body.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
@@ -92,7 +92,7 @@ export async function createSignInServiceOver(
 }
 
 /**
- * What a process opens the service for. A `server` writes what only servers need, such as the first keys and the
+ * The role of a process. A `server` writes what only servers need, such as the first keys and the
  * client of the account pages, and works in the background. A `command` writes nothing but what it is asked to.
  */
 type Role = "server" | "command";
@@ -100,11 +100,11 @@ type Role = "server" | "command";
 /** How long running deliveries may take when the service closes. */
 const DELIVERIES_DRAIN_MS = 30_000;
 
-/** What the command line and test services decide. */
+/** What only the command line and test services set. */
 interface StartOptions {
   /** Default: `server`. */
   readonly role?: Role | undefined;
-  /** Whether it loads beforehand what the first sign-in needs. Default: that loads with the first sign-in. */
+  /** Whether to load in advance what the first sign-in needs. Default: it is loaded with the first sign-in. */
   readonly warmsUp?: boolean | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
@@ -264,7 +264,7 @@ async function warnAboutNetwork(
 function passwordSurroundings(
   { passwords, profile, interactions, deployments, fetch: ownFetch }: Configuration,
   outages: (work: string) => Outage,
-): PasswordSurroundings {
+): PasswordContext {
   const hosts = [deployments.oauth2, deployments.openid].flatMap((each) =>
     each === undefined ? [] : [each.host, new URL(each.url).hostname],
   );
@@ -276,7 +276,7 @@ function passwordSurroundings(
       breachCheck &&
       createBreachCheck({
         url: breachCheck.url,
-        timeout: breachCheck.timeout * 1000,
+        timeoutMs: breachCheck.timeout * 1000,
         fetch: ownFetch ?? ((target, init) => fetch(target, init)),
         outage: outages("asking whether a new password is known from a breach"),
       }),

@@ -1,4 +1,4 @@
-/** What a store says about itself: the number of its format, and that a copy into it is unfinished. */
+/** What a store says about itself: its format number, and whether a copy into it is unfinished. */
 import type { Position, RecordStore } from "../adapters/record-store.ts";
 import { ConfigurationError, StorageMissing } from "../core/errors.ts";
 import { defineKind, type Kind } from "./kinds.ts";

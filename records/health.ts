@@ -46,7 +46,7 @@ export async function storageHealth(
   return { ok: parts.every(([, { ok }]) => ok), parts: Object.fromEntries(parts) };
 }
 
-/** A wrong clock does not make the part fail: taking every process out of service would not set it right. */
+/** A wrong clock does not make the part fail: taking processes out of service would not correct it. */
 async function pinged(part: StoragePart, clock: Clock): Promise<PartAnswer> {
   return { ok: true, detail: clockProblem(await clockDifference(part, clock)) };
 }
@@ -66,8 +66,8 @@ function clockProblem(difference: number): string {
 }
 
 /**
- * Looks at the clocks of the storage now, and every half minute.
- * @param onWarning is called when a clock becomes wrong, and not again until it was right.
+ * Checks the clocks of the storage now, and every 30 seconds.
+ * @param onWarning is called once each time a clock becomes wrong.
  */
 export function watchClocks(
   { parts }: Pick<Storage, "parts">,

@@ -4,7 +4,7 @@ import { KeyedBatches } from "../core/keyed-batches.ts";
 import { defineKind, type Kind } from "./kinds.ts";
 import type { Records, RefTo } from "./records.ts";
 
-/** A limit, and what is counted. */
+/** A limit, and what it counts. */
 export interface Bucket {
   /** The name of the limit. Limits with different names share no points. */
   readonly limit: string;

@@ -1,6 +1,6 @@
 /**
  * The clock of a test service. oidc-provider reads the system's clock (lib/helpers/epoch_time.js). With these patches its
- * codes, tokens, grants, sessions and interactions begin and end by another one. Times that clients sign, such as those
+ * codes, tokens, grants, sessions and interactions begin and end by the clock of the test. Times that clients sign, such as those
  * of DPoP proofs, are still compared with the system's clock.
  */
 import type { Provider } from "oidc-provider";

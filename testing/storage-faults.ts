@@ -1,4 +1,4 @@
-/** Faults of the storage, when a test wants them. */
+/** Storage faults on demand, for tests. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Commit, RecordStore } from "../adapters/record-store.ts";
 import { StorageUnavailable } from "../core/errors.ts";
@@ -25,7 +25,7 @@ interface PlantedFaults {
   through(store: RecordStore): RecordStore;
 }
 
-/** Written together, at times that a test can't know. */
+/** Written in the background, at times that a test can't know. */
 const IN_BACKGROUND = "audit";
 
 const isInBackground = ({ put = [], remove = [] }: Commit): boolean =>

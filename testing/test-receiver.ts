@@ -1,14 +1,14 @@
-/** A receiver of notifications in a test, which fails when the test wants it to. */
+/** A receiver of notifications for tests, which fails on demand. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import type { NotificationBody } from "../accounts/plan.ts";
 
 /** How a receiver fails. Without `status`, `close` and `delay` it answers 503. */
-interface ReceiverTrouble {
+interface ReceiverFault {
   /** The status of its responses. Default 503, or 200 if only `delay` is set. */
   readonly status?: number;
-  /** Seconds that its responses take longer, of the system's time. */
+  /** Seconds by which its responses are delayed, in the system's time. */
   readonly delay?: number;
   /** Closes the connection without a response. */
   readonly close?: boolean;
@@ -25,16 +25,16 @@ export interface ReceivedNotification {
   readonly status: number | null;
 }
 
-/** A receiver on a port of the loopback; see `TestSignIn.addReceiver`. */
+/** A receiver on a loopback port; see `TestSignIn.addReceiver`. */
 export class TestReceiver {
   /** `service:KEY`, as in `TestNotification.receiver`. */
   readonly name: string;
   readonly url: string;
-  /** Every request with the right credentials, oldest first: those that it refused, too. */
+  /** Every request with the right credentials, oldest first, including those that it refused. */
   readonly received: ReceivedNotification[] = [];
   readonly #server: Server;
   readonly #authorization: string;
-  #trouble: ReceiverTrouble | undefined;
+  #fault: ReceiverFault | undefined;
   #left = Infinity;
 
   private constructor(name: string, server: Server, authorization: string) {
@@ -59,17 +59,17 @@ export class TestReceiver {
     return new TestReceiver(name, server, `Basic ${basic}`);
   }
 
-  /** Fails from now on. Replaces an earlier trouble. */
-  fail(trouble: ReceiverTrouble = {}): void {
-    const { times = Infinity } = trouble;
+  /** Fails from now on. Replaces an earlier fault. */
+  fail(fault: ReceiverFault = {}): void {
+    const { times = Infinity } = fault;
     if (!(times > 0)) throw new TypeError("times: must be 1 or more");
-    this.#trouble = trouble;
+    this.#fault = fault;
     this.#left = times;
   }
 
   /** Works again. */
   recover(): void {
-    this.#trouble = undefined;
+    this.#fault = undefined;
   }
 
   async close(): Promise<void> {
@@ -85,11 +85,11 @@ export class TestReceiver {
       response.writeHead(401).end();
       return;
     }
-    const trouble = this.#trouble;
+    const fault = this.#fault;
     this.#left -= 1;
-    if (this.#left <= 0) this.#trouble = undefined;
-    const { delay = 0, close = false } = trouble ?? {};
-    const status = trouble?.status ?? (trouble === undefined || delay > 0 ? 200 : 503);
+    if (this.#left <= 0) this.#fault = undefined;
+    const { delay = 0, close = false } = fault ?? {};
+    const status = fault?.status ?? (fault === undefined || delay > 0 ? 200 : 503);
     const body = JSON.parse(Buffer.concat(parts).toString()) as NotificationBody;
     const id = String(request.headers["webhook-id"]);
     this.received.push({ id, body, status: close ? null : status });

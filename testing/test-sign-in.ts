@@ -94,7 +94,7 @@ export interface TestSignIn {
 /** No server listens there; browsers of tests stop before it. */
 const CALLBACK = "http://127.0.0.1:9/callback";
 
-/** For actions of tests that rate limits would take for an attack. */
+/** High enough that rate limits don't take the actions of a test for an attack. */
 const MANY = { points: 1_000_000, seconds: 900 };
 
 /**
@@ -175,7 +175,7 @@ interface TestSignInParts {
   readonly faults: StorageFaults;
   readonly deployments: DeploymentsInput;
   readonly listener: Listener | undefined;
-  /** The mail that was sent. Missing: the host application sends it. */
+  /** The mail that was sent. Missing if the host application sends it. */
   readonly mails?: MailMessage[];
 }
 

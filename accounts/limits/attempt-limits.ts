@@ -69,7 +69,7 @@ export interface AttemptLimits {
   recipient(request: MailRequest): Promise<boolean>;
   /** A change that a signed-in person makes. Its point is not given back. */
   change(sub: string): Promise<Attempt>;
-  /** Saying that a username is taken. @param asker the `sub` of an account, or the id of a running registration. */
+  /** Revealing that a username is taken. @param asker the `sub` of an account, or the id of a running registration. */
   usernameTaken(asker: string): Promise<Attempt>;
 }
 
@@ -99,10 +99,10 @@ export interface LimitDeclaration {
   readonly about: readonly ("subject" | "client" | "address")[];
 }
 
-/** Attempts with a name with which 100 in a row have failed, until one succeeds. */
+/** Attempts with a name after 100 failures in a row, until one succeeds. */
 const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
 
-/** How often one account, or one registration, hears that a username is taken. */
+/** How often one account, or one registration, may learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
 const LIMITS = {
@@ -247,7 +247,7 @@ type LimitName = keyof typeof LIMITS;
 /** Every limit of the service, by its name. `docs/security.md` prints it. */
 export const RATE_LIMITS: Readonly<Record<string, LimitDeclaration>> = LIMITS;
 
-/** Counts a refused attempt in the audit, once for each bucket that refused it. */
+/** Records a refused attempt in the audit, once for each bucket that refused it. */
 export function noteLimited(
   audit: Pick<AuditCollector, "noteRefusal">,
   event: AuditEvent,

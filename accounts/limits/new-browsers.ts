@@ -1,4 +1,4 @@
-/** Mail to the owner of an account about a sign-in at a browser where it has not been used before. */
+/** Mail to the owner of an account about a sign-in from a new browser. */
 import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noticeTo, sealMail } from "../../records/people/mail-kinds.ts";
@@ -7,7 +7,7 @@ import type { SignInNoticeOptions } from "./password-check.ts";
 
 export interface NewBrowsers {
   /**
-   * Records a sign-in from a browser without a device cookie of the account, and tells its owner, unless it is the first
+   * Records a sign-in from a browser without a device cookie of the account, and notifies its owner, unless it is the first
    * sign-in of the account. Call it when the password is right, before the sign-in is stored: a crash in between sends a
    * mail about a right password, and loses none.
    * @param at.interaction the sign-in. However often it is submitted, it sends one mail.
@@ -45,7 +45,7 @@ export function createNewBrowsers({
   };
 }
 
-/** Words of fixed lists: nothing of the header gets into a mail. */
+/** Words from fixed lists, so that no text of the header gets into a mail. */
 function families(userAgent: string | undefined): Record<string, string> {
   const browser = browserFamily(userAgent);
   const system = systemFamily(userAgent);

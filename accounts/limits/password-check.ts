@@ -1,10 +1,10 @@
 /**
  * Comparing a password that somebody has typed, for the sign-in form and the password grant: rate limits, guessing that goes
- * on, the look-up and the comparison, in one order. Neither an answer nor the work behind it tells which names exist
+ * on, the look-up and the comparison, in one order. Neither an answer nor the work behind it reveals which names exist
  * (decisions.md, Rate limits and Guessing that goes on).
  *
  * Windows of rate limits end, so slow guesses may go on for years. Failures in a row are therefore counted without a window,
- * for each name as typed: nothing counts over the names of one account, because that would tell which belong together.
+ * for each name as typed: no count spans the names of one account, because that would reveal which belong together.
  */
 import { randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
@@ -55,7 +55,7 @@ export interface PasswordCheck {
 /** Failures in a row after which further tries are limited. */
 const FAILURES_BEFORE_LIMIT = 100;
 
-/** What counting sign-ins and telling their owner about them needs. */
+/** What counting sign-ins and notifying their owner needs. */
 export interface SignInNoticeOptions {
   readonly store: SignInStore;
   /** The HMAC key under which names, accounts and sign-ins are stored. */

@@ -13,8 +13,8 @@ export type BreachCheck = (password: string) => Promise<boolean>;
 interface BreachCheckOptions {
   /** Base URL; the prefix is added as the last segment of its path. */
   readonly url: string;
-  /** Milliseconds until the password is accepted without an answer. */
-  readonly timeout: number;
+  /** After this time the password is accepted without an answer. */
+  readonly timeoutMs: number;
   readonly fetch: typeof globalThis.fetch;
   /** Gets the outcome of each request. */
   readonly outage: Outage;
@@ -26,12 +26,12 @@ const MAX_ANSWER_BYTES = 512 * 1024;
 /** The suffix of a hash, and in how many breaches it was. Lines that pad the answer have the count 0. */
 const LINE = /^([\dA-F]{35}):(\d{1,15})$/i;
 
-/** A failure of the other side. The message says nothing about the password. */
+/** A failure of the other side. The message reveals nothing about the password. */
 function noAnswer(reason: string): SignInError {
   return new SignInError("unexpected_answer", `the breach check has no answer: ${reason}`);
 }
 
-export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOptions): BreachCheck {
+export function createBreachCheck({ url, timeoutMs, fetch, outage }: BreachCheckOptions): BreachCheck {
   /** @returns whether the response lists this suffix. */
   async function ask(prefix: string, suffix: string, signal: AbortSignal): Promise<boolean> {
     const response = await fetch(`${url.replace(/\/+$/, "")}/${prefix}`, {
@@ -59,7 +59,7 @@ export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOp
     const timer = setTimeout(() => {
       giveUp.abort();
       late.reject(noAnswer("timeout"));
-    }, timeout);
+    }, timeoutMs);
     try {
       const asked = ask(digest.slice(0, PREFIX_LENGTH), digest.slice(PREFIX_LENGTH), giveUp.signal);
       const isKnown = await Promise.race([asked, late.promise]);

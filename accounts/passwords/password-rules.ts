@@ -80,11 +80,11 @@ export function createPasswordRules({
 
 /** The names in their normal form: whole, an e-mail address also without its domain, and all of them without spaces. */
 function namesIn(names: readonly (string | null | undefined)[]): ReadonlySet<string> {
-  const given = names
+  const normal = names
     .filter((name) => typeof name === "string" && name !== "")
     .map((name) => normaliseName(String(name)));
-  const local = given.flatMap((name) => (name.includes("@") ? [name.slice(0, name.indexOf("@"))] : []));
-  return new Set([...given, ...local].flatMap((name) => [name, name.replaceAll(/\s+/gu, "")]));
+  const local = normal.flatMap((name) => (name.includes("@") ? [name.slice(0, name.indexOf("@"))] : []));
+  return new Set([...normal, ...local].flatMap((name) => [name, name.replaceAll(/\s+/gu, "")]));
 }
 
 /** The length of a new password. `profile: strict` asks for 15 characters at least, as for a single factor (NIST SP 800-63B). */

@@ -36,8 +36,8 @@ export interface Passwords {
   /** The Argon2id hash as a PHC string. It may wait for any length of time: comparisons go first. */
   hash(password: string): Promise<string>;
   /**
-   * Whether this is the password, in its normal form or as it was typed. `null` stands for an account that has no password or does not exist: the answer is
-   * `false` after the same time. A wrong password never takes less: against a hash of another algorithm or a lower cost
+   * Whether this is the password, in its normal form or as it was typed. `null` stands for an account that has no
+   * password or does not exist: the answer is `false` after the same time. A wrong password never takes less: against a hash of another algorithm or a lower cost
    * it is also hashed at our cost. A password that is too long is `false` immediately, for every account.
    * @throws StorageUnavailable when too many comparisons are waiting, or this one has waited too long.
    */
@@ -60,10 +60,10 @@ const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number
 ];
 
 /** At about 100 hashes a second, 256 comparisons take half of the time that a request may take. */
-const LIMITS: QueueLimits = { maxWaiting: 256, maxWait: 4_500 };
+const LIMITS: QueueLimits = { maxWaiting: 256, maxWaitMs: 4_500 };
 
-/** What the rules for new passwords depend on, besides the configuration of passwords. */
-export interface PasswordSurroundings {
+/** What the rules for new passwords depend on besides their configuration. */
+export interface PasswordContext {
   /** Default: as in `rules`. */
   readonly length?: PasswordLength;
   /** The names of the service. Default: none. */
@@ -80,7 +80,7 @@ export interface PasswordSurroundings {
  */
 export function createPasswords(
   rules: PasswordRules,
-  { length, service = [], breaches, onHashed }: PasswordSurroundings = {},
+  { length, service = [], breaches, onHashed }: PasswordContext = {},
 ): Passwords {
   const isEnough = OWASP_MINIMUM.some(
     ({ memory, passes }) => rules.memory >= memory && rules.passes >= passes,
@@ -182,8 +182,8 @@ type Priority = HashTiming["priority"];
 interface QueueLimits {
   /** How many may wait. */
   readonly maxWaiting: number;
-  /** Milliseconds after which waiting work is refused instead of started. */
-  readonly maxWait: number;
+  /** Work that has waited longer is refused instead of started. */
+  readonly maxWaitMs: number;
 }
 
 /**
@@ -194,7 +194,7 @@ interface QueueLimits {
  */
 export function createHashQueue(
   capacity: number,
-  { maxWaiting, maxWait }: QueueLimits,
+  { maxWaiting, maxWaitMs }: QueueLimits,
   onHashed: (timing: HashTiming) => void = () => undefined,
 ): <T>(priority: Priority, work: () => Promise<T>) => Promise<T> {
   const waiting: Record<Priority, (() => void)[]> = { interactive: [], background: [] };
@@ -218,7 +218,7 @@ export function createHashQueue(
       const isLimited = priority === "interactive";
       if (isLimited && waiting.interactive.length >= maxWaiting) giveUp();
       await new Promise<void>((resolve) => waiting[priority].push(resolve));
-      if (isLimited && performance.now() - since > maxWait) {
+      if (isLimited && performance.now() - since > maxWaitMs) {
         release();
         giveUp();
       }

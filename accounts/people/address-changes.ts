@@ -21,13 +21,13 @@ export interface AddressChanges {
   start(sub: string, address: string, at: AskedAt): Promise<AddressChangeStarted>;
   /** The new address that waits to be confirmed. */
   pending(sub: string): Promise<{ readonly email: string } | undefined>;
-  /** Changes the address and tells the old one by mail. Call it only in a browser that is signed in as this account. */
+  /** Changes the address and notifies the old one by mail. Call it only in a browser that is signed in as this account. */
   confirm(
     sub: string,
     proof: ConfirmationProof,
     at: AskedAt,
   ): Promise<{ readonly kind: "changed" } | Unproven>;
-  /** Ends the change that waits, if one does. */
+  /** Cancels the pending change, if there is one. */
   cancel(sub: string): Promise<void>;
   /**
    * Undoes a change with the link from the mail to the old address, within seven days and in any browser: the address is
@@ -47,7 +47,7 @@ interface NewAddress {
   readonly as: AccountState;
 }
 
-/** The account whose address changed, and the one before. */
+/** The account whose address changed, and its earlier address. */
 export interface EarlierAddress {
   readonly sub: string;
   readonly email: string;
@@ -103,7 +103,7 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
           } catch (error) {
             if (!(error instanceof NameTaken)) throw error;
           }
-          // The address belongs to somebody else by now, or that of the account or its password has changed.
+          // The address now belongs to another account, or the account's address or password has changed.
           return { kind: "gone" };
         },
       ),

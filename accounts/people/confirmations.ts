@@ -50,13 +50,13 @@ interface PreparedLink {
   readonly expiresAt: number;
 }
 
-/** A confirmation that waits. */
+/** A pending confirmation. */
 export interface Pending<Extra> {
   readonly purpose: ConfirmationPurpose;
   readonly subject: string;
   readonly interaction: string | undefined;
   readonly extra: Extra;
-  /** Whether its code or link was accepted already: see {@link FoundConfirmation.keep}. */
+  /** Whether its code or link was already accepted: see {@link FoundConfirmation.keep}. */
   readonly confirmed: boolean;
   readonly triesLeft: number;
   /** Milliseconds since the epoch. */
@@ -65,7 +65,7 @@ export interface Pending<Extra> {
 
 /** A confirmation as a transaction has read it. What is done to it is committed with the rest of the transaction. */
 export interface FoundConfirmation<Extra> extends Pending<Extra> {
-  /** Removes it, because it was used or can't be used any more. */
+  /** Removes it, because it was used or is no longer usable. */
   remove(): void;
   /** Keeps it as proven, because the person has to change something else first. */
   keep(): void;
@@ -94,7 +94,7 @@ export interface Confirmations {
   /** What a link is for, without using it. @param link the token as it came, which may be anything. */
   findByLink<Extra>(link: string): Promise<Pending<Extra> | undefined>;
   /**
-   * Replaces code, link and expiry, and sends them, if a confirmation waits that is not confirmed yet.
+   * Replaces code, link and expiry, and sends them, if a confirmation is pending and not yet confirmed.
    * @returns whether one did.
    */
   renew(place: ConfirmationPlace, mail: NewConfirmation<object>["mail"]): Promise<boolean>;
@@ -117,13 +117,13 @@ export interface Confirmations {
   ): Promise<T | Unproven>;
   /** The subject of a confirmation for a name that no account has: it can't be proven, and takes the same work. */
   nobody(name: string): string;
-  /** Removes what waits for this purpose, if anything does. */
+  /** Removes the pending confirmation for this purpose, if there is one. */
   cancel(purpose: ConfirmationPurpose, subject: string): Promise<void>;
 }
 
 /** How long a code and a link work. */
 export const CONFIRMATION_LIFETIME_MS = 3_600_000;
-/** How long the link works that undoes a change of address. */
+/** How long the undo link of a change of address works. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
 /** How many wrong codes end a code. */
 const CODE_TRIES = 5;

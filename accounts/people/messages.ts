@@ -41,14 +41,14 @@ interface Values {
   readonly links: { readonly account: string; readonly confirm: string };
 }
 
-/** Mail about something that happened: it says what and when. */
+/** Mail about something that happened. */
 const notice = ({ t }: Values, subject: string, blocks: readonly Block[]): Content => ({
   subject,
   blocks,
   footer: t("mail.footer"),
 });
 
-/** Mail with a code and a link, which somebody asked for: maybe not its recipient. */
+/** Mail with a code and a link. The person who asked for it may not be its recipient. */
 const confirmation = ({ t, params, links }: Values, name: string): Content => ({
   subject: t(`mail.${name}.subject`),
   reason: params["client"] === undefined ? undefined : t("mail.continue", { client: params["client"] }),
@@ -189,7 +189,7 @@ const MAIL_PICTURES: ReadonlyMap<string, string> = new Map([
 /** Pixels, as on the pages. */
 const DEFAULT_RADIUS = 10;
 
-/** What mail takes from the theme, or the problems of that. */
+/** What mail uses of the theme, or the problems with it. */
 function readLook(theme: InteractionSettings["theme"]) {
   const colours = palettes(theme);
   const picture = theme.logo === undefined ? undefined : readPicture(theme.logo, MOST_BYTES.logo);

@@ -63,7 +63,7 @@ type RegistrationStarted =
 
 export type RegistrationConfirmed =
   | { readonly kind: "created"; readonly record: AccountRecord }
-  /** Somebody else has the username by now. The address stays confirmed: see {@link Registrations.rename}. */
+  /** Somebody else has taken the username in the meantime. The address stays confirmed: see {@link Registrations.rename}. */
   | { readonly kind: "username-taken" }
   | Unproven;
 
@@ -93,14 +93,14 @@ export interface Registrations {
   ): Promise<RegistrationConfirmed | Limited>;
   /**
    * Creates the account with another username, after `username-taken`. `null`: without one, if it is not required.
-   * `invalid`: the username breaks a rule. `limited`: it was said often enough that usernames are taken.
+   * `invalid`: the username breaks a rule. `limited`: this registration has already learned of too many taken usernames.
    */
   rename(
     interaction: string,
     username: string | null,
     at: AskedAt,
   ): Promise<RegistrationConfirmed | Limited | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
-  /** Whether a registration of this interaction waits, and whether its address is confirmed already. */
+  /** The pending registration of this interaction, and whether its address is already confirmed. */
   pending(interaction: string): Promise<{ readonly email: string; readonly confirmed: boolean } | undefined>;
 }
 
@@ -137,11 +137,11 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
   function asked(form: RegistrationForm): RegistrationForm {
-    const given = EXTRA_FIELDS.filter((field) => fields[field] !== undefined && (form[field] ?? "") !== "");
+    const filled = EXTRA_FIELDS.filter((field) => fields[field] !== undefined && (form[field] ?? "") !== "");
     return {
       email: form.email,
       password: form.password,
-      ...Object.fromEntries(given.map((field) => [field, form[field]])),
+      ...Object.fromEntries(filled.map((field) => [field, form[field]])),
       ...(terms === undefined ? {} : { termsVersion: form.termsVersion }),
       ...(form.locale === undefined ? {} : { locale: form.locale }),
     };
@@ -199,7 +199,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     }
   }
 
-  /** The mail to the address: to a known one it only says so. The work is the same. */
+  /** The mail to the address. To a known address, it only says that an account exists. The work is the same. */
   async function mailTo(
     email: string,
     { deployment, locale: language, clientName }: AskedAt,
@@ -218,7 +218,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });
   }
 
-  /** Takes a point before it is known whether a username is taken, and gives it back unless that is said. */
+  /** Takes a point before the username is looked up, and returns it unless the answer reveals that it is taken. */
   async function create(
     tx: Transaction,
     pending: FoundConfirmation<PendingForm>,

@@ -13,7 +13,7 @@ import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt
 import type { DeviceAccount } from "../limits/password-check.ts";
 import { CONFIRMATION_LIFETIME_MS, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
 
-/** Where and by whom something is asked for. */
+/** Where a request comes from. */
 export interface AskedAt {
   /** The deployment that the browser is on: links in mail lead to it. */
   readonly deployment: DeploymentKind;
@@ -35,7 +35,7 @@ export interface AskedAt {
 /** Too many requests: the same for known and unknown names. */
 export interface Limited {
   readonly kind: "limited";
-  /** Seconds until there can be another one. */
+  /** Seconds until the next request can succeed. */
   readonly retryAfter: number;
 }
 
@@ -71,7 +71,7 @@ export interface AskedFor {
 }
 
 /**
- * Takes the points of a request for mail and looks up its name, in an order that tells nobody which names exist: without a
+ * Takes the points of a request for mail and looks up its name, in an order that does not reveal which names exist: without a
  * device cookie the points come first, and an unknown name costs the same reads and comparisons.
  */
 export async function askedFor(
@@ -118,7 +118,7 @@ export function mailWith(
   });
 }
 
-/** A change that a person makes who is known by now. */
+/** The caller, now that the person is known. */
 export function callerAs(sub: string, { caller }: AskedAt): Caller {
   const actor: Actor = { kind: "account", id: sub };
   return { ...caller, actor };

@@ -2,7 +2,7 @@
 import type { SignInService } from "../../lib/index.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { DemoControls } from "../../examples/client/demo-controls.ts";
-import { NO_TROUBLE, type Trouble, type TroubleMaker } from "../../examples/receiver/trouble.ts";
+import { NO_FAULTS, type Faults, type FaultInjector } from "../../examples/receiver/faults.ts";
 import type { Seed } from "../server/config-file.ts";
 
 interface ControlledDemo {
@@ -11,13 +11,13 @@ interface ControlledDemo {
   /** Key of the service that the client belongs to. */
   readonly serviceKey: string;
   /** `undefined` without a receiver. */
-  readonly trouble: TroubleMaker | undefined;
+  readonly faults: FaultInjector | undefined;
 }
 
-const FAILING: Trouble = { ...NO_TROUBLE, status: 503 };
+const FAILING: Faults = { ...NO_FAULTS, status: 503 };
 
 /** Creates the buttons. They call the service like any other program, and the service stores the notifications. */
-export function demoControls({ service, seed, serviceKey, trouble }: ControlledDemo): DemoControls {
+export function demoControls({ service, seed, serviceKey, faults }: ControlledDemo): DemoControls {
   const { accounts, configuration } = service;
   const { oauth2, openid } = configuration.deployments;
   return {
@@ -50,22 +50,22 @@ export function demoControls({ service, seed, serviceKey, trouble }: ControlledD
         },
       },
     ],
-    receivers: trouble === undefined ? [] : receiverControls(trouble),
+    receivers: faults === undefined ? [] : receiverControls(faults),
   };
 }
 
-function receiverControls(maker: TroubleMaker): DemoControls["receivers"] {
-  const control = (name: string, label: string, trouble: Trouble, notice: string) => ({
+function receiverControls(injector: FaultInjector): DemoControls["receivers"] {
+  const control = (name: string, label: string, faults: Faults, notice: string) => ({
     name,
     label,
     act: () => {
-      maker.make(trouble);
+      injector.inject(faults);
       return Promise.resolve(notice);
     },
   });
   return [
     control("fail", "Fail three times", { ...FAILING, times: 3 }, "The next three notifications fail."),
     control("break", "Fail every time", { ...FAILING, times: Infinity }, "All notifications fail now."),
-    control("mend", "Work again", NO_TROUBLE, "Notifications succeed again."),
+    control("mend", "Work again", NO_FAULTS, "Notifications succeed again."),
   ];
 }

@@ -6,12 +6,12 @@ import { createClient } from "../../examples/client/application.ts";
 import { createReceiver } from "../../examples/receiver/application.ts";
 import { seededEndpoints } from "../../examples/receiver/seeded-endpoints.ts";
 import {
-  createTroubleMaker,
-  NO_TROUBLE,
-  type Trouble,
-  type TroubleMaker,
-} from "../../examples/receiver/trouble.ts";
-import { readTrouble } from "../../examples/receiver/trouble-options.ts";
+  createFaultInjector,
+  NO_FAULTS,
+  type Faults,
+  type FaultInjector,
+  readFaults,
+} from "../../examples/receiver/faults.ts";
 import type { CommandContext } from "../program/command.ts";
 import { misused } from "../program/command-failure.ts";
 import type { Arguments } from "../program/arguments.ts";
@@ -34,7 +34,7 @@ interface Parts {
   /** Whether to start the client. */
   readonly client: boolean;
   /** How the receiver fails at first. `undefined` doesn't start it. */
-  readonly receiver: Trouble | undefined;
+  readonly receiver: Faults | undefined;
 }
 
 interface DemoStart extends Parts, Pick<CommandContext, "out"> {
@@ -52,13 +52,13 @@ export function readDemo(args: Arguments): Parts {
     if (own !== undefined) throw misused(`--receiver-${own} can't be used with --no-receiver`);
     return { client, receiver: undefined };
   }
-  const trouble = readTrouble("--receiver-", {
+  const faults = readFaults("--receiver-", {
     fail: args.text("receiver-fail"),
     status: args.text("receiver-status"),
     slow: args.text("receiver-slow"),
     close: args.flag("receiver-close"),
   });
-  return { client, receiver: own === undefined ? NO_TROUBLE : trouble };
+  return { client, receiver: own === undefined ? NO_FAULTS : faults };
 }
 
 function origin(port: number): string {
@@ -89,19 +89,19 @@ async function takePorts(
 function startReceiver(
   listener: Listener,
   seed: Seed,
-  { receiver = NO_TROUBLE, out }: DemoStart,
-): TroubleMaker {
+  { receiver = NO_FAULTS, out }: DemoStart,
+): FaultInjector {
   const say = (line: string): void => void out.write(`  ${line}\n`);
-  const trouble = createTroubleMaker(receiver, say);
+  const faults = createFaultInjector(receiver, say);
   const { endpoints = [] } = seededEndpoints(seed) ?? {};
-  listener.serve(listenerOf(createReceiver({ endpoints, trouble, say })));
-  return trouble;
+  listener.serve(listenerOf(createReceiver({ endpoints, faults, say })));
+  return faults;
 }
 
 function startClient(
   listener: Listener,
   url: string,
-  { service, seed, trouble }: { service: SignInService; seed: Seed; trouble: TroubleMaker | undefined },
+  { service, seed, faults }: { service: SignInService; seed: Seed; faults: FaultInjector | undefined },
 ): void {
   const [registered] = seed?.clients ?? [];
   const { oauth2, openid } = service.configuration.deployments;
@@ -109,7 +109,7 @@ function startClient(
   const { client_id, client_secret, service: serviceKey } = registered;
   if (client_secret === undefined) return;
   const settings = { url, client_id, client_secret, oauth2: oauth2.url, openid: openid.url };
-  const controls = demoControls({ service, seed, serviceKey, trouble });
+  const controls = demoControls({ service, seed, serviceKey, faults });
   listener.serve(listenerOf(createClient(settings, controls)));
 }
 
@@ -130,12 +130,12 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const file = await demoConfig(origins);
   const { seed } = file;
   // Start the receiver before the service, which may have deliveries left from the last run.
-  const trouble = receiver && startReceiver(receiver, seed, asked);
+  const faults = receiver && startReceiver(receiver, seed, asked);
   const logger = createLogger(asked.environment);
   const mailbox = mailboxFor(file.config);
   const { service, answer } = opened.add(await Generation.open(file, { logger, mailbox }));
   server.serve(answer);
-  if (client !== undefined) startClient(client, origins.client, { service, seed, trouble });
+  if (client !== undefined) startClient(client, origins.client, { service, seed, faults });
   const beside = {
     ...(client && { client: origins.client }),
     ...(receiver && { receiver: origins.receiver }),

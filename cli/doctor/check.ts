@@ -2,7 +2,7 @@
 
 /** Something that is wrong. None of the texts contains a secret. */
 export interface Finding {
-  /** `problem`: something does not work, or is not safe. `warning`: it may be meant so. */
+  /** `problem`: something does not work, or is not safe. `warning`: it may be intended. */
   readonly level: "warning" | "problem";
   /** What is wrong: one sentence. */
   readonly what: string;

@@ -122,7 +122,7 @@ export async function readAddress(
 }
 
 /**
- * The address of the one storage that a command works on: what was given, or that of the configuration, which is read
+ * The address of the one storage that a command works on: the argument, or that of the configuration, which is read
  * as by all other commands.
  * @throws as {@link readAddress}
  */

@@ -114,7 +114,7 @@ async function confirm(
   if (!(await ask(question))) throw new CommandFailure("Nothing was changed.", { exitCode: FAILED });
 }
 
-/** Nothing has this identifier. @param what such as `account`. */
+/** The failure for an unknown identifier. @param what such as `account`. */
 export function unknown(what: string): CommandFailure {
   return new CommandFailure(`There is no such ${what}.`);
 }

@@ -68,7 +68,7 @@ export class Printer {
   readonly #isJson: boolean;
   /** Whether a table had no rows. */
   #isEmpty = false;
-  /** Of the table that is being printed. */
+  /** Column widths of the table that is being printed. */
   #widths: readonly number[] | undefined;
 
   constructor(out: Output, isJson: boolean) {
@@ -104,12 +104,12 @@ export class Printer {
     for (const cells of table) this.#line(lineOf(cells, this.#widths));
   }
 
-  /** What was done. @param facts the same for programs. */
+  /** Reports what was done. @param facts the same for programs. */
   done(sentence: string, facts: Shown): void {
     this.#line(this.#isJson ? jsonLine(facts) : printable(sentence));
   }
 
-  /** Says that there are no results, because no output at all looks like a failure. @param err not part of the results. */
+  /** Reports that there are no results, because empty output looks like a failure. @param err keeps it out of the results. */
   finish(err: Output): void {
     if (this.#isEmpty && this.#widths === undefined && !this.#isJson) err.write("Nothing found.\n");
   }

@@ -20,7 +20,7 @@ export interface Tokens {
 /** User information: field → value. */
 export type Fields = Readonly<Record<string, string | null>>;
 
-/** Claims of an ID token that are texts or numbers. */
+/** Claims of an ID token that are strings or numbers. */
 export type Claims = Readonly<Record<string, string | number>>;
 
 /** Basic and extended user information. */

@@ -47,8 +47,7 @@ export interface Sessions {
 }
 
 const COOKIE = "demo_client";
-/** Milliseconds: an hour. */
-const LIFETIME = 3_600_000;
+const LIFETIME_MS = 3_600_000;
 /** Sessions that are kept. Beyond that, the oldest is dropped. */
 const MOST = 1_000;
 
@@ -69,7 +68,7 @@ export function createSessions(): Sessions {
       const [oldest] = kept.keys();
       if (kept.size >= MOST && oldest !== undefined) kept.delete(oldest);
       const id = randomBytes(32).toString("base64url");
-      kept.set(id, { session, end: Date.now() + LIFETIME });
+      kept.set(id, { session, end: Date.now() + LIFETIME_MS });
       // `strict` would not send the cookie when the service redirects back.
       ctx.cookies.set(COOKIE, id, { httpOnly: true, sameSite: "lax", secure: ctx.secure, overwrite: true });
     },

@@ -28,8 +28,8 @@ export interface Child {
 
 /** Milliseconds until a restart. */
 const PAUSE = 1_000;
-/** Milliseconds between SIGTERM and SIGKILL. */
-const PATIENCE = 35_000;
+/** From SIGTERM to SIGKILL. */
+const KILL_AFTER_MS = 35_000;
 
 /** Starts the process once. @returns The process, and the end of its output. */
 function begin(
@@ -98,7 +98,7 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
     if (child === undefined) return;
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
-    const tooLong = setTimeout(() => child.kill("SIGKILL"), PATIENCE);
+    const tooLong = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER_MS);
     await ended;
     clearTimeout(tooLong);
   }

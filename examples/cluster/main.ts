@@ -40,8 +40,8 @@ const ROOT = resolve(import.meta.dirname, "../..");
 
 /** The storages, and the variable with the URL of a running one. */
 const STORAGES = {
-  mongodb: { given: "MONGODB_URL", store: mongoStore, untilReady: untilWritable },
-  postgresql: { given: "POSTGRESQL_URL", store: postgresStore, untilReady: untilConnected },
+  mongodb: { variable: "MONGODB_URL", store: mongoStore, untilReady: untilWritable },
+  postgresql: { variable: "POSTGRESQL_URL", store: postgresStore, untilReady: untilConnected },
 } as const;
 type StorageName = keyof typeof STORAGES;
 
@@ -184,8 +184,8 @@ async function main(args: readonly string[]): Promise<void> {
     proxy.on("request", createProxy(targets));
     await listen(proxy, port);
     const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
-    const { given, store, untilReady } = STORAGES[asked.storage];
-    const storage = readVariable(given) ?? store(port + 4, join(data, asked.storage));
+    const { variable, store, untilReady } = STORAGES[asked.storage];
+    const storage = readVariable(variable) ?? store(port + 4, join(data, asked.storage));
     // Start the storage first. If another cluster uses the folder, the storage fails, and Redis can't damage its file.
     for (const each of [storage, redis]) if (typeof each !== "string") await begin(each.plan);
     if (typeof storage === "string") await untilReady(storage);

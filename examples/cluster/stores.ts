@@ -12,8 +12,7 @@ import type { ChildPlan } from "./children.ts";
 
 /** Where test/machine.mjs installs the stand-in for MongoDB. */
 export const SECANTUS: string = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
-/** Milliseconds until a server must be ready. */
-const PATIENCE = 60_000;
+const READY_TIMEOUT_MS = 60_000;
 
 function locate(names: readonly string[]): string | undefined {
   const folders = (readVariable("PATH") ?? "").split(delimiter);
@@ -129,7 +128,7 @@ export function postgresStore(port: number, folder: string): Store {
 
 /** Waits until PostgreSQL accepts connections. */
 export async function untilConnected(url: string): Promise<void> {
-  const end = performance.now() + PATIENCE;
+  const end = performance.now() + READY_TIMEOUT_MS;
   while (!(await takesConnections(url))) {
     if (performance.now() > end) throw new CommandFailure("PostgreSQL does not accept connections.");
     await pause(100);
@@ -152,7 +151,7 @@ async function takesConnections(url: string): Promise<boolean> {
 
 /** Waits until MongoDB accepts writes. Turns a new mongod into a replica set of one node. */
 export async function untilWritable(url: string): Promise<void> {
-  const end = performance.now() + PATIENCE;
+  const end = performance.now() + READY_TIMEOUT_MS;
   while (!(await isWritable(url))) {
     if (performance.now() > end) throw new CommandFailure("MongoDB does not accept writes.");
     await pause(100);

@@ -1,5 +1,5 @@
 /**
- * A login page of one's own: React instead of the built-in pages, over the JSON interface of a running sign-in.
+ * A login page of your own: React instead of the built-in pages, over the JSON interface of a running sign-in.
  *
  *     npx node examples/own-login/main.ts        then open http://127.0.0.1:3000
  */

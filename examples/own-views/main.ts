@@ -1,5 +1,5 @@
 /**
- * Three views of a team's own, in place of the built-in ones: the top of each page, its end, and the login form.
+ * Three views of your own, in place of the built-in ones: the top of each page, its end, and the login form.
  *
  *     npx node examples/own-views/main.ts        then open http://127.0.0.1:3000
  */

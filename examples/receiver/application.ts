@@ -1,7 +1,7 @@
 /** The demo receiver: prints the notifications it gets. */
 import Koa from "koa";
 import { notificationReceiver, type ReceivedNotification } from "../../notifier/index.ts";
-import type { TroubleMaker } from "./trouble.ts";
+import type { FaultInjector } from "./faults.ts";
 
 /** An endpoint for notifications. */
 export interface Endpoint {
@@ -18,15 +18,15 @@ export interface Endpoint {
 interface ReceiverOptions {
   readonly endpoints: readonly Endpoint[];
   /** Default: none. */
-  readonly trouble?: TroubleMaker;
+  readonly faults?: FaultInjector;
   /** Prints a line. */
   readonly say: (line: string) => void;
 }
 
 /** Creates the receiver as a Koa application. */
-export function createReceiver({ endpoints, trouble, say }: ReceiverOptions): Koa {
+export function createReceiver({ endpoints, faults, say }: ReceiverOptions): Koa {
   const app = new Koa();
-  if (trouble !== undefined) app.use(trouble.middleware);
+  if (faults !== undefined) app.use(faults.middleware);
   app.use(async function tellRefusals(ctx, next) {
     await next();
     if (ctx.status >= 400) say(`${ctx.status} ${ctx.method} ${ctx.path} ${JSON.stringify(ctx.body ?? "")}`);

@@ -1,8 +1,7 @@
 /** The arguments of the demo receiver. */
 import { misused } from "../../cli/program/command-failure.ts";
 import { parseArguments, toConfigFile, toPort } from "../arguments.ts";
-import { readTrouble } from "./trouble-options.ts";
-import type { Trouble } from "./trouble.ts";
+import { type Faults, readFaults } from "./faults.ts";
 
 /** The parsed arguments. */
 export interface CommandLine {
@@ -15,7 +14,7 @@ export interface CommandLine {
   readonly client_secret: string;
   /** Without it, signatures are not checked. */
   readonly signing_secret: string | undefined;
-  readonly trouble: Trouble;
+  readonly faults: Faults;
 }
 
 /** What `--help` prints. */
@@ -76,6 +75,6 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     client_id: toCredential("--client-id", values["client-id"] ?? "receiver", /^[^:]+$/),
     client_secret: toCredential("--client-secret", values["client-secret"] ?? "receiver-secret-1843", /./),
     signing_secret: toSigningSecret(values["signing-secret"]),
-    trouble: readTrouble("--", values),
+    faults: readFaults("--", values),
   };
 }

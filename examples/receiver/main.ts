@@ -6,10 +6,10 @@ import { endOnSignal, endWith } from "../ending.ts";
 import { createReceiver } from "./application.ts";
 import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
 import { type SeededEndpoints, seededEndpoints } from "./seeded-endpoints.ts";
-import { createTroubleMaker } from "./trouble.ts";
+import { createFaultInjector } from "./faults.ts";
 
-/** Milliseconds that running requests have when the receiver stops. */
-const PATIENCE = 1_000;
+/** How long running requests may take when the receiver stops. */
+const DRAIN_MS = 1_000;
 
 function say(line: string): void {
   console.log(line);
@@ -31,7 +31,7 @@ async function endpointsOf({
 
 async function main(args: readonly string[]): Promise<void> {
   let listener: Listener | undefined;
-  endOnSignal(async () => listener?.stop(PATIENCE));
+  endOnSignal(async () => listener?.stop(DRAIN_MS));
   try {
     const asked = readCommandLine(args);
     if (asked.help) {
@@ -39,7 +39,7 @@ async function main(args: readonly string[]): Promise<void> {
       process.exit(0);
     }
     const { origin, endpoints } = await endpointsOf(asked);
-    const app = createReceiver({ endpoints, trouble: createTroubleMaker(asked.trouble, say), say });
+    const app = createReceiver({ endpoints, faults: createFaultInjector(asked.faults, say), say });
     listener = await listen(asked.port ?? Number(new URL(origin).port || 80), "127.0.0.1", {
       choose: "choose another one with --port N",
       host: "127.0.0.1",

@@ -82,7 +82,7 @@ const MAX_CLOCK_AGE_MS = 1_000;
 
 /**
  * The clock of the store, read once a second: every code exchange needs the time, and a round trip for each would double
- * its reads. In between, the clock of this machine counts on.
+ * its reads. In between, the clock of this machine is used.
  */
 class StoreClock {
   readonly #store: RecordStore;

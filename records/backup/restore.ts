@@ -28,8 +28,8 @@ import type { BackupEnd, BackupRecord, BackupStart } from "./backup.ts";
 import { readLines } from "./encrypted-lines.ts";
 
 /**
- * How far generations and the counter of `user_id` move. They have moved since the backup, too, and must not come to a value
- * that was used then.
+ * How far generations and the counter of `user_id` are moved. They have grown since the backup, and must not return to a
+ * value that was in use.
  */
 const FORWARD = 1_000_000;
 
@@ -124,7 +124,7 @@ export interface RestoreRun {
   readonly onProgress: (step: "checking" | "restoring", bytes: number) => void;
 }
 
-/** What a backup holds. */
+/** The contents of a backup. */
 export interface BackupSummary {
   /** Seconds since the epoch. */
   readonly created_at: number;

@@ -29,7 +29,7 @@ export interface AccountRecord {
   readonly password_hash: string | null;
   /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
   readonly password_generation?: number;
-  /** The changes of address that a link in mail undoes, the oldest first. Missing: none. */
+  /** The changes of address that a mailed link can undo, oldest first. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
   readonly sessions_generation: number;
@@ -66,7 +66,7 @@ export interface Consent {
 export interface ClientSecret {
   /** HMAC-SHA-256 of the secret with the storage's key, Base64url. */
   readonly hash: string;
-  /** Whether this service has generated it. Nobody guesses 256 bits, so no limit stops who presents it. */
+  /** Whether this service generated it: 256 random bits can't be guessed, so no rate limit applies. */
   readonly generated?: true;
   /** Seconds since the epoch. Missing: valid until it is rotated. */
   readonly expires_at?: number;
@@ -109,7 +109,7 @@ export interface ClientRecord {
   readonly tos_uri?: string;
   /** Describes the {@link StoredLogo}. Missing without a logo. */
   readonly logo?: Pick<StoredLogo, "type" | "sha256">;
-  /** Missing in what was registered without one: `RS256`. */
+  /** Missing: `RS256`. */
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
   /** What the client may ask of APIs: identifier → scopes. Missing: nothing. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;

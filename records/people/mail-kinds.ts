@@ -28,7 +28,7 @@ export const isWithCode = ({ kind }: Pick<StoredMail, "kind">): boolean => WITH_
 export interface NewMail {
   readonly kind: MailKind;
   /**
-   * The address of the recipient. Empty: nobody gets it. It is stored, claimed and removed like any other, so that an
+   * The address of the recipient. If it is empty, the mail is stored, claimed and removed like any other, but not sent: an
    * answer about an unknown name takes as much work as one about a known name.
    */
   readonly to: string;

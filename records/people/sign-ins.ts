@@ -17,7 +17,7 @@ interface FailedSignIns {
   readonly expiresAt: number;
 }
 
-/** Failures are forgotten after a month without one: guesses that are this slow find nothing. */
+/** Failures are forgotten after a month without one: guessing this slowly is hopeless. */
 const FORGOTTEN_AFTER_MS = 30 * 86_400_000;
 
 export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
@@ -32,7 +32,7 @@ export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
   personal: undefined,
 });
 
-/** That somebody has signed in to the account at a browser. */
+/** Marks an account that has been signed in to from a browser. */
 interface SignedInBefore {
   readonly sub: string;
   /** The id of the mail about the last new browser: the same sign-in, submitted again, sends no other one. */

@@ -47,7 +47,7 @@ describe("signing in with one call", () => {
 });
 
 describe("a receiver of a test", () => {
-  const TROUBLES = [
+  const FAULTS = [
     ["a status", { status: 500, times: 1 }, [500, 200]],
     ["no status", { times: 2 }, [503, 503, 200]],
     ["a closed connection", { close: true, times: 1 }, [null, 200]],
@@ -55,14 +55,14 @@ describe("a receiver of a test", () => {
     ["a delay beyond the time-out", { delay: 2, times: 1 }, [200, 200]],
   ] as const;
 
-  it.each(TROUBLES)("fails with %s, as often as it should", async (_what, trouble, statuses) => {
+  it.each(FAULTS)("fails with %s, as often as it should", async (_what, fault, statuses) => {
     const own = await createTestSignIn({
       notifications: { retryDelays: [60, 60], timeouts: { connect: 1, total: 1 } },
     });
     try {
       const receiver = await own.addReceiver("shop");
       const bob = await own.addPerson({ services: { shop: 7 } });
-      receiver.fail(trouble);
+      receiver.fail(fault);
       await own.service.accounts.delete(bob.account.sub);
       for (let attempt = 0; attempt < 3; attempt += 1) {
         await own.deliver();

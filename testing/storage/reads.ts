@@ -14,7 +14,7 @@ const HOSTILE_VALUES = [
   { long: "x".repeat(100_000) },
 ];
 
-/** Keys that look alike, or have a meaning in some stores. */
+/** Keys that look alike, or have a special meaning in some stores. */
 const HOSTILE_KEYS = [
   "a",
   "A",

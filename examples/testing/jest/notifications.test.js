@@ -1,4 +1,4 @@
-/** jest: the shop is told of deleted accounts, even if it fails at first. */
+/** jest: the shop is notified of deleted accounts, even if it fails at first. */
 import { afterAll, beforeAll, expect, test } from "@jest/globals";
 import { createTestSignIn } from "sign-in-service/testing";
 

@@ -140,7 +140,7 @@ describe("a breach check", () => {
   const check = (password: string, at = url): Promise<boolean> =>
     createBreachCheck({
       url: at,
-      timeout: 300,
+      timeoutMs: 300,
       fetch,
       outage: createOutages(logger as never, clock)("asking"),
     })(password);
@@ -206,7 +206,7 @@ describe("a breach check", () => {
     expect(await check(PASSWORD, "http://127.0.0.1:1/range")).toBe(false);
     const deaf = createBreachCheck({
       url,
-      timeout: 50,
+      timeoutMs: 50,
       fetch: () => new Promise(() => undefined),
       outage: createOutages(logger as never, clock)("asking"),
     });

@@ -292,7 +292,7 @@ describe("signing in with a password", () => {
 
 describe("the queue of hashes", () => {
   it("limits what runs at once, lets interactive work go first, and refuses when too much of it waits", async () => {
-    const queue = createHashQueue(2, { maxWaiting: 3, maxWait: 60_000 });
+    const queue = createHashQueue(2, { maxWaiting: 3, maxWaitMs: 60_000 });
     const order: string[] = [];
     const gates: (() => void)[] = [];
     let running = 0;
@@ -319,7 +319,7 @@ describe("the queue of hashes", () => {
 
 describe("a hash that has waited too long", () => {
   it("is not started, and does not delay later work", async () => {
-    const queue = createHashQueue(1, { maxWaiting: 100, maxWait: 50 });
+    const queue = createHashQueue(1, { maxWaiting: 100, maxWaitMs: 50 });
     const gate = Promise.withResolvers<void>();
     const begun: string[] = [];
     const named = (name: string) => async (): Promise<string> => {

@@ -1,8 +1,9 @@
-/** Makes the demo receiver fail, to show that the service loses nothing. */
+/** Makes the demo receiver fail, to show that no notification is lost. */
 import { setTimeout as wait } from "node:timers/promises";
 import type { Middleware } from "koa";
+import { toNumber, toWhole } from "../arguments.ts";
 
-export interface Trouble {
+export interface Faults {
   /** How many of the next requests are affected. */
   readonly times: number;
   /** How long they wait. */
@@ -14,25 +15,25 @@ export interface Trouble {
 }
 
 /** Handles every request as usual. */
-export const NO_TROUBLE: Trouble = { times: 0, seconds: 0, close: false, status: undefined };
+export const NO_FAULTS: Faults = { times: 0, seconds: 0, close: false, status: undefined };
 
-export interface TroubleMaker {
+export interface FaultInjector {
   /** Takes effect with the next request. */
-  make(trouble: Trouble): void;
+  inject(faults: Faults): void;
   readonly middleware: Middleware;
 }
 
 /** @param say Prints a line for each affected request. */
-export function createTroubleMaker(first: Trouble, say: (line: string) => void): TroubleMaker {
-  let trouble = first;
+export function createFaultInjector(first: Faults, say: (line: string) => void): FaultInjector {
+  let faults = first;
   let count = 0;
   return {
-    make(next) {
-      trouble = next;
+    inject(next) {
+      faults = next;
       count = 0;
     },
     async middleware(ctx, next) {
-      const { times, seconds, close, status } = trouble;
+      const { times, seconds, close, status } = faults;
       count += 1;
       if (count > times) return next();
       const number = times === Infinity ? `${count}` : `${count} of ${times}`;
@@ -54,5 +55,29 @@ export function createTroubleMaker(first: Trouble, say: (line: string) => void):
       }
       return undefined;
     },
+  };
+}
+
+/** The values on the command line. */
+interface FaultOptions {
+  readonly fail?: string | undefined;
+  readonly status?: string | undefined;
+  readonly slow?: string | undefined;
+  readonly close?: boolean | undefined;
+}
+
+/**
+ * @param prefix Start of each option, such as `--`.
+ * @throws CommandFailure with exit code 2.
+ */
+export function readFaults(prefix: string, { fail, status, slow, close = false }: FaultOptions): Faults {
+  const named = status !== undefined || slow !== undefined || close;
+  const seconds = slow === undefined ? 0 : toNumber(`${prefix}slow`, slow, 3600);
+  const answer = status === undefined ? undefined : toWhole(`${prefix}status`, status, [200, 599]);
+  return {
+    times: fail === undefined ? (named ? Infinity : 0) : toWhole(`${prefix}fail`, fail, [0, 1e9]),
+    seconds,
+    close,
+    status: answer ?? (named ? undefined : 503),
   };
 }
