@@ -12,7 +12,7 @@ const OUT = join(ROOT, "screens");
 /** Debian's package, as for the tests in a browser. */
 const CHROMIUM = "/usr/bin/chromium";
 const THEMES = ["light", "dark"] as const;
-const WIDTHS = [320, 1280] as const;
+const WIDTHS = [390, 1280] as const;
 /** The picture of the login page in README.md. */
 const README_PICTURE = join(ROOT, "docs/images/login.png");
 
@@ -30,7 +30,7 @@ async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
   for (const language of LANGUAGES) {
     const html = screen.html({ locale: language, here: "" });
     for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: width === 320 ? 640 : 800 });
+      await page.setViewportSize({ width, height: width === 390 ? 844 : 800 });
       for (const theme of THEMES) {
         await page.emulateMedia({ colorScheme: theme });
         // In a new document, so that the focus is where the page puts it.
@@ -51,7 +51,7 @@ function sheet(shots: readonly Shot[]): string {
   const figures = [...rows].map(([name, found]) => {
     const images = found.map(
       ({ file, theme, width }) =>
-        `<figure><img src="${file}" alt="" loading="lazy" width="${width === 320 ? 240 : 560}"><figcaption>${theme}, ${width}</figcaption></figure>`,
+        `<figure><img src="${file}" alt="" loading="lazy" width="${width === 390 ? 240 : 560}"><figcaption>${theme}, ${width}</figcaption></figure>`,
     );
     return `<h2>${name}</h2>\n<div>${images.join("\n")}</div>`;
   });
@@ -85,7 +85,7 @@ try {
   writeFileSync(join(OUT, "index.html"), sheet(shots));
   if (wanted.length === 0) {
     const [login] = screens(screenPages({ locales: ["en", "pl"] }));
-    await page.setViewportSize({ width: 760, height: 620 });
+    await page.setViewportSize({ width: 760, height: 680 });
     await page.emulateMedia({ colorScheme: "light" });
     await page.setContent(login?.html({ locale: "en", here: "" }) ?? "");
     await page.screenshot({ path: README_PICTURE });
