@@ -6,7 +6,7 @@ import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import type { ServiceEmitter } from "../core/events.ts";
-import { knownClaims, MOST_CLAIMS_BYTES } from "../provider/claims.ts";
+import { knownClaims, MAX_CLAIMS_BYTES } from "../provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { effectiveScope } from "../provider/claims.ts";
@@ -20,7 +20,7 @@ import { parseFields, type Fields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { formBody } from "./request-body.ts";
 
-const MOST_STATE_BYTES = 4_096;
+const MAX_STATE_BYTES = 4_096;
 const PUSHED = "urn:ietf:params:oauth:request_uri:";
 
 /** Reads the parameters. A malformed request gets a 400, never a redirect. */
@@ -167,8 +167,8 @@ export function matchingRedirect(requireRegistered: RedirectCheck): Step {
 /** The state is returned exactly as received, so its size is limited. */
 export const boundedState: Step = async (exchange, next) => {
   const states = exchange.query?.all("state") ?? [];
-  if (states.some((state) => Buffer.byteLength(state) > MOST_STATE_BYTES)) {
-    throw invalidRequest(`state is longer than ${MOST_STATE_BYTES} bytes`);
+  if (states.some((state) => Buffer.byteLength(state) > MAX_STATE_BYTES)) {
+    throw invalidRequest(`state is longer than ${MAX_STATE_BYTES} bytes`);
   }
   await next();
 };
@@ -226,7 +226,7 @@ export function checkPushed(profile: "documented" | "strict", requireRegistered:
       if (address) requireRegistered(exchange, client, address);
       if (body.has("response_type") && body.one("response_type") !== "code")
         throw badRequest("invalid_response_type", "response_type must be code");
-      if (Buffer.byteLength(body.one("state") ?? "") > MOST_STATE_BYTES)
+      if (Buffer.byteLength(body.one("state") ?? "") > MAX_STATE_BYTES)
         throw invalidRequest("state is too long");
       if (profile === "strict" && !body.one("code_challenge")) {
         throw invalidRequest("code_challenge is missing");
@@ -261,8 +261,8 @@ function providerParameters(fields: Fields, { deployment, client }: EndpointExch
   }
   const claims = result.one("claims");
   if (claims !== undefined) {
-    if (Buffer.byteLength(claims) > MOST_CLAIMS_BYTES)
-      throw invalidRequest(`claims is longer than ${MOST_CLAIMS_BYTES} bytes`);
+    if (Buffer.byteLength(claims) > MAX_CLAIMS_BYTES)
+      throw invalidRequest(`claims is longer than ${MAX_CLAIMS_BYTES} bytes`);
     result = result.with("claims", knownClaims(claims));
   }
   const state = result.one("state");

@@ -20,7 +20,7 @@ interface Connection {
  * Milliseconds between a connection and its first request that are taken into account. Otherwise an attacker could
  * open a connection early, and use it later with a stolen code.
  */
-const LONGEST_OPENING = 1_000;
+const MAX_OPENING_MS = 1_000;
 
 /**
  * Parallel requests of one client arrive on separate connections, and the last ones may arrive after the first one is
@@ -47,7 +47,7 @@ export function watchConnections(clock: Clock): Connections {
       const now = clock.now();
       const connection = connections.get(req.socket);
       if (connection === undefined || connection.requests > 1) return now;
-      return Math.max(connection.acceptedAt, now - LONGEST_OPENING);
+      return Math.max(connection.acceptedAt, now - MAX_OPENING_MS);
     },
     close() {
       unsubscribe("net.server.socket", onConnection);

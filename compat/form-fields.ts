@@ -75,7 +75,7 @@ function encoded(text: string): string {
 }
 
 /** More parameters than any legitimate request has. */
-const MOST_FIELDS = 100;
+const MAX_FIELDS = 100;
 
 const malformed = (): EndpointError => invalidRequest("the request is malformed");
 
@@ -105,8 +105,8 @@ function decode(text: string): string {
  */
 export function parseFields(text: string): Fields {
   if (text === "") return new Fields();
-  const pairs = text.split("&", MOST_FIELDS + 1).filter((pair) => pair !== "");
-  if (pairs.length > MOST_FIELDS) throw malformed();
+  const pairs = text.split("&", MAX_FIELDS + 1).filter((pair) => pair !== "");
+  if (pairs.length > MAX_FIELDS) throw malformed();
   return new Fields(
     pairs.map((pair) => {
       const equals = pair.indexOf("=");

@@ -87,7 +87,6 @@ async function run(
     host: { value: deployment.host },
   });
   Object.assign(withExchange(inner, exchange), { mountPath: deployment.path });
-  Object.assign(inner.state, { deployment, address: exchange.address });
   const work = (): Promise<unknown> => served.run(inner);
   await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
   const { oidc } = inner as unknown as KoaContextWithOIDC;

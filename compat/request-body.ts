@@ -8,7 +8,7 @@ import type { Step } from "./exchange.ts";
 const FORM = "application/x-www-form-urlencoded";
 export const JSON_TYPE = "application/json";
 const LIMIT = "64kb";
-const MOST_BYTES = 65_536;
+const MAX_BYTES = 65_536;
 
 /** Where koa-body keeps the unparsed text before version 8; later versions and other parsers use `rawBody`. */
 const UNPARSED = Symbol.for("unparsedBody");
@@ -56,12 +56,12 @@ function fromHost({ body, rawBody }: ParsedByHost): Fields {
     }
   }
   // The text is gone; encoded it was at least this long.
-  if (Buffer.byteLength(entries.flat().join("")) > MOST_BYTES) throw invalidRequest("the body is too large");
+  if (Buffer.byteLength(entries.flat().join("")) > MAX_BYTES) throw invalidRequest("the body is too large");
   return new Fields(entries);
 }
 
 function parseText(text: string): Fields {
-  if (Buffer.byteLength(text) > MOST_BYTES) throw invalidRequest("the body is too large");
+  if (Buffer.byteLength(text) > MAX_BYTES) throw invalidRequest("the body is too large");
   return parseFields(text);
 }
 
@@ -114,12 +114,12 @@ export async function readJson(ctx: Context): Promise<unknown> {
   if (wasRead(ctx)) {
     const body = request.body ?? (ctx.req as unknown as ParsedByHost).body;
     const length = Buffer.byteLength(JSON.stringify(body ?? null));
-    if (length > MOST_BYTES) throw invalidRequest("the body is too large");
+    if (length > MAX_BYTES) throw invalidRequest("the body is too large");
     return body;
   }
   const text = (await receivedText(ctx)) ?? "";
   // U+FFFD stands for bytes that are not UTF-8.
-  if (Buffer.byteLength(text) > MOST_BYTES || text.includes("\uFFFD"))
+  if (Buffer.byteLength(text) > MAX_BYTES || text.includes("\uFFFD"))
     throw invalidRequest("the body is malformed or too large");
   try {
     return JSON.parse(text) as unknown;

@@ -25,7 +25,7 @@ const BODY_TIME = 10_000;
  * Milliseconds for which a request counts as under way before its last byte. A caller that sends only the headers and
  * waits for a stolen code gains nothing.
  */
-const LONGEST_UNDER_WAY = 1_000;
+const MAX_UNDER_WAY_MS = 1_000;
 
 /** Milliseconds between two warnings about an ignored forwarding header. */
 const HOUR = 60 * 60 * 1000;
@@ -205,7 +205,7 @@ async function receiveBody(exchange: EndpointExchange, parts: EndpointParts): Pr
     () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
   );
   exchange.receivedAt = performance.now();
-  exchange.underWaySince = Math.max(exchange.underWaySince, exchange.receivedAt - LONGEST_UNDER_WAY);
+  exchange.underWaySince = Math.max(exchange.underWaySince, exchange.receivedAt - MAX_UNDER_WAY_MS);
   exchange.deadline = deadlineFromNow(parts);
 }
 

@@ -18,7 +18,7 @@ export interface OidcAdapterOptions {
  * Milliseconds for which an expired code is stored. A replay revokes the family for at least ten minutes after the
  * exchange; the rest allows for clock differences.
  */
-const KEPT_AFTER_EXPIRY = 660_000;
+const KEPT_AFTER_EXPIRY_MS = 660_000;
 
 /** Replaces the identifier in a URL that contains it. */
 const IDENTIFIER = "{id}";
@@ -146,7 +146,7 @@ class ArtifactAdapter implements Adapter {
   upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
     const end =
       typeof payload.exp === "number" ? payload.exp * 1000 : this.#options.clock.now() + expiresIn * 1000;
-    const expiresAt = this.#model === "AuthorizationCode" ? end + KEPT_AFTER_EXPIRY : end;
+    const expiresAt = this.#model === "AuthorizationCode" ? end + KEPT_AFTER_EXPIRY_MS : end;
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, payload, expiresAt);
       giveGenerations(artifact, unit);

@@ -79,7 +79,7 @@ export const KNOWN_CLAIMS: ReadonlySet<string> = new Set([
 ]);
 
 /** Longest `claims` parameter in bytes: enough for all claims by name, with values. */
-export const MOST_CLAIMS_BYTES = 8_192;
+export const MAX_CLAIMS_BYTES = 8_192;
 
 /** All claims about a user. oidc-provider selects those that were requested and granted. */
 export function claimsAbout(record: AccountRecord): AccountClaims {

@@ -71,7 +71,7 @@ const AUTHORIZATIONS = "authorizations";
 /** The member of a session that says since which change of its account it is valid. */
 const GENERATION = "generation";
 /** Longest delay in milliseconds before a commit with a conflict is retried. */
-const LONGEST_PAUSE = 10;
+const MAX_RETRY_PAUSE_MS = 10;
 
 /** The only model whose identifiers are not new ones of the library: a client chooses them. */
 const REPLAY_DETECTION = "ReplayDetection";
@@ -83,12 +83,12 @@ const nameOf = (model: string, key: string): string => `${model}:${key}`;
  * time, or by this many milliseconds. So a busy session is written once a minute, and simultaneous requests in it do not
  * conflict.
  */
-const LONGEST_UNWRITTEN = 60_000;
+const MAX_UNWRITTEN_MS = 60_000;
 
 /** Whether the stored session can stay as it is. */
 function canStay(before: Artifact, after: Artifact, now: number): boolean {
   if (after.model !== "Session") return false;
-  const unwritten = Math.min(LONGEST_UNWRITTEN, (after.expiresAt - now) / 1_000);
+  const unwritten = Math.min(MAX_UNWRITTEN_MS, (after.expiresAt - now) / 1_000);
   if (Math.abs(after.expiresAt - before.expiresAt) > unwritten) return false;
   const { iat: _began, exp: _end, ...had } = before.payload;
   const { iat: _begins, exp: _ends, ...has } = after.payload;
@@ -289,7 +289,7 @@ class PendingUnit implements Unit {
           throw error;
         }
       }
-      await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));
+      await pause(Math.random() * Math.min(tries, MAX_RETRY_PAUSE_MS));
     }
     const callbacks = this.#callbacks;
     this.#callbacks = [];

@@ -23,7 +23,7 @@ interface SealedResponse {
 }
 
 /** Milliseconds that a request within the reuse window may take until it reads the stored response. */
-const LONGEST_REQUEST = 5_000;
+const MAX_REQUEST_MS = 5_000;
 
 /** Seconds that a grant outlives the last token that can descend from it. */
 const DAY = 86_400;
@@ -109,7 +109,7 @@ export class RefreshTokens {
     const response: SealedResponse = { body, scope: requestedScope(ctx, found), expiresAt };
     const sealed = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(response));
     const { reuseWindow } = this.rules(ctx);
-    const until = this.#configuration.clock.now() + reuseWindow * 1000 + LONGEST_REQUEST;
+    const until = this.#configuration.clock.now() + reuseWindow * 1000 + MAX_REQUEST_MS;
     unit.attachReplay("RefreshToken", sealed, until);
   }
 

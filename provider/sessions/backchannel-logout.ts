@@ -158,7 +158,7 @@ export function createBackchannelLogout(
 }
 
 /** Bytes of a response that are read. */
-const MOST_READ = 64 * 1024;
+const MAX_READ_BYTES = 64 * 1024;
 /** Statuses without a body: `Response` refuses one. */
 const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 
@@ -172,7 +172,7 @@ async function toResponse(message: IncomingMessage): Promise<Response> {
   for await (const chunk of message as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size > MOST_READ) break;
+    if (size > MAX_READ_BYTES) break;
   }
   const { statusCode: status = 0 } = message;
   const body = BODILESS.has(status) ? null : Buffer.concat(chunks);
