@@ -197,6 +197,9 @@ export interface PageLinks {
   readonly terms?: string;
 }
 
+/** What the registration form can ask for besides e-mail address and password. */
+export const REGISTRATION_FIELDS = ["username", "name", "surname", "date_of_birth", "gender"] as const;
+
 /** What a person entered in the registration form. */
 export interface RegistrationRequest {
   readonly email: string;
@@ -217,9 +220,7 @@ export interface RegistrationRequest {
 /** Registration by people themselves. */
 export interface RegistrationSettings {
   /** What the form asks for besides e-mail address and password. Default: nothing. */
-  readonly fields?: Readonly<
-    Partial<Record<"username" | "name" | "surname" | "date_of_birth" | "gender", "required" | "optional">>
-  >;
+  readonly fields?: Readonly<Partial<Record<(typeof REGISTRATION_FIELDS)[number], "required" | "optional">>>;
   /** Terms of use that people have to accept. */
   readonly terms?: {
     /** The terms of use that people accept. */

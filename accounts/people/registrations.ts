@@ -4,7 +4,11 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { RegistrationRequest, RegistrationSettings } from "../../config/configuration.ts";
+import {
+  REGISTRATION_FIELDS,
+  type RegistrationRequest,
+  type RegistrationSettings,
+} from "../../config/configuration.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
 import { chosenUsernameProblem } from "../chosen-usernames.ts";
@@ -24,16 +28,10 @@ import {
   refusalOf,
 } from "./requests.ts";
 
-/** What a person entered, unchanged. */
-export interface RegistrationForm {
+/** What a person entered, unchanged. `date_of_birth` is `YYYY-MM-DD`. */
+export interface RegistrationForm extends Readonly<Partial<Record<ExtraField, string | undefined>>> {
   readonly email: string;
   readonly password: string;
-  readonly username?: string | undefined;
-  readonly name?: string | undefined;
-  readonly surname?: string | undefined;
-  /** `YYYY-MM-DD`. */
-  readonly date_of_birth?: string | undefined;
-  readonly gender?: string | undefined;
   /** The version of the terms that the person accepted. */
   readonly termsVersion?: string | undefined;
   /** The language of the page: becomes that of the account. */
@@ -110,16 +108,7 @@ type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
   readonly terms_version?: string | undefined;
 };
 
-/** Rules of the fields that the configuration can ask for besides the username. */
-const RULES = {
-  name: textProblem,
-  surname: textProblem,
-  date_of_birth: dateProblem,
-  gender: textProblem,
-} as const;
-
-type ExtraField = keyof typeof RULES | "username";
-const EXTRA_FIELDS = ["username", ...Object.keys(RULES)] as readonly ExtraField[];
+type ExtraField = (typeof REGISTRATION_FIELDS)[number];
 
 /** For the `check` of the configuration. */
 const CHECK_TIMEOUT_MS = 3_000;
@@ -137,7 +126,9 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
   function asked(form: RegistrationForm): RegistrationForm {
-    const filled = EXTRA_FIELDS.filter((field) => fields[field] !== undefined && (form[field] ?? "") !== "");
+    const filled = REGISTRATION_FIELDS.filter(
+      (field) => fields[field] !== undefined && (form[field] ?? "") !== "",
+    );
     return {
       email: form.email,
       password: form.password,
@@ -157,7 +148,8 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   function extraFault(field: ExtraField, value: string | undefined): FieldProblem | undefined {
     if (value === undefined) return fields[field] === "required" ? "required" : undefined;
     if (field === "username") return chosenUsernameProblem(value, reservedUsernames);
-    return RULES[field](value) === undefined ? undefined : "invalid";
+    const problem = field === "date_of_birth" ? dateProblem(value) : textProblem(value);
+    return problem === undefined ? undefined : "invalid";
   }
 
   async function problemsOf(form: RegistrationForm): Promise<RegistrationProblems> {
@@ -167,7 +159,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
         "password",
         form.password === "" ? "required" : await passwords.problem(form.password, passwordNames(form)),
       ],
-      ...EXTRA_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
+      ...REGISTRATION_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
       ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
     ];
     return Object.fromEntries(found.filter(([, problem]) => problem !== undefined));
