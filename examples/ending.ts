@@ -9,8 +9,8 @@ export const BY_VARIABLE: PortWords = {
   host: "HOST",
 };
 
-/** Milliseconds after which a process exits even if it hasn't stopped. */
-const TOO_LONG = 35_000;
+/** After this time a process exits even if it hasn't stopped. */
+const EXIT_AFTER_MS = 35_000;
 
 /** Prints the error and ends the process. */
 export function endWith(error: unknown): never {
@@ -21,7 +21,7 @@ export function endWith(error: unknown): never {
 /** Runs `stop` at the first signal, then exits with 0. A second signal exits immediately. */
 export function endOnSignal(stop: () => Promise<void>): void {
   onStopSignal(() => {
-    setTimeout(() => process.exit(1), TOO_LONG).unref();
+    setTimeout(() => process.exit(1), EXIT_AFTER_MS).unref();
     void stop().then(
       () => process.exit(0),
       () => process.exit(1),

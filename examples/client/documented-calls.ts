@@ -81,8 +81,7 @@ export interface DocumentedCalls {
   revoke(accessToken: string, calls: Call[]): Promise<void>;
 }
 
-/** Milliseconds. */
-const TIME_OUT = 10_000;
+const CALL_TIMEOUT_MS = 10_000;
 
 /** Creates the calls to one deployment. */
 export function documentedCalls(
@@ -117,7 +116,7 @@ async function send(url: string, init: RequestInit, calls: Call[]): Promise<unkn
   let response: Response;
   let answer: unknown;
   try {
-    response = await fetch(url, { ...init, redirect: "error", signal: AbortSignal.timeout(TIME_OUT) });
+    response = await fetch(url, { ...init, redirect: "error", signal: AbortSignal.timeout(CALL_TIMEOUT_MS) });
     answer = await response.json();
   } catch (cause) {
     throw new CallFailed(0, "no_answer", { cause });

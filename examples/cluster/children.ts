@@ -26,8 +26,7 @@ export interface Child {
   kill(): void;
 }
 
-/** Milliseconds until a restart. */
-const PAUSE = 1_000;
+const RESTART_DELAY_MS = 1_000;
 /** From SIGTERM to SIGKILL. */
 const KILL_AFTER_MS = 35_000;
 
@@ -85,7 +84,7 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
             () => say(`${name} is running again, process ${running?.pid ?? 0}`),
             (error: unknown) => say(error instanceof Error ? error.message : "it did not start"),
           ),
-        PAUSE,
+        RESTART_DELAY_MS,
       );
     });
     return whenReady();

@@ -13,8 +13,8 @@ interface Target {
   readonly port: number;
 }
 
-/** Milliseconds for which a target that refused a connection is skipped. */
-const REST = 1_000;
+/** A target that refused a connection is skipped for this time. */
+const SKIP_MS = 1_000;
 
 const UNAVAILABLE = JSON.stringify({
   error: "temporarily_unavailable",
@@ -101,7 +101,7 @@ export function createProxy(targets: readonly Target[]): RequestListener {
         answerUnavailable(response);
         return;
       }
-      if (error.code === "ECONNREFUSED") restingUntil.set(target, performance.now() + REST);
+      if (error.code === "ECONNREFUSED") restingUntil.set(target, performance.now() + SKIP_MS);
       // The body hasn't been read yet, because it is sent only after the connection is open.
       pass(incoming, response, others);
     });

@@ -107,7 +107,7 @@ describe("the link in the mail", () => {
   it("confirms in a browser that is signed in as that account, once its owner says so [D-SELF-7]", async () => {
     const browser = await asked();
     const link = await linkTo(fresh);
-    // A program that looks at the mail.
+    // A mail scanner.
     for (const method of ["HEAD", "GET"]) await send(link, { method });
     await browser.get(link);
     expect([browser.status, browser.url.href]).toEqual([200, `${running.openid}/account/email`]);
@@ -246,7 +246,7 @@ describe("the link in the mail to the old address", () => {
     await thief.submit(formOf(thief, "code"), { code: await codeIn(fresh) });
     expect(await addressNow()).toBe(fresh);
     const link = await linkTo(person.email);
-    // A program that looks at the mail, and a form of somebody else's.
+    // A mail scanner, and a form of another person.
     for (const method of ["HEAD", "GET"]) await send(link, { method });
     const owner = await new Browser().get(link);
     expect([owner.status, owner.url.href]).toEqual([200, `${running.openid}/confirm`]);

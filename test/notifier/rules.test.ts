@@ -200,7 +200,7 @@ describe("free places", () => {
           if (!shares.has(receiver)) continue;
           expect(after[index]).toBeLessThanOrEqual(most);
           expect(shares.get(receiver)).toBeGreaterThan(0);
-          // Whoever got a place does not end up more than one above anybody who could have had it.
+          // A receiver that got a slot is at most one above every other that could have had it.
           for (const [other, level] of after.entries()) {
             if (level < most && (all[other]?.running ?? 0) < most) {
               expect(after[index]).toBeLessThanOrEqual(Math.max(level + 1, running + 1));

@@ -223,7 +223,7 @@ describe("upkeep", () => {
     const many = Array.from({ length: 600 }, (_each, number) => `d${number}@1/${number}`);
     await world.add(...many);
     await world.directory.services.put("1", { name: "1" });
-    // It comes back, is told something new and is paused by hand, while the first of what waited is being parked.
+    // It returns, gets a new delivery and is paused by an operator while the first waiting one is being parked.
     const meanwhile = (storage: Storage): Storage => ({
       ...storage,
       deliveries: {

@@ -185,7 +185,7 @@ describe("mail that a stranger asks for", () => {
       const five = Array.from({ length: 5 }, () => SENT);
       expect(answers).toEqual([...five, refused, ...five, refused, refused]);
       expect(answers.at(-1)).toMatchObject({ retryAfter: DAY - 7_200 });
-      // Nobody keeps the owner from a new password.
+      // The owner can still get a new password.
       await expect(start(name, "i", from(2))).resolves.toEqual(SENT);
     }
     expect(JSON.stringify(stage.refusals)).not.toMatch(/example/);

@@ -270,7 +270,7 @@ describe("the answer to a registration", () => {
     await expect(confirm({ code })).resolves.toMatchObject({ kind: "limited" });
     stage.clock.advance(3_599);
     await expect(rename("free")).resolves.toMatchObject({ kind: "limited" });
-    // Without a username nothing is told.
+    // Without a username, nothing is revealed.
     await expect(stage.registrations.rename("i", null, AT)).resolves.toMatchObject({ kind: "created" });
   });
 

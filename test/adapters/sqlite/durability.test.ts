@@ -185,7 +185,7 @@ describe("a relaxed commit", () => {
     const later = put(own, "c", true);
     const refused = put(own, "c", true);
     expect(await state(later)).toBe("waiting");
-    // Also the answer that somebody else was first.
+    // A lost race is an answer, too.
     expect(await state(refused)).toBe("waiting");
     disk.answer();
     expect(await Promise.all([lasting, beside, later, refused].map(state))).toEqual([

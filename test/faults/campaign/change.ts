@@ -80,7 +80,7 @@ export async function carryOut(accounts: Accounts, change: Change): Promise<Outc
   } catch (error) {
     const code = error instanceof SignInError ? error.code : String(error);
     if (!REFUSALS.has(code)) return { kind: "failed", code };
-    // Whoever has the address in the account's place: the caller goes on with that one.
+    // Another account has the address: the caller continues with that one.
     const holder =
       "email" in change ? await accounts.findByLogin(change.email).catch(() => undefined) : undefined;
     return { kind: "refused", code, account: holder && known(holder) };

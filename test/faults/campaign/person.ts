@@ -65,7 +65,7 @@ export class Person {
     if (outcome.kind === "failed") return;
     if (outcome.account !== undefined) this.#know(outcome.account);
     else if (outcome.kind === "done" || outcome.code === "not_found") this.#forget(change);
-    // Somebody holds the identifier: it is asked for with another one.
+    // The identifier is taken: try another one.
     else if (outcome.code === "already_exists") this.#sub = undefined;
   }
 

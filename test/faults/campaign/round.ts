@@ -167,7 +167,7 @@ export class Round {
     const mischief = beginMischief({ workers, apps, redis: this.#redis, servers, callers, random });
     this.#faults = mischief.servers;
     const asking = callers.ask(apps, { count: changes, milliseconds, signal });
-    // Told below: until then a failure is not unhandled.
+    // Reported below. Until then, this keeps a failure from being unhandled.
     asking.catch(() => undefined);
     try {
       await this.#endure(milliseconds);

@@ -190,7 +190,7 @@ it("a worker that ends leaves its wake-up to other workers, however long its las
   expect(stage.posted.map(({ id }) => id)).toEqual(["first"]);
   await expect(stage.waiting()).resolves.toBe(1);
   await expect(firstWakeUps()).resolves.toBe(1);
-  // Nobody looks: the wake-up alone brings it to the next one.
+  // No process polls: the wake-up alone hands it to the next one.
   const dueReceivers = jest.spyOn(stage.storage.deliveries, "dueReceivers").mockResolvedValue([]);
   (await stage.worker(redis.url)).scheduler.start();
   await stage.nothingWaits();
