@@ -72,7 +72,7 @@ const ACCOUNT_URL = "/account";
 function stepScreens(pages: Pages): readonly Screen[] {
   const screen = (name: string, step: StepName, shown: SampleStep = {}): Screen => {
     const client = { client_id: "news", name: step === "consent" ? "Partner" : "News" };
-    const account = step === "consent" && { account: { sub: SUB, email: ADA } };
+    const account = (step === "consent" || step === "continue") && { account: { sub: SUB, email: ADA } };
     const signIn = { client, path: "/interaction/1", csrf: "c", ...account, ...shown.signIn };
     const present = sampleStep(step, "https://example.org/terms", { ...shown, signIn });
     return { name, html: (visit) => pages.render(stepPage(step), visit, present) };
@@ -103,6 +103,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
       signIn: { shares: ["sub", "email", "name", "surname", "date_of_birth", "gender"] },
     }),
     screen("consent-id", "consent", { signIn: { shares: ["sub"] } }),
+    screen("continue", "continue"),
     screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
     screen("reauthenticate", "reauthenticate", { signIn: { account: { sub: SUB, email: ADA } } }),
     screen("register", "register"),

@@ -5,6 +5,7 @@ import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { hasSetting, isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { knownClaims, MAX_CLAIMS_BYTES } from "../provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
@@ -58,6 +59,8 @@ export function knownClient(clients: Pick<ClientInternals, "record">): Step {
     if (client === undefined || client.disabled)
       throw badRequest("invalid_client", "the client is not known");
     exchange.client = client;
+    if (!hasSetting(client.kind, "redirect_uris"))
+      throw badRequest("unauthorized_client", `a ${client.kind} client has no address to redirect to`);
     await next();
   };
 }
@@ -134,7 +137,7 @@ export function createRedirectCheck({
     if (address === undefined) throw invalidRequest("redirect_uri is missing");
     if (address === "") throw invalidRequest("redirect_uri is empty");
     const { redirect_uris } = client;
-    if (redirect_uris.includes(address)) return;
+    if (isAllowedAddress(client, redirect_uris, address, production)) return;
     report(exchange, client);
     const details = production
       ? ""
@@ -148,15 +151,16 @@ function printable(address: string): string {
   return address.toWellFormed().replaceAll(/[^\u0021-\u007e]|["<>\\]/gu, encodeURIComponent);
 }
 
-/** Compares the address; only the `oauth2` deployment lets a client omit it. */
+/** Compares the address; only the `oauth2` deployment lets a client omit it, and only a `web` client. */
 export function matchingRedirect(requireRegistered: RedirectCheck): Step {
   return async (exchange, next) => {
     const { query, client, deployment } = exchange;
     if (!query || !client || query.has("request_uri")) return next();
     const given = query.all("redirect_uri");
     if (given.length > 1) throw invalidRequest("redirect_uri is repeated");
-    if (given.length === 0 && deployment.kind === "oauth2" && client.redirect_uris[0] !== undefined) {
-      exchange.query = query.with("redirect_uri", client.redirect_uris[0]);
+    const [first] = client.kind === "web" ? client.redirect_uris : [];
+    if (given.length === 0 && deployment.kind === "oauth2" && first !== undefined) {
+      exchange.query = query.with("redirect_uri", first);
     } else {
       requireRegistered(exchange, client, given[0]);
     }
@@ -222,6 +226,8 @@ export function checkPushed(profile: "documented" | "strict", requireRegistered:
     if (!body) throw invalidRequest("the body is missing");
     if (body.has("request_uri")) throw badRequest("invalid_request_uri", "request_uri can't be pushed");
     if (client && !client.disabled) {
+      if (!hasSetting(client.kind, "redirect_uris"))
+        throw badRequest("unauthorized_client", `a ${client.kind} client can't send people to sign in`);
       const address = body.one("redirect_uri");
       if (address) requireRegistered(exchange, client, address);
       if (body.has("response_type") && body.one("response_type") !== "code")

@@ -1,9 +1,12 @@
 /** The client's credentials at the token endpoint and wherever else a client authenticates. oidc-provider checks them. */
 import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { isConfidential } from "../accounts/clients/client-kinds.ts";
 import { formDecoded } from "../provider/clients.ts";
-import { badRequest, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, Step } from "./exchange.ts";
+import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import { callerOf } from "../provider/exchange.ts";
+import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
+import type { AuditLog, EndpointExchange, Step } from "./exchange.ts";
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
@@ -25,28 +28,76 @@ export function plainBasic(header: string): { readonly id: string; readonly secr
 
 const missing = (): Error => badRequest("invalid_client", "the client's credentials are missing");
 
+/** The `sub` of an assertion, unverified: it only says which client signed it (RFC 7523 section 3). */
+function assertedClient(assertion: string | undefined): string | undefined {
+  const [, payload = ""] = assertion?.split(".") ?? [];
+  try {
+    const { sub } = Object(JSON.parse(Buffer.from(payload, "base64url").toString())) as {
+      readonly sub?: unknown;
+    };
+    return typeof sub === "string" ? sub : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
- * Finds the client and requires a secret. oidc-provider reads Basic credentials only in the form-encoded way of
- * RFC 6749 section 2.3.1, so it gets the plain reading in that encoding; the secret check tries the other reading.
+ * Finds the client and requires credentials: a secret, an assertion, or of a client that can keep neither just its
+ * `client_id`. oidc-provider checks them. It reads Basic credentials only in the form-encoded way of RFC 6749 section 2.3.1,
+ * so it gets the plain reading in that encoding; the secret check tries the other reading.
  */
-export function clientCredentials(clients: Pick<ClientInternals, "record">): Step {
+export function clientCredentials(clients: Pick<ClientInternals, "record">, audit: AuditLog): Step {
+  /** Wrong secrets are noted where they are checked. */
+  async function withAssertion(exchange: EndpointExchange, next: () => Promise<void>): Promise<void> {
+    try {
+      await next();
+    } catch (error) {
+      const { ctx, client } = exchange;
+      if (client !== undefined && error instanceof EndpointError && error.error === "invalid_client")
+        audit.note({
+          ...callerOf(ctx, ANONYMOUS),
+          action: "client.authentication",
+          subject: client.client_id,
+          outcome: "failure",
+          reason: "assertion",
+        });
+      throw error;
+    }
+  }
+
   return async (exchange, next) => {
     const { authorization } = exchange.ctx.req.headers;
+    const { body } = exchange;
     if (authorization === undefined) {
-      const { body } = exchange;
-      await findClient(exchange, clients, body?.one("client_id"));
-      if (!(body?.one("client_id") && body.one("client_secret"))) throw missing();
-      return next();
+      const assertion = body?.one("client_assertion");
+      const id = body?.one("client_id") ?? assertedClient(assertion);
+      await findClient(exchange, clients, id);
+      const isOpen = exchange.client !== undefined && !isConfidential(exchange.client.kind);
+      const sent = [body?.one("client_secret"), assertion].filter(
+        (each) => each !== undefined && each !== "",
+      );
+      if (isOpen && sent.length > 0) throw badRequest("invalid_client", "this client has no credentials");
+      if (!id || (!isOpen && sent.length === 0)) throw missing();
+      return assertion === undefined ? next() : withAssertion(exchange, next);
     }
     const plain = plainBasic(authorization);
     await findClient(exchange, clients, plain?.id);
     if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
     if (plain.id === "" || plain.secret === "") throw missing();
+    if (exchange.client !== undefined && !isConfidential(exchange.client.kind))
+      throw badRequest("invalid_client", "this client has no credentials");
     const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
     exchange.authorization = `Basic ${Buffer.from(formEncoded).toString("base64")}`;
     return next();
   };
 }
+
+/** Introspection is for clients that prove who they are (RFC 7662 section 2.1). */
+export const confidentialClient: Step = async ({ client }, next) => {
+  if (client !== undefined && !isConfidential(client.kind))
+    throw badRequest("invalid_client", "introspection needs a client with credentials");
+  await next();
+};
 
 /** Comes before every check: the client's registration decides which status an error gets. */
 async function findClient(

@@ -21,7 +21,7 @@ import {
   runAuthorization,
 } from "./authorize.ts";
 import { clientLogo, pageScript } from "./page-files.ts";
-import { clientCredentials } from "./client-credentials.ts";
+import { clientCredentials, confidentialClient } from "./client-credentials.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
@@ -64,7 +64,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const atomic = atomically(units);
   const inBrowser = ofBrowser(parts.findBrowser);
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
-  const credentials = clientCredentials(clients);
+  const credentials = clientCredentials(clients, audit);
   const requireRegistered = createRedirectCheck(parts);
   const owners = new TokenOwners();
   const token = bearer({ artifacts, clients, accounts, owners });
@@ -117,7 +117,14 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
       "*": [formBody, credentials, checkPushed(strictness, requireRegistered), atomic, withBody(protocol)],
     },
     introspect: {
-      "*": [formBody, atomic, prefetchPresented(units, presentedToken), credentials, introspection(protocol)],
+      "*": [
+        formBody,
+        atomic,
+        prefetchPresented(units, presentedToken),
+        credentials,
+        confidentialClient,
+        introspection(protocol),
+      ],
     },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],

@@ -54,10 +54,22 @@ export const publicDiscovery =
         document[member] = values.filter((value) => value !== ALL_FIELDS && value !== SENT_STATE);
     }
     document["response_modes_supported"] = ["query", "form_post"];
+    describeEndpoints(document);
     // OpenID Connect Prompt Create 1.0 section 4.2.
     if (offersRegistration) document["prompt_values_supported"] = ["none", "login", "consent", "create"];
     ctx.body = document;
   };
+
+/** How clients authenticate at the endpoints besides the token endpoint (RFC 8414 section 2); without it, only with Basic. */
+function describeEndpoints(document: Record<string, unknown>): void {
+  const { token_endpoint_auth_methods_supported: methods } = document;
+  const algorithms = document["token_endpoint_auth_signing_alg_values_supported"];
+  if (!Array.isArray(methods)) return;
+  document["revocation_endpoint_auth_methods_supported"] = methods;
+  document["revocation_endpoint_auth_signing_alg_values_supported"] = algorithms;
+  document["introspection_endpoint_auth_methods_supported"] = methods.filter((method) => method !== "none");
+  document["introspection_endpoint_auth_signing_alg_values_supported"] = algorithms;
+}
 
 /**
  * Runs RP-initiated logout. oidc-provider stores a session for every caller, so a caller without a sign-in takes a

@@ -7,6 +7,7 @@ import type { Context } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
 import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
 import { withoutDoubleCookie } from "../provider/sessions/cookies.ts";
+import { clientRecord } from "../provider/clients.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
 import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { describedError, documentedCode } from "../provider/responses.ts";
@@ -90,6 +91,9 @@ async function run(
   const work = (): Promise<unknown> => served.run(inner);
   await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
   const { oidc } = inner as unknown as KoaContextWithOIDC;
+  // The client of a token that names none.
+  if (exchange.client === undefined && oidc?.client !== undefined)
+    exchange.client = clientRecord(oidc.client);
   return { status: inner.status, body: inner.body, oidc };
 }
 

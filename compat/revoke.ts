@@ -5,12 +5,19 @@ import { artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { Changes } from "../records/records.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { Step } from "./exchange.ts";
+import type { EndpointExchange, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";
 import { invalidToken } from "./userinfo.ts";
 
 /** The parameters of RFC 7009 and RFC 7662. oidc-provider accepts smaller forms than the 64 KiB that we accept. */
-export const TOKEN_PARAMETERS = ["token", "token_type_hint", "client_id", "client_secret"] as const;
+export const TOKEN_PARAMETERS = [
+  "token",
+  "token_type_hint",
+  "client_id",
+  "client_secret",
+  "client_assertion",
+  "client_assertion_type",
+] as const;
 
 /** `profile: strict` accepts no credentials and changes nothing in a GET. */
 export function notWhenStrict(profile: "documented" | "strict"): Step {
@@ -62,10 +69,16 @@ export function revokeBearer(artifacts: Pick<ArtifactStore, "commit">, events: S
 
 /** Revokes the client's token as RFC 7009 says. A token that a concurrent request has revoked is no error. */
 export function standardRevocation(protocol: Protocol, atomic: Step): Step {
+  const revoke = (exchange: EndpointExchange): Promise<void> =>
+    atomic(exchange, async () => {
+      await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
+    });
   return async (exchange) => {
     try {
-      await atomic(exchange, async () => {
-        await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
+      await revoke(exchange).catch((error: unknown) => {
+        // Another request may have used the same assertion: then this one is refused, and has ended nothing.
+        if (!(error instanceof ConditionFailed) || !exchange.body?.has("client_assertion")) throw error;
+        return revoke(exchange);
       });
     } catch (error) {
       if (!(error instanceof ConditionFailed) && !isUnsupportedType(error)) throw error;

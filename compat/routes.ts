@@ -7,6 +7,7 @@ import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
 import { createDispatch, type Destination } from "./dispatch.ts";
+import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
@@ -44,6 +45,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const arrivals = createArrivals(parts);
   const batchStart = createBatchStart();
   const { configuration, connections } = parts;
+  const crossOrigin = createCrossOrigin(parts.clients, parts.events);
 
   function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
     const { deployment, endpoint } = route;
@@ -82,7 +84,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       const exchange = begin(ctx, destination);
       arrivals.note(ctx.req, destination);
       await batchStart();
-      await serve(exchange, destination, parts).finally(() => {
+      await serve(exchange, destination, parts, crossOrigin.begin(exchange)).finally(() => {
         const seconds = (performance.now() - exchange.receivedAt) / 1000;
         parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
       });
@@ -157,11 +159,12 @@ async function serve(
   exchange: EndpointExchange,
   destination: Destination,
   parts: EndpointParts,
+  crossOrigin: CrossOriginRequest | undefined,
 ): Promise<void> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
   try {
-    const step = stepFor(ctx.method, destination);
+    const step = crossOrigin?.isPreflight ? answerPreflight : stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") await receiveBody(exchange, parts);
     await withTimeout(
@@ -173,10 +176,17 @@ async function serve(
     restoreHeaders(exchange, headers);
     ctx.body = null;
     await respondWithError(exchange, error, parts);
+    await crossOrigin?.addHeaders();
     return;
   }
+  await crossOrigin?.addHeaders();
   for (const notify of exchange.onSuccess) notify();
 }
+
+/** What the browser may do is in the headers. */
+const answerPreflight: Step = async ({ ctx }) => {
+  ctx.status = 204;
+};
 
 function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
   if (isAmbiguous) throw invalidRequest("the Host must be that of one of the deployments");

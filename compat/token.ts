@@ -4,6 +4,7 @@ import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { ServiceEmitter } from "../core/events.ts";
+import { publicScope } from "../provider/claims.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { Step } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
@@ -60,6 +61,8 @@ const PARAMETERS = [
   "grant_type",
   "client_id",
   "client_secret",
+  "client_assertion",
+  "client_assertion_type",
   "code",
   "redirect_uri",
   "code_verifier",
@@ -96,18 +99,20 @@ export function repeatingLostRefresh(steps: Step[]): Step {
 export function issueTokens(protocol: Protocol, owners: TokenOwners, events: ServiceEmitter): Step {
   return async (exchange) => {
     const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
-    const { ctx, deployment, body } = exchange;
+    const { ctx, deployment, body, client } = exchange;
     const all = ctx.body as Record<string, unknown>;
     const documented = Object.fromEntries(MEMBERS.map((member) => [member, all[member]]));
     if (deployment.kind === "openid" && all["id_token"] !== undefined)
       documented["id_token"] = all["id_token"];
+    if (client !== undefined && client.kind !== "web") documented["scope"] = publicScope(all["scope"]);
     ctx.body = documented;
     const sub = oidc?.entities.Account?.accountId;
     const client_id = oidc?.client?.clientId ?? "";
     const grant_type = body?.one("grant_type") ?? "";
+    const kind = client?.kind ?? "web";
     exchange.onSuccess.push(() => {
       if (sub !== undefined) owners.add(artifactKey(String(all["access_token"])), sub);
-      events.emit("tokens.issued", { client_id, grant_type, ...(sub !== undefined && { sub }) });
+      events.emit("tokens.issued", { client_id, kind, grant_type, ...(sub !== undefined && { sub }) });
     });
   };
 }

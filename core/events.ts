@@ -69,7 +69,13 @@ export interface ServiceEvents {
   /** `disabled`: the password was right, but the account is disabled. */
   "sign_in.failure": { readonly reason: "credentials" | "disabled" | "limited"; readonly client_id: string };
   "code.issued": { readonly sub: string; readonly client_id: string };
-  "tokens.issued": { readonly client_id: string; readonly grant_type: string; readonly sub?: string };
+  /** `kind` of the client: `web`, `public`, `machine` or `device`. */
+  "tokens.issued": {
+    readonly client_id: string;
+    readonly kind: string;
+    readonly grant_type: string;
+    readonly sub?: string;
+  };
   /** `grant_type` only if it is one that the service knows. */
   "tokens.refused": { readonly error: string; readonly grant_type?: string; readonly client_id?: string };
   "authorization.refused": { readonly error: string };

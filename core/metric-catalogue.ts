@@ -6,6 +6,9 @@
 import { BACKCHANNEL_FAILURES } from "./events.ts";
 
 /** The grant types of the token endpoint. */
+/** The kinds of clients. */
+const CLIENT_KINDS = ["web", "public", "machine", "device"] as const;
+
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
 
 /** The value of a label for everything that has no value of its own. */
@@ -81,8 +84,8 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
   tokens: {
     name: "token_responses_total",
     type: "counter",
-    help: "Token responses by grant type",
-    labels: { grant_type: GRANT_TYPES },
+    help: "Token responses by grant type and kind of client",
+    labels: { grant_type: GRANT_TYPES, kind: CLIENT_KINDS },
     of: "process",
   },
   refused: {

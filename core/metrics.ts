@@ -252,7 +252,7 @@ export function createMetrics(
   );
   count("sign_in.success", ({ signIns }) => signIns.inc({ result: "success" }));
   count("sign_in.failure", ({ signIns }, { reason }) => signIns.inc({ result: reason }));
-  count("tokens.issued", ({ tokens }, { grant_type }) => tokens.inc({ grant_type }));
+  count("tokens.issued", ({ tokens }, { grant_type, kind }) => tokens.inc({ grant_type, kind }));
   count("tokens.refused", ({ refused }, { error, grant_type }) =>
     refused.inc({ error: among(TOKEN_ERRORS, error), grant_type: among(GRANT_TYPES, grant_type) }),
   );

@@ -73,13 +73,14 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     if (found === undefined || found.uid !== uid) return undefined;
     const { prompt, params, exp } = found;
     const { name } = prompt;
-    if (name !== "login" && name !== "create" && name !== "consent") return undefined;
+    if (name !== "login" && name !== "create" && name !== "consent" && name !== "continue") return undefined;
     const client = await clients.record(text(params["client_id"]) ?? "");
     if (client === undefined || client.disabled) return undefined;
     const own = client.service === null;
     // Only the account pages ask the person who is signed in for the password again. Elsewhere it may be somebody else.
-    const account = name === "consent" || (own && name === "login") ? await sessionAccount(found) : undefined;
-    if (name === "consent" && account === undefined) return undefined;
+    const needsAccount = name === "consent" || name === "continue";
+    const account = needsAccount || (own && name === "login") ? await sessionAccount(found) : undefined;
+    if (needsAccount && account === undefined) return undefined;
     const { scopes, claims } = requestedAccess(found);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
@@ -146,6 +147,11 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       await accounts.rememberConsent(sub, clientId, consent, callerOf({ kind: "account", id: sub }));
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
+    },
+    async continueAs(ctx) {
+      const found = await details(currentProvider(), ctx);
+      if (!found || !(await sessionAccount(found))) throw new ConditionFailed("the sign-in has ended");
+      return finish(ctx, { continue: {} }, true);
     },
     deny: (ctx) => finish(ctx, { error: "access_denied", error_description: "the user refused" }, false),
   };

@@ -68,6 +68,7 @@ export function samplePages(text: string): readonly Sample[] {
     step("known account", "consent", { signIn: { shares: ["email", text] } }),
     step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
     step("id", "consent", { signIn: { shares: ["sub"] } }),
+    step("known account", "continue"),
     step("new password", "login", { signIn: { state: { notice: "password-changed" } } }),
     step("recent sign-in", "reauthenticate"),
     step("empty", "register"),
@@ -148,10 +149,10 @@ export function sampleStep(
   text: string,
   { signIn: changes, problems = [], ways }: SampleStep = {},
 ): PresentStep {
-  const known = name === "consent" || name === "reauthenticate";
+  const known = name === "consent" || name === "continue" || name === "reauthenticate";
   const signIn = {
     uid: text,
-    prompt: name === "consent" ? "consent" : "login",
+    prompt: name === "consent" || name === "continue" ? name : "login",
     client: { client_id: text, name: text },
     path: text,
     csrf: text,

@@ -4,7 +4,8 @@
  * (`testing/provider-clock.ts`).
  */
 import type { Client, Provider } from "oidc-provider";
-import type { SecretCheck } from "./clients.ts";
+import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
+import { clientRecord, type SecretCheck } from "./clients.ts";
 
 /** A model class of oidc-provider, as far as it is patched. */
 interface ModelClass {
@@ -107,12 +108,49 @@ function sessionOfIdTokens(provider: Provider): void {
   Object.defineProperty(provider.Client.prototype, "includeSid", { value: () => true });
 }
 
+/**
+ * oidc-provider lets the port of every http address of a native client differ, `localhost` included, and knows nothing of
+ * addresses that are for development only (lib/models/client.js, `redirectUriAllowed`). One rule holds for redirect and
+ * sign-out addresses (decisions.md, Redirect addresses of `public`).
+ */
+function registeredAddresses(provider: Provider, production: boolean): void {
+  const allowed = (list: "redirectUris" | "postLogoutRedirectUris"): PropertyDescriptor => ({
+    value(this: Client, address: string) {
+      return isAllowedAddress(clientRecord(this), this[list] ?? [], address, production);
+    },
+  });
+  Object.defineProperties(provider.Client.prototype, {
+    redirectUriAllowed: allowed("redirectUris"),
+    postLogoutRedirectUriAllowed: allowed("postLogoutRedirectUris"),
+  });
+}
+
+/** The part of the model that remembers what was used. */
+interface ReplayDetection {
+  unique(iss: string, jti: string, exp: number): Promise<boolean>;
+}
+
+/**
+ * oidc-provider remembers a used assertion under the hash of `iss` and `jti`, one after the other (lib/models/replay_detection.js,
+ * `unique`), so the client `a` could use up the assertions of the client `ab`. No `client_id` has a space. The unit of work makes it
+ * an insert that fails if it is there, in the commit of what the assertion is for.
+ */
+function assertionsApart(provider: Provider): void {
+  const model = (provider as unknown as { readonly ReplayDetection: ReplayDetection }).ReplayDetection;
+  const unique = model.unique.bind(model);
+  Object.defineProperty(model, "unique", {
+    value: (iss: string, jti: string, exp: number) => unique(iss, ` ${jti}`, exp),
+  });
+}
+
 /** Applies all patches to one instance; other instances in the process are not changed. */
-export function patchProvider(provider: Provider, checkSecret: SecretCheck): void {
+export function patchProvider(provider: Provider, checkSecret: SecretCheck, production: boolean): void {
   keepMembers(provider);
   documentedTokenType(provider);
   emptySessionsUnwritten(provider);
   ownAuthorizations(provider);
   hashedSecrets(provider, checkSecret);
   sessionOfIdTokens(provider);
+  registeredAddresses(provider, production);
+  assertionsApart(provider);
 }

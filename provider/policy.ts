@@ -2,6 +2,7 @@
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
 import { currentGenerations, type OidcAccount, type SessionGeneration } from "./account.ts";
 import { KNOWN_ACRS } from "./claims.ts";
+import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
 import { clientRecord } from "./clients.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
@@ -90,6 +91,18 @@ function isUnassigned({ oidc: { account, client, grant, prompts } }: KoaContextW
   return currentGenerations(record, clientEntry).service > 0;
 }
 
+/**
+ * Any application on a device can claim a loopback or private-use address, and then ask for a code with somebody else's
+ * `client_id` (RFC 8252 section 8.6). So nothing goes there without a sign of the person in this very interaction: a
+ * sign-in, consent, or the answer to this prompt. It is checked on the address that is used.
+ */
+function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOIDC): boolean {
+  const address = params?.["redirect_uri"];
+  if (client === undefined || typeof address !== "string") return false;
+  if (clientRecord(client).kind !== "public" || !isNativeAddress(address)) return false;
+  return result?.login === undefined && result?.consent === undefined && result?.["continue"] === undefined;
+}
+
 /** `interactions.policy` of oidc-provider. */
 export function signInPolicy(): interactionPolicy.DefaultPolicy {
   const policy = base();
@@ -115,7 +128,7 @@ export function signInPolicy(): interactionPolicy.DefaultPolicy {
   login?.checks.add(
     new Check("named_person", "somebody else is signed in", "login_required", isSomebodyElse),
   );
-  // oidc-provider asks native clients for consent each time, because they have no secret. All clients have one here.
+  // oidc-provider asks native clients for consent each time. What they need is the prompt `continue`.
   policy.get("consent")?.checks.remove("native_client_prompt");
   policy.add(
     new Prompt(
@@ -125,6 +138,17 @@ export function signInPolicy(): interactionPolicy.DefaultPolicy {
         "the user was unassigned from this service",
         "interaction_required",
         isUnassigned,
+      ),
+    ),
+  );
+  policy.add(
+    new Prompt(
+      { name: "continue", requestable: false },
+      new Check(
+        "native_address",
+        "the person has to agree to go on in an application on this device",
+        "interaction_required",
+        isSilentToNative,
       ),
     ),
   );

@@ -31,6 +31,7 @@ import type { LogoutPages } from "./pages.ts";
 import { patchProvider } from "./patches.ts";
 import { checkSentMaxAge, SENT_MAX_AGE, createPrompt, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./grants/refresh-tokens.ts";
+import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
 import { storeSessionUse } from "./sessions/sessions.ts";
@@ -103,7 +104,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   }
 
   const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
-  patchProvider(provider, createSecretCheck(clients, limits, audit));
+  patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.production);
   options.onProvider?.(provider);
   storeSessionGeneration(provider);
   storeSessionUse(provider, configuration.clock);
@@ -152,7 +153,9 @@ function settings(
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
     extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge },
-    clockTolerance: 0,
+    // For the times in assertions. The lifetimes of codes, tokens and sessions are exact: see the adapter.
+    clockTolerance: ASSERTION_TOLERANCE_SECONDS,
+    assertJwtClientAuthClaimsAndHeader: (ctx, claims) => checkAssertion(claims, exchangeOf(ctx).deployment),
     enableHttpPostMethods: configuration.deployments.openid?.post ?? false,
     allowOmittingSingleRegisteredRedirectUri: false,
     acceptQueryParamAccessTokens: false,

@@ -197,6 +197,18 @@ export function isRegistered(
   return bare !== undefined && URL.canParse(address) && registered.some((each) => withoutPort(each) === bare);
 }
 
+/** Whether a client may send people to this address, at this service. Addresses for development end with it. */
+export function isAllowedAddress(
+  { kind, native }: Pick<ClientRecord, "kind" | "native">,
+  registered: readonly string[],
+  address: string,
+  production: boolean,
+): boolean {
+  if (!isRegistered({ ...(native && { native }) }, registered, address)) return false;
+  if (kind !== "public" || !production) return true;
+  return publicAddressProblem(address, { native: native === true, production }) === undefined;
+}
+
 /** The origins from which scripts of a client may read answers: those it names, or those of its redirect addresses. */
 export function originsOf({
   kind,

@@ -251,6 +251,8 @@ export interface InternalClient {
 export interface ClientInternals {
   /** The record of any client, also of disabled and internal ones. */
   record(client_id: string): Promise<ClientRecord | undefined>;
+  /** The origins of all enabled public clients. */
+  allOrigins(): Promise<ReadonlySet<string>>;
   /** The logo of a client that people can sign in to; `undefined` if there is none. */
   logo(client_id: string): Promise<StoredLogo | undefined>;
   /** Whether this is a valid secret of the client. It takes as long for an unknown client. */

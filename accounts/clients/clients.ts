@@ -36,6 +36,7 @@ import {
   GRANTS_OF,
   isConfidential,
   kindProblems,
+  originsOf,
   type SettingProblem,
 } from "./client-kinds.ts";
 import { clientChanges, keepOldFor as keepOldForSchema, newClient, storedLogo } from "./client-schema.ts";
@@ -311,6 +312,12 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     async record(client_id) {
       const record = await directory.findClient(client_id);
       return record !== undefined && isUsable(record) ? record : undefined;
+    },
+
+    async allOrigins() {
+      const records = await directory.listClients();
+      const enabled = records.filter((record) => isPublic(record) && !record.disabled);
+      return new Set(enabled.flatMap(originsOf));
     },
 
     async logo(client_id) {

@@ -86,7 +86,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   return {
     step: name,
     client,
-    title: t(`${name}.title`, { client: client.name }),
+    title: t(`${name}.title`, { client: client.name, account: account?.email ?? "" }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: account.email }),
     ...(name === "confirm-email" && state.email !== undefined && { email: state.email }),
@@ -146,6 +146,7 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     t("new-password.effect"),
   ],
   terms: (t) => [t("terms.text")],
+  continue: (t) => [t("continue.text")],
   consent: (t, { signIn: { account, client } }) => [
     t("consent.account", { account: account?.email ?? "" }),
     t("consent.after", { client: client.name }),

@@ -27,6 +27,7 @@ export const STEP_NAMES = [
   "new-password",
   "terms",
   "consent",
+  "continue",
 ] as const;
 export type StepName = (typeof STEP_NAMES)[number];
 
@@ -68,7 +69,7 @@ export interface SignInClient {
 export interface RunningSignIn {
   readonly uid: string;
   /** The question of the protocol: who the person is (`create`: as a new account), or whether a client may read the account. */
-  readonly prompt: "login" | "create" | "consent";
+  readonly prompt: "login" | "create" | "consent" | "continue";
   readonly client: SignInClient;
   /** Path of `{base}/interaction/<id>` as the browser sees it. */
   readonly path: string;
@@ -220,6 +221,8 @@ export interface SignInProtocol {
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;
+  /** The person goes on as the account of the session. @throws ConditionFailed if it has ended. */
+  continueAs(ctx: ServiceContext): Promise<string>;
   /** The client gets `access_denied`. */
   deny(ctx: ServiceContext): Promise<string>;
 }

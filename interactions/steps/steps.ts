@@ -1,6 +1,7 @@
 /** The table of steps. A row and a file make a step. */
 import { confirmEmail } from "./confirm-email.ts";
 import { consent } from "./consent.ts";
+import { continueAs } from "./continue.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import { login } from "./login.ts";
 import { newPassword } from "./new-password.ts";
@@ -18,11 +19,12 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   "new-password": newPassword,
   terms,
   consent,
+  continue: continueAs,
 };
 
 /** The step that a sign-in begins with. */
 export function firstStep(signIn: RunningSignIn, offers: Offers): StepName {
-  if (signIn.prompt === "consent") return "consent";
+  if (signIn.prompt === "consent" || signIn.prompt === "continue") return signIn.prompt;
   if (signIn.prompt === "create" && offers.registration !== undefined) return "register";
   return signIn.account === undefined ? "login" : "reauthenticate";
 }

@@ -8,6 +8,7 @@ import { seconds } from "../../core/clock.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
+import { isConfidential } from "../../accounts/clients/client-kinds.ts";
 import { clientRecord } from "../clients.ts";
 import type { GrantHandler } from "./code-grant.ts";
 
@@ -55,7 +56,10 @@ export class RefreshTokens {
 
   /** The rules of the client, with the service's rules for what it leaves out. */
   rules(ctx: Context): RefreshTokenRules {
-    return { ...this.#configuration.refreshTokens, ...clientRecord(ctx.oidc.client).refresh_tokens };
+    const { kind, refresh_tokens } = clientRecord(ctx.oidc.client);
+    const rules = { ...this.#configuration.refreshTokens, ...refresh_tokens };
+    // A client without credentials proves nothing when it refreshes (RFC 9700 section 4.14.2).
+    return isConfidential(kind) ? rules : { ...rules, rotate: true };
   }
 
   /**

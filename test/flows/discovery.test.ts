@@ -74,10 +74,14 @@ describe("the discovery document", () => {
       expect(body).not.toHaveProperty(absent);
     }
     // Only a client authenticates with "none"; nothing is signed with it.
-    const { token_endpoint_auth_methods_supported: _methods, ...rest } = Object(body) as Record<
-      string,
-      unknown
-    >;
+    const {
+      token_endpoint_auth_methods_supported: methods,
+      revocation_endpoint_auth_methods_supported: atRevocation,
+      introspection_endpoint_auth_methods_supported: atIntrospection,
+      ...rest
+    } = Object(body) as Record<string, unknown>;
+    expect(atRevocation).toEqual(methods);
+    expect(atIntrospection).toEqual(["client_secret_basic", "client_secret_post", "private_key_jwt"]);
     const text = JSON.stringify(rest);
     for (const internal of ['"account"', "sent_state", '"none"', "client_secret_jwt", "HS256", "fragment"]) {
       expect(text).not.toContain(internal);

@@ -74,6 +74,28 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     const browser = await atLogin();
     return signIn(browser, { username: "carl@example.com", password: PASSWORD });
   },
+  async continue() {
+    const client_id = "hostile-app";
+    await service.service.clients
+      .register({
+        kind: "public",
+        native: true,
+        client_id,
+        name: "App",
+        service: "1",
+        redirect_uris: ["http://127.0.0.1/callback"],
+      })
+      .catch(() => undefined);
+    const browser = await atLogin();
+    await signIn(browser, ada);
+    await acceptTerms(browser);
+    const app = new URL(news.authorizeUrl());
+    app.searchParams.set("client_id", client_id);
+    app.searchParams.set("redirect_uri", "http://127.0.0.1:4999/callback");
+    app.searchParams.set("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+    app.searchParams.set("code_challenge_method", "S256");
+    return browser.get(app.href);
+  },
   async consent() {
     const partner = relyingParty(service, "oauth2", PARTNER);
     const browser = await atLogin(partner);

@@ -1,0 +1,103 @@
+/**
+ * Which scripts may read the answers of the service (CORS): those from the origins of public clients, at the endpoints that
+ * they use. oidc-provider refuses a request from another origin. Here it is served without the headers, so an origin tells
+ * nothing by its answer, and server-side clients that send one are not affected.
+ */
+import type { EndpointName } from "../config/deployments.ts";
+import type { ClientInternals } from "../accounts/clients/client.ts";
+import { originsOf } from "../accounts/clients/client-kinds.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import { withTimeout } from "../core/with-timeout.ts";
+import type { EndpointExchange } from "./exchange.ts";
+
+const OPEN: ReadonlySet<EndpointName> = new Set([
+  "token",
+  "revoke",
+  "userinfo",
+  "userinfoAlias",
+  "profile",
+  "profileAlias",
+  "standardUserinfo",
+]);
+
+const PREFLIGHT_HEADERS = {
+  "Access-Control-Allow-Methods": "GET, POST",
+  "Access-Control-Allow-Headers": "Authorization, Content-Type, DPoP",
+  "Access-Control-Max-Age": "600",
+} as const;
+const EXPOSED_HEADERS = "WWW-Authenticate, Retry-After, DPoP-Nonce";
+
+/** All origins are read again after this. */
+const MAX_AGE_MS = 5_000;
+/** A storage that hangs doesn't delay the answer that says so. */
+const LOOK_UP_TIMEOUT_MS = 150;
+
+/** A request at an endpoint that is open to other origins. */
+export interface CrossOriginRequest {
+  /** Whether the browser asks if it may send the request. */
+  readonly isPreflight: boolean;
+  /** Adds the headers to the answer, whatever it is. */
+  addHeaders(): Promise<void>;
+}
+
+export interface CrossOrigin {
+  /** @returns `undefined` at all other endpoints, and where the host application has answered the question. */
+  begin(exchange: EndpointExchange): CrossOriginRequest | undefined;
+}
+
+export function createCrossOrigin(
+  clients: Pick<ClientInternals, "allOrigins">,
+  events: Pick<ServiceEmitter, "on">,
+): CrossOrigin {
+  let known: { readonly since: number; readonly origins: Promise<ReadonlySet<string>> } | undefined;
+  events.on("client.changed", () => (known = undefined));
+
+  /** The origins of all enabled clients. */
+  function allOrigins(): Promise<ReadonlySet<string>> {
+    const now = performance.now();
+    if (known !== undefined && now - known.since <= MAX_AGE_MS) return known.origins;
+    const reading = { since: now, origins: clients.allOrigins() };
+    known = reading;
+    reading.origins.catch(() => {
+      if (known === reading) known = undefined;
+    });
+    return reading.origins;
+  }
+
+  /** The client that the request names decides; if none can be told, any of them. */
+  async function isListed(
+    { client }: EndpointExchange,
+    origin: string,
+    all: Promise<ReadonlySet<string>>,
+  ): Promise<boolean> {
+    if (client !== undefined) return !client.disabled && originsOf(client).includes(origin);
+    const late = (): Error => new Error("the origins were not read in time");
+    return withTimeout(LOOK_UP_TIMEOUT_MS, all, late).then(
+      (origins) => origins.has(origin),
+      () => false,
+    );
+  }
+
+  return {
+    begin(exchange) {
+      const { ctx, endpoint } = exchange;
+      if (!OPEN.has(endpoint)) return undefined;
+      if (ctx.res.getHeaderNames().some((name) => name.startsWith("access-control-"))) return undefined;
+      const isPreflight = ctx.method === "OPTIONS";
+      const origin = ctx.get("Origin");
+      // The same work for every origin.
+      const all = origin === "" ? undefined : allOrigins();
+      all?.catch(() => undefined);
+      return {
+        isPreflight,
+        async addHeaders() {
+          ctx.vary("Origin");
+          if (all === undefined || !(await isListed(exchange, origin, all))) return;
+          ctx.set("Access-Control-Allow-Origin", origin);
+          if (isPreflight) ctx.set(PREFLIGHT_HEADERS);
+          else ctx.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
+        },
+      };
+    },
+  };
+}

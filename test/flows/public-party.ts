@@ -1,0 +1,137 @@
+/** A client without a secret, as its authors would write it: PKCE, and its `client_id` in the form. */
+import { hash, randomBytes } from "node:crypto";
+import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
+import type { NewPublicClient } from "../../accounts/clients/client.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import {
+  type Answer,
+  type Parameters,
+  PATHS,
+  readTokens,
+  send,
+  signIn,
+  type Tokens,
+} from "./relying-party.ts";
+import { ADA, type RunningService } from "./running-service.ts";
+
+/** A public client with a known id. */
+export type KnownApp = NewPublicClient & { readonly client_id: string };
+
+export const APP: KnownApp = {
+  kind: "public",
+  client_id: "app",
+  name: "App",
+  service: "1",
+  redirect_uris: ["https://app.example/callback"],
+};
+
+/** Its addresses are on the device. */
+export const NATIVE: KnownApp = {
+  kind: "public",
+  native: true,
+  client_id: "native",
+  name: "Native App",
+  service: "1",
+  redirect_uris: ["http://127.0.0.1/callback", "com.example.app:/callback", "https://app.example/native"],
+};
+
+export interface Proof {
+  readonly verifier: string;
+  readonly code_challenge: string;
+}
+
+export function newProof(): Proof {
+  const verifier = randomBytes(32).toString("base64url");
+  return { verifier, code_challenge: hash("sha256", verifier, "base64url") };
+}
+
+/** A code, and what is needed to exchange it. */
+export interface Issued {
+  readonly code: string;
+  readonly verifier: string;
+  readonly redirect_uri: string;
+}
+
+export class PublicParty {
+  readonly base: string;
+  readonly kind: DeploymentKind;
+  readonly client: KnownApp;
+  /** The address that its requests use. */
+  redirectUri: string;
+
+  constructor(running: RunningService, kind: DeploymentKind, client: KnownApp) {
+    this.base = running[kind];
+    this.kind = kind;
+    this.client = client;
+    this.redirectUri = client.redirect_uris[0] ?? "";
+  }
+
+  /** A browser that stops before the client's redirect addresses. */
+  browser(options: BrowserOptions = {}): Browser {
+    return new Browser({ stopAt: [this.redirectUri], ...options });
+  }
+
+  authorizeUrl(proof: Proof | undefined, parameters: Parameters = {}): string {
+    const all = {
+      client_id: this.client.client_id,
+      response_type: "code",
+      redirect_uri: this.redirectUri,
+      ...(proof && { code_challenge: proof.code_challenge, code_challenge_method: "S256" }),
+      ...parameters,
+    };
+    return `${this.base}/oauth2/authorize?${form(all)}`;
+  }
+
+  async code(parameters: Parameters = {}, browser: Browser = this.browser()): Promise<Issued> {
+    const proof = newProof();
+    await browser.get(this.authorizeUrl(proof, parameters));
+    if (browser.location === undefined && browser.html.includes('name="password"'))
+      await signIn(browser, ADA);
+    const code = browser.location?.searchParams.get("code");
+    if (code === undefined || code === null)
+      throw new Error(`no code: ${browser.status} ${browser.title} ${browser.location?.href}`);
+    return { code, verifier: proof.verifier, redirect_uri: parameters["redirect_uri"] ?? this.redirectUri };
+  }
+
+  token(parameters: Parameters, headers: HeadersInit = {}): Promise<Answer> {
+    return this.post("/oauth2/token", parameters, headers);
+  }
+
+  post(path: string, parameters: Parameters, headers: HeadersInit = {}): Promise<Answer> {
+    const body = form({ client_id: this.client.client_id, ...parameters });
+    return send(`${this.base}${path}`, { method: "POST", headers, body });
+  }
+
+  exchange({ code, verifier, redirect_uri }: Issued, parameters: Parameters = {}): Promise<Answer> {
+    return this.token({
+      grant_type: "authorization_code",
+      code,
+      redirect_uri,
+      code_verifier: verifier,
+      ...parameters,
+    });
+  }
+
+  refresh(refresh_token: string, parameters: Parameters = {}): Promise<Answer> {
+    return this.token({ grant_type: "refresh_token", refresh_token, ...parameters });
+  }
+
+  async tokens(parameters: Parameters = {}, browser?: Browser): Promise<Tokens & { readonly scope: string }> {
+    return readTokens(await this.exchange(await this.code(parameters, browser))) as Tokens & {
+      scope: string;
+    };
+  }
+
+  userinfo(token: string): Promise<Answer> {
+    return send(`${this.base}${PATHS[this.kind].userinfo}?client_id=${this.client.client_id}`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+  }
+}
+
+function form(parameters: Parameters): URLSearchParams {
+  const entries = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value]],
+  );
+  return new URLSearchParams(entries);
+}
