@@ -45,6 +45,21 @@ export interface CrossOrigin {
   begin(exchange: EndpointExchange): CrossOriginRequest | undefined;
 }
 
+const late = (): Error => new Error("the origins were not read in time");
+
+/** The client that the request names decides; if none can be told, any of them. */
+async function isListed(
+  { client }: EndpointExchange,
+  origin: string,
+  all: Promise<ReadonlySet<string>>,
+): Promise<boolean> {
+  if (client !== undefined) return !client.disabled && originsOf(client).includes(origin);
+  return withTimeout(LOOK_UP_TIMEOUT_MS, all, late).then(
+    (origins) => origins.has(origin),
+    () => false,
+  );
+}
+
 export function createCrossOrigin(
   clients: Pick<ClientInternals, "allOrigins">,
   events: Pick<ServiceEmitter, "on">,
@@ -62,20 +77,6 @@ export function createCrossOrigin(
       if (known === reading) known = undefined;
     });
     return reading.origins;
-  }
-
-  /** The client that the request names decides; if none can be told, any of them. */
-  async function isListed(
-    { client }: EndpointExchange,
-    origin: string,
-    all: Promise<ReadonlySet<string>>,
-  ): Promise<boolean> {
-    if (client !== undefined) return !client.disabled && originsOf(client).includes(origin);
-    const late = (): Error => new Error("the origins were not read in time");
-    return withTimeout(LOOK_UP_TIMEOUT_MS, all, late).then(
-      (origins) => origins.has(origin),
-      () => false,
-    );
   }
 
   return {

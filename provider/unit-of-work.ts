@@ -73,9 +73,6 @@ const GENERATION = "generation";
 /** Longest delay in milliseconds before a commit with a conflict is retried. */
 const MAX_RETRY_PAUSE_MS = 10;
 
-/** The only model whose identifiers are not new ones of the library: a client chooses them. */
-const REPLAY_DETECTION = "ReplayDetection";
-
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
 /**
@@ -327,9 +324,8 @@ class PendingUnit implements Unit {
           throw new ConditionFailed(`this ${model} is used up`);
         if (isConsumed) consumed = this.#asConsumed(after, storeTime);
         const record = artifactRecord(isConsumed && consumed ? consumed : after);
-        // What was not read is new, so nothing has to be looked for.
-        if (before !== undefined || model !== REPLAY_DETECTION) changes.write(record, before);
-        else changes.add(record);
+        // What was not read must not be there: the library makes new identifiers, and an assertion is used once.
+        changes.write(record, before);
       }
     }
     return { changes, consumed };

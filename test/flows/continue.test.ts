@@ -53,7 +53,7 @@ describe.each([
     expect(browser.status).toBe(200);
     expect(browser.location).toBeUndefined();
     expect(browser.title).toBe("Continue to Native App as ada@example.com?");
-    await browser.submit(browser.forms()[0]!);
+    await browser.submit(browser.forms()[0]);
     const code = codeIn(browser) ?? "";
     const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
     expect(answer.status).toBe(200);
@@ -62,7 +62,7 @@ describe.each([
   it("asks again the next time [D-KIND-5]", async () => {
     const party = native(address, kind);
     const { browser } = await asked(party);
-    await browser.submit(browser.forms()[0]!);
+    await browser.submit(browser.forms()[0]);
     expect(codeIn(browser)).toBeTruthy();
     await browser.get(party.authorizeUrl(newProof()));
     expect(browser.title).toMatch(/^Continue to/);
@@ -76,7 +76,7 @@ describe.each([
 
   it("gets access_denied when the person cancels [D-KIND-5]", async () => {
     const { browser } = await asked(native(address, kind));
-    await browser.submit(browser.forms()[1]!);
+    await browser.submit(browser.forms()[1]);
     expect(browser.location?.searchParams.get("error")).toBe("access_denied");
   });
 
@@ -86,7 +86,7 @@ describe.each([
     await browser.click("Use another account");
     await signIn(browser, BOB);
     // oidc-provider ends Ada's session with a form that submits itself.
-    await browser.submit(browser.forms()[0]!);
+    await browser.submit(browser.forms()[0]);
     const code = codeIn(browser) ?? "";
     const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
     const { access_token } = answer.body as Record<string, string>;
@@ -122,7 +122,7 @@ describe("the step continue", () => {
     party.redirectUri = "http://127.0.0.1:49152/third";
     const { browser } = await asked(party, { scope: "openid email" });
     expect(browser.title).toMatch(/^Share your data/);
-    await browser.submit(browser.forms()[0]!, { decision: "allow" });
+    await browser.submit(browser.forms()[0], { decision: "allow" });
     expect(codeIn(browser)).toBeTruthy();
     await browser.get(party.authorizeUrl(newProof(), { scope: "openid email" }));
     expect(browser.title).toMatch(/^Continue to/);
@@ -155,7 +155,7 @@ describe("the step continue", () => {
     const { browser } = await asked(native(LOOPBACK));
     const [form] = browser.forms();
     await running.service.accounts.endSessions(running.ada.sub);
-    await browser.submit(form!);
+    await browser.submit(form);
     expect(codeIn(browser)).toBeUndefined();
     expect(browser.status).toBe(400);
   });
