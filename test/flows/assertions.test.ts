@@ -1,6 +1,7 @@
 /** Clients that sign assertions instead of keeping a secret (`private_key_jwt`), and what a thief of one may not do. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createHmac, createPublicKey } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -128,6 +129,38 @@ const isAccepted = async (made: string, form: Record<string, string> = {}): Prom
   return status === 200;
 };
 
+/** A token that no library makes. */
+function forged(header: object, sign: (text: string) => string): string {
+  const claims = {
+    iss: "signed",
+    sub: "signed",
+    aud: running.openid,
+    jti: `f-${(count += 1)}`,
+    iat: now(),
+    exp: now() + 60,
+  };
+  const text = [header, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+    .join(".");
+  return `${text}.${sign(text)}`;
+}
+
+/** The last refusals of the client `signed` in the audit, once there are some. */
+async function audited(): Promise<{ items: readonly unknown[] }> {
+  for (let tries = 0; ; tries += 1) {
+    const page = (await running.service.audit.list({
+      client: "signed",
+      action: "client.authentication",
+      limit: 1,
+    })) as {
+      records?: readonly unknown[];
+    };
+    const items = page.records ?? [];
+    if (items.length > 0 || tries > 60) return { items };
+    await new Promise((resolve) => void setTimeout(resolve, 50));
+  }
+}
+
 describe("an assertion", () => {
   it.each(ALGORITHMS)("with %s stands for the client at every endpoint [D-KIND-7]", async (alg) => {
     const made = (): Promise<string> => assertion({}, { alg });
@@ -204,27 +237,11 @@ describe("an assertion", () => {
     expect(await isAccepted(await made(), { client_id: "signed" })).toBe(false);
   });
 
-  /** A token that no library makes. */
-  function forged(header: object, sign: (text: string) => string): string {
-    const claims = {
-      iss: "signed",
-      sub: "signed",
-      aud: running.openid,
-      jti: `f-${(count += 1)}`,
-      iat: now(),
-      exp: now() + 60,
-    };
-    const text = [header, claims]
-      .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
-      .join(".");
-    return `${text}.${sign(text)}`;
-  }
-
   it("is refused with alg none, and with an HMAC of the public key [D-KIND-7]", async () => {
     for (const alg of ["none", "None", "NONE", ""])
       expect(await isAccepted(forged({ alg }, () => ""))).toBe(false);
     const { jwk } = keys.get("RS256")!;
-    const publicKey = createPublicKey({ format: "jwk", key: jwk as never });
+    const publicKey = createPublicKey({ format: "jwk", key: jwk });
     const pem = publicKey.export({ format: "pem", type: "spki" });
     const der = publicKey.export({ format: "der", type: "spki" });
     for (const secret of [pem, der, JSON.stringify(jwk), jwk.n!, "kept-as-a-keyed-digest"])
@@ -315,21 +332,6 @@ describe("an assertion", () => {
     });
   });
 
-  async function audited(): Promise<{ items: readonly unknown[] }> {
-    for (let tries = 0; ; tries += 1) {
-      const page = (await running.service.audit.list({
-        client: "signed",
-        action: "client.authentication",
-        limit: 1,
-      })) as {
-        records?: readonly unknown[];
-      };
-      const items = page.records ?? [];
-      if (items.length > 0 || tries > 60) return { items };
-      await new Promise((resolve) => void setTimeout(resolve, 50));
-    }
-  }
-
   it("of a machine is accepted, and its grants decide [D-KIND-7, D-KIND-1]", async () => {
     const robot = { iss: "robot", sub: "robot" };
     expect(await isAccepted(await assertion(robot))).toBe(true);
@@ -391,14 +393,16 @@ describe("two processes on one storage", () => {
         for (;;) {
           const { value, done } = await lines.next();
           if (done) throw new Error("the process has ended");
-          if (/^\d+$/.test(String(value))) return String(value);
+          if (/^\d+$/.test(value)) return value;
         }
       }),
     );
     bases = ports.map((port) => `http://127.0.0.1:${port}/openid`);
   }, 60_000);
-  afterAll(() => {
+  afterAll(async () => {
+    const ended = children.map((child) => once(child, "exit"));
     for (const child of children) child.stdin.end();
+    await Promise.all(ended);
   });
 
   it("accept an assertion once, when both get it at the same time [D-KIND-7]", async () => {
@@ -416,13 +420,12 @@ describe("two processes on one storage", () => {
       );
       expect(exchanges.filter(({ status }) => status === 200)).toHaveLength(1);
       const revoking = await assertion();
-      const tokens = exchanges.map(({ body }) => body["access_token"]).filter((token) => token !== undefined);
+      const won = exchanges.find(({ status }) => status === 200);
+      const { access_token = "" } = (won?.body ?? {}) as Record<string, string>;
       const revoked = await Promise.all(
-        [String(tokens[0]), "unknown"].map((token, i) =>
-          post("/oauth2/revoke", revoking, { token }, bases[i]!),
-        ),
+        [access_token, "unknown"].map((token, i) => post("/oauth2/revoke", revoking, { token }, bases[i])),
       );
-      expect(revoked.map(({ status }) => status).toSorted()).toEqual([200, 401]);
+      expect(new Set(revoked.map(({ status }) => status))).toEqual(new Set([200, 401]));
     }
   });
 
