@@ -95,9 +95,7 @@ describe("RP-initiated logout", () => {
     expect(asks()).toBe(false);
     const script = /<script>(.*)<\/script>/.exec(browser.html)?.[1] ?? "";
     const hash = createHash("sha256").update(script).digest("base64");
-    expect(browser.headers.get("content-security-policy")).toMatch(
-      new RegExp(`script-src \\S+/pages\\.js 'sha256-${RegExp.escape(hash)}';`),
-    );
+    expect(browser.headers.get("content-security-policy")).toContain(`/pages.js 'sha256-${hash}';`);
     // A refreshed ID token is of the session, too.
     const { id_token = "" } = readTokens(await news.refresh(tokens.refresh_token));
     await browser.get(address(id_token));
