@@ -75,7 +75,14 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       async (before) => {
         if (before !== undefined) throw new AlreadyExists("an account with this sub");
         const userId = input.user_id ?? (await directory.nextUserId());
-        const fresh = { ...newRecord(input, sub, userId, hash, seconds(clock)), ...more };
+        const now = seconds(clock);
+        // A password that comes from elsewhere was chosen nobody knows when.
+        const isChosen = hash !== null && action !== "account.imported";
+        const fresh = {
+          ...newRecord(input, sub, userId, hash, now),
+          ...(isChosen && { password_changed_at: now }),
+          ...more,
+        };
         return { action, record: fresh, drawsNumber };
       },
       { within, isNew: within === undefined && input.sub === undefined },
@@ -152,7 +159,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const { record } = await writer.change(sub, caller, async (before) => {
         if (before === undefined) throw noAccount();
         await passwords.check(password, passwordNames(before));
-        const after = withPassword(before, await (hash ??= passwords.hash(password)));
+        const after = withPassword(before, await (hash ??= passwords.hash(password)), seconds(clock));
         const mails = notices.passwordChanged(after);
         return { action: "account.password_changed", record: after, keepSession, mails };
       });
@@ -169,7 +176,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     async resetPassword(within, sub, password_hash, as, caller) {
       const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
-        const after = withPassword(before, password_hash);
+        const after = withPassword(before, password_hash, seconds(clock));
         return { action: "account.password_reset", record: after, mails: notices.passwordChanged(after) };
       };
       return (await writer.change(sub, caller, decide, { within })).changed;
@@ -202,7 +209,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const index = undos.findIndex((each) => each.id === id);
         if (before === undefined || isDisabled(before) || index === -1) return undefined;
         const after = {
-          ...withPassword(before, null),
+          ...withPassword(before, null, seconds(clock)),
           email,
           email_verified: true,
           // The link to undo a later change leads to an address of whoever made this one.
@@ -254,10 +261,11 @@ function isStill(record: AccountRecord | undefined, as: AccountState): record is
 }
 
 /** Another password or none. All sessions and tokens of the old one end. */
-function withPassword(before: AccountRecord, password_hash: string | null): AccountRecord {
+function withPassword(before: AccountRecord, password_hash: string | null, now: number): AccountRecord {
   return {
     ...withoutTokens(withoutSessions(before)),
     password_hash,
+    password_changed_at: now,
     password_generation: (before.password_generation ?? 0) + 1,
   };
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { builtInLocales } from "../core/texts.ts";
 import { deletionView } from "../interactions/account/delete.ts";
 import { addressView, newAddressView } from "../interactions/account/email.ts";
-import { accountPage } from "../interactions/account/pages.ts";
+import { overviewView } from "../interactions/account/overview.ts";
 import { passwordView } from "../interactions/account/password.ts";
 import { profileView } from "../interactions/account/profile.ts";
 import { servicesView } from "../interactions/account/services.ts";
@@ -139,12 +139,34 @@ function stepScreens(pages: Pages): readonly Screen[] {
   ];
 }
 
+/** The pages that those of a signed-in person link to. */
+const PLACES = ["home", "profile", "email", "password", "sessions", "services", "delete"] as const;
+
 /** The pages of a signed-in person. */
 function personScreens(pages: Pages): readonly Screen[] {
   const email = "ada@example.com";
-  const common = { base: "", action: "", csrf: "c" };
-  const overview = { ...common, email, fullName: "Ada Lovelace", sub: SUB, canChangeEmail: true };
-  const address = { ...common, email, isConfirmed: true };
+  /** What a page is given that is at one of these places. */
+  const at = (current: (typeof PLACES)[number]) => ({
+    base: "",
+    action: current === "home" ? "/account" : `/account/${current}`,
+    csrf: "c",
+    person: { name: "Ada Lovelace", email },
+    places: PLACES.map((page) => ({ page, href: `/account/${page}`, isCurrent: page === current })),
+  });
+  const overview = {
+    ...at("home"),
+    account: {
+      sub: SUB,
+      email_verified: true,
+      username: "ada",
+      password_hash: "",
+      password_changed_at: (NOW - 130_000 * MINUTE) / 1000,
+    },
+    browsers: 3,
+    services: ["News", "Video", "Radio", "Library"],
+    now: NOW,
+  };
+  const address = { ...at("email"), email, isConfirmed: true };
   const pending = { email: "ada.lovelace@example.org", hasLink: false };
   const values = {
     name: "Ada",
@@ -154,8 +176,8 @@ function personScreens(pages: Pages): readonly Screen[] {
     gender: "female",
     locale: "",
   };
-  const profile = { ...common, values, locales: ["en", "pl"], problems: [] };
-  const password = { ...common, username: "ada", min: 8, max: 128 };
+  const profile = { ...at("profile"), values, locales: ["en", "pl"], problems: [] };
+  const password = { ...at("password"), username: "ada", min: 8, max: 128 };
   const used = (minutesAgo: number) => ({
     firstUse: (NOW - 9_000 * MINUTE) / 1000,
     lastUse: (NOW - minutesAgo * MINUTE) / 1000,
@@ -177,6 +199,7 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     { isThis: false, session: { uid: "3", ...used(5_000) } },
   ];
+  const signedIn = { ...at("sessions"), network: "203.0.113.0/24", now: NOW };
   const fields = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
   const services = [
     { key: "1", name: "News", since: NOW - 60_000 * MINUTE, fields },
@@ -185,11 +208,19 @@ function personScreens(pages: Pages): readonly Screen[] {
   return [
     {
       name: "account",
-      html: (visit) => pages.render(accountPage, visit, { ...overview, deliveries: "/account/deliveries" }),
+      html: (visit) => pages.render(overviewView, visit, { ...overview, deliveries: "/account/deliveries" }),
     },
     {
       name: "account-changed",
-      html: (visit) => pages.render(accountPage, visit, { ...overview, fullName: "", notice: "password" }),
+      html: (visit) =>
+        pages.render(overviewView, visit, {
+          ...overview,
+          person: { name: "", email },
+          account: { sub: SUB, email_verified: false, username: null, password_hash: null },
+          browsers: 1,
+          services: [],
+          notice: "password",
+        }),
     },
     { name: "account-profile", html: (visit) => pages.render(profileView, visit, { ...profile }) },
     {
@@ -224,12 +255,12 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "account-new-email",
-      html: (visit) => pages.render(newAddressView, visit, { ...common, value: "" }),
+      html: (visit) => pages.render(newAddressView, visit, { ...at("email"), value: "" }),
     },
     {
       name: "account-new-email-wrong",
       html: (visit) =>
-        pages.render(newAddressView, visit, { ...common, value: "ada", problem: { reason: "invalid" } }),
+        pages.render(newAddressView, visit, { ...at("email"), value: "ada", problem: { reason: "invalid" } }),
     },
     { name: "account-password", html: (visit) => pages.render(passwordView, visit, { ...password }) },
     {
@@ -238,31 +269,30 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "account-sessions",
-      html: (visit) => pages.render(sessionsView, visit, { ...common, sessions, now: NOW }),
+      html: (visit) => pages.render(sessionsView, visit, { ...signedIn, sessions }),
     },
     {
       name: "account-sessions-one",
       html: (visit) =>
         pages.render(sessionsView, visit, {
-          ...common,
+          ...signedIn,
           sessions: sessions.slice(0, 1),
-          now: NOW,
           notice: "sessions",
         }),
     },
     {
       name: "account-services",
-      html: (visit) => pages.render(servicesView, visit, { ...common, services, now: NOW }),
+      html: (visit) => pages.render(servicesView, visit, { ...at("services"), services, now: NOW }),
     },
     {
       name: "account-services-none",
       html: (visit) =>
-        pages.render(servicesView, visit, { ...common, services: [], now: NOW, notice: "service" }),
+        pages.render(servicesView, visit, { ...at("services"), services: [], now: NOW, notice: "service" }),
     },
     {
       name: "account-delete",
       html: (visit) =>
-        pages.render(deletionView, visit, { ...common, email, told: services.map(({ name }) => name) }),
+        pages.render(deletionView, visit, { ...at("delete"), email, told: services.map(({ name }) => name) }),
     },
     {
       name: "account-deleted",
@@ -330,7 +360,7 @@ function consoleScreens(pages: Pages): readonly Screen[] {
       ...changes,
     });
   const parked = delivery("msg_2xTq9vJm4nYcE7oPqL1s", 260, {
-    reason: "attempts",
+    reason: "attempts_used_up",
     history: [
       {
         number: 1,
@@ -360,6 +390,49 @@ function consoleScreens(pages: Pages): readonly Screen[] {
   const list = { ...common, filter: {}, receivers: ["service:1", "group:media"], isLater: false };
   const pause = { pause: "t", test: "t" };
   return [
+    {
+      name: "deliveries-overview",
+      html: (visit) =>
+        pages.render(deliveriesPage, visit, {
+          ...list,
+          deliveries,
+          next: "msg_e",
+          overview: {
+            receivers: [
+              sampleReceiver("group:media", {
+                url: "https://media.example/notifications",
+                failures: 7,
+                heldUntil: NOW + 4 * MINUTE,
+                waiting: 41,
+                parked: 3,
+                oldest: NOW - 90 * MINUTE,
+              }),
+              sampleReceiver("portal:old", { url: null, parked: 1 }),
+              sampleReceiver("service:1", {
+                url: "https://news.example/notify",
+                waiting: 2,
+                oldest: NOW - 3 * MINUTE,
+              }),
+              sampleReceiver("service:8", { url: "https://shop.example/notify" }),
+            ],
+            lastHour: [12, 18, 9, 30, 44, 21, 17, 60, 38, 25, 31, 14].map((stored, index) => ({
+              from: NOW - (12 - index) * 5 * MINUTE,
+              stored,
+              parked: index === 4 ? 3 : 0,
+            })),
+          },
+        }),
+    },
+    {
+      name: "deliveries-nothing-yet",
+      html: (visit) =>
+        pages.render(deliveriesPage, visit, {
+          ...list,
+          receivers: [],
+          deliveries: [],
+          overview: { receivers: [], lastHour: [] },
+        }),
+    },
     {
       name: "deliveries",
       html: (visit) =>

@@ -282,7 +282,7 @@ const interactions = section<InteractionSettings>(
         fonts: described(text(200, isFontList, "names of fonts, such as `Inter, system-ui, sans-serif`"), {
           otherwise: "`system-ui, sans-serif`",
         }),
-        logo: described(imageFile("PNG, JPEG, WebP", "12,000"), {
+        logo: described(imageFile("PNG, JPEG, WebP", "8,000"), {
           otherwise: "the name",
         }),
         logoDark: described(imageFile("PNG, JPEG, WebP", "6,000"), { otherwise: "`logo`" }),

@@ -6,7 +6,7 @@ import type { Answers, ErrorAnswer, Page, PageContext, Pages } from "./page.ts";
 /** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */
 export const logoutPage: Page<{ readonly action: string; readonly xsrf: string }> = {
   view: "logout",
-  locals: (t, form) => ({ heading: t("logout.title"), end: true, ...form }),
+  locals: (t, form) => ({ heading: t("logout.title"), layout: "end", ...form }),
 };
 
 /** `unavailable`, `error` and `start-again`: the account page, so that there is always a link to follow. */
@@ -18,7 +18,7 @@ interface LastPage {
 export const loggedOutPage: Page<LastPage & { readonly after: "signed out" | "stayed" | "deleted" }> = {
   view: "logged-out",
   locals(t, { accountUrl, after }) {
-    const common = { end: true, accountUrl };
+    const common = { layout: "end", accountUrl };
     if (after === "stayed")
       return { ...common, heading: t("stayed.title"), text: t("stayed.text"), next: t("account.link") };
     if (after === "deleted")
@@ -39,7 +39,7 @@ export const errorPage: Page<LastPage & Omit<ErrorAnswer, "status" | "uiLocales"
     const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
     const text = t(key, { wait: waitText(t.locale, retryAfter) });
     const heading = t.has(`error.${error}.title`) ? t(`error.${error}.title`) : t("error.title");
-    return { heading, end: true, text, accountUrl, error, description };
+    return { heading, layout: "end", text, accountUrl, error, description };
   },
 };
 
@@ -51,7 +51,7 @@ export const startAgainPage: Page<LastPage & { readonly action?: string }> = {
   view: "start-again",
   locals: (t, { accountUrl, action = "" }) => ({
     heading: t("startAgain.title"),
-    end: true,
+    layout: "end",
     accountUrl,
     action,
   }),
@@ -59,7 +59,7 @@ export const startAgainPage: Page<LastPage & { readonly action?: string }> = {
 
 export const unavailablePage: Page<LastPage> = {
   view: "unavailable",
-  locals: (t, { accountUrl }) => ({ heading: t("unavailable.title"), end: true, accountUrl }),
+  locals: (t, { accountUrl }) => ({ heading: t("unavailable.title"), layout: "end", accountUrl }),
 };
 
 /** Presses the button that signs out. */

@@ -42,7 +42,7 @@ export const confirmPage: Page<ConfirmMessage & { readonly accountUrl: string }>
   view: "confirm",
   locals: (t, { accountUrl, kind, form }) => ({
     ...MESSAGES[kind](t, form?.email ?? ""),
-    end: true,
+    layout: "end",
     accountUrl,
     action: form?.action ?? "",
     csrf: form?.csrf ?? "",

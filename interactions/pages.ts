@@ -125,8 +125,8 @@ function frame(
     clientLogo: "",
     lead: "",
     themeColors: theme.colors,
-    wide: false,
-    end: false,
+    layout: "",
+    places: [],
   };
 }
 

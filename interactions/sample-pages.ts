@@ -6,7 +6,7 @@ import type { ShownAttempt } from "../notifier/notifications.ts";
 import type { ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
 import { deletionView } from "./account/delete.ts";
 import { addressView, newAddressView } from "./account/email.ts";
-import { accountPage } from "./account/pages.ts";
+import { overviewView } from "./account/overview.ts";
 import { passwordView } from "./account/password.ts";
 import { profileView } from "./account/profile.ts";
 import { servicesView } from "./account/services.ts";
@@ -247,6 +247,26 @@ function consolePages(text: string): readonly Sample[] {
   const parked = sampleDelivery(text);
   return [
     sample(deliveriesPage, "none", list),
+    sample(deliveriesPage, "nothing yet", {
+      ...list,
+      receivers: [],
+      overview: { receivers: [], lastHour: [] },
+    }),
+    sample(deliveriesPage, "nothing parked", { ...list, filter: { state: "parked" } }),
+    sample(deliveriesPage, "overview", {
+      ...list,
+      overview: {
+        receivers: [
+          sampleReceiver(text),
+          sampleReceiver(text, { paused: true, waiting: 3, parked: 1, oldest: 1_790_000_000_000 }),
+        ],
+        lastHour: [
+          { from: 1_790_000_000_000, stored: 90, parked: 1 },
+          { from: 1_790_000_300_000, stored: 0, parked: 0 },
+        ],
+      },
+      deliveries: [waiting],
+    }),
     sample(deliveriesPage, "some", {
       ...list,
       filter: { state: "parked", receiver: text, type: "PROFILE_CHANGED", sub: text },
@@ -286,8 +306,24 @@ function consolePages(text: string): readonly Sample[] {
 }
 
 function personPages(text: string): readonly Sample[] {
-  const common = { base: text, action: text, csrf: text };
-  const overview = { ...common, email: text, fullName: "", sub: text, canChangeEmail: false };
+  const common = {
+    base: text,
+    action: text,
+    csrf: text,
+    person: { name: "", email: text },
+    places: ["home", "profile", "email", "password", "sessions", "services", "delete"].map((page) => ({
+      page,
+      href: text,
+      isCurrent: page === "home",
+    })),
+  };
+  const overview = {
+    ...common,
+    account: { sub: text, email_verified: false, username: null, password_hash: null },
+    browsers: 1,
+    services: [],
+    now: 1_790_000_000_000,
+  };
   const address = { ...common, email: text, isConfirmed: true };
   const pending = { email: text, hasLink: false };
   const values = {
@@ -307,11 +343,19 @@ function personPages(text: string): readonly Sample[] {
   const sessions = [one, { isThis: false, session: { ...session, ...where } }];
   const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text] };
   return [
-    sample(accountPage, "person", overview),
-    sample(accountPage, "operator", {
+    sample(overviewView, "person", overview),
+    sample(overviewView, "operator", {
       ...overview,
-      fullName: text,
-      canChangeEmail: true,
+      person: { name: text, email: text },
+      account: {
+        sub: text,
+        email_verified: true,
+        username: text,
+        password_hash: text,
+        password_changed_at: 0,
+      },
+      browsers: 2,
+      services: [text, text, text, text],
       deliveries: text,
       notice: "password",
     }),
@@ -345,8 +389,8 @@ function personPages(text: string): readonly Sample[] {
     }),
     sample(passwordView, "empty", password),
     sample(passwordView, "refused", { ...password, problem: "too-short" }),
-    sample(sessionsView, "one", { ...common, sessions: [one], now: at }),
-    sample(sessionsView, "several", { ...common, sessions, now: at + 1, notice: "session" }),
+    sample(sessionsView, "one", { ...common, network: text, sessions: [one], now: at }),
+    sample(sessionsView, "several", { ...common, network: text, sessions, now: at + 1, notice: "session" }),
     sample(servicesView, "none", { ...common, services: [], now: at, notice: "service" }),
     sample(servicesView, "some", {
       ...common,

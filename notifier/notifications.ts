@@ -9,6 +9,7 @@ import {
   type DeliveryStore,
   type RedriveResult,
   RESTORED,
+  type SpanCounts,
   type SendNowResult,
 } from "../records/deliveries/delivery.ts";
 import { answerContext } from "../records/deliveries/delivery-kinds.ts";
@@ -115,7 +116,12 @@ export interface Notifications {
   acknowledgements(sub: string): Promise<Acknowledgement[]>;
   /** All receivers that are configured or have deliveries or state, ordered by name. */
   receivers(): Promise<ReceiverReport[]>;
+  /** What was stored in the last hour, in spans of five minutes, and what of it is parked. */
+  lastHour(): Promise<SpanCounts[]>;
 }
+
+/** Twelve spans of five minutes. */
+const LAST_HOUR = { number: 12, lengthMs: 300_000 };
 
 /** Deliveries that `acknowledgements` reads at a time. */
 const PAGE = 500;
@@ -262,6 +268,7 @@ export function createNotifications({
       return acknowledgements(deliveries, checked("sub", anyText, sub));
     },
     receivers: () => receivers.report(deliveries),
+    lastHour: () => deliveries.recent(LAST_HOUR),
   };
 }
 

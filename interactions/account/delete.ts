@@ -43,6 +43,7 @@ export interface DeletePageParts {
 export function deletePage({ accounts, directory, seals, forgetSession }: DeletePageParts): PersonPage {
   return {
     path: DELETE_PATH,
+    place: "delete",
     needs: "recent sign-in",
     isUnlimited: true,
     async show({ locals, person, send }) {

@@ -142,6 +142,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
 
   return {
     path: PATH,
+    place: "email",
     show: (visit) => shown(visit),
     async submit(visit, form) {
       const { sub } = visit.person.account;

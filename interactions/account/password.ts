@@ -53,6 +53,7 @@ export function passwordPage({ accounts, devices, sessions, length }: PasswordPa
 
   return {
     path: PATH,
+    place: "password",
     needs: "recent sign-in",
     show: (visit) => shown(visit),
     async submit(visit, form) {

@@ -13,10 +13,26 @@ import type { Page, Pages, SendOptions } from "../page.ts";
 import type { Locals } from "../look/views.ts";
 import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { AccountGate } from "./gate.ts";
+import { firstLetter } from "../../core/pictures.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
+
+/** Where the account begins, below each base URL. */
+export const HOME = "/account";
+
+/** A page that the others link to. Its name is the text `account.<page>`. */
+export interface Place {
+  readonly page: string;
+  /** As the browser sees it. */
+  readonly href: string;
+  /** Whether it or a page below it is shown. */
+  readonly isCurrent: boolean;
+}
 
 /** What every page of the person is given. Paths are as the browser sees them. */
 export interface PersonLocals {
+  /** Who is signed in. The name may be empty. */
+  readonly person: { readonly name: string; readonly email: string };
+  readonly places: readonly Place[];
   /** The path of the deployment. */
   readonly base: string;
   /** The path of this page, which its forms are sent to. */
@@ -29,18 +45,39 @@ export interface PersonLocals {
 /** The variables that every page of the person has. */
 export function personLocals(
   t: Translator,
-  { base, action, csrf, notice }: PersonLocals,
+  { base, action, csrf, notice, person, places }: PersonLocals,
   heading: string,
   problems: readonly FormProblem[] = [],
 ): Locals {
   return {
     heading,
+    layout: "account",
     action,
     csrf,
+    person: { ...person, initials: initialsOf(person, t.locale) },
+    home: base + HOME,
+    places: places.map(({ page, href, isCurrent }) => ({
+      page,
+      href,
+      label: t(`account.${page}`),
+      current: isCurrent,
+    })),
     notice: notice === undefined ? "" : t(`account.notice.${notice}`),
-    back: `${base}/account`,
+    back: base + HOME,
     ...formLocals(t, [], problems),
   };
+}
+
+/** Whether a page is this one or below it. Everything is below the first one. */
+function isWithin(path: string, place: string): boolean {
+  return path === place || (place !== HOME && path.startsWith(`${place}/`));
+}
+
+/** The first letters of the first and the last name, or the one of the address. */
+function initialsOf({ name, email }: PersonLocals["person"], locale: string): string {
+  const names = name.split(/\s+/u).filter((each) => each !== "");
+  const ends = names.length > 1 ? [names[0], names.at(-1)] : [names[0] ?? email];
+  return ends.map((each = "") => firstLetter(each, locale)).join("");
 }
 
 /** One request of a person for one of their pages. */
@@ -69,6 +106,8 @@ export interface PersonVisit {
 export interface PersonPage {
   /** Below the base URL. */
   readonly path: string;
+  /** The name by which the other pages link to it: see {@link Place}. Default: they don't. */
+  readonly place?: string;
   /** Whether it needs a sign-in within the last five minutes. Default: any. */
   readonly needs?: "recent sign-in";
   /** Whether its form counts for the limit of changes. Default: yes. */
@@ -87,9 +126,6 @@ export interface PersonPagesParts {
   readonly audit: Pick<AuditCollector, "noteRefusal">;
 }
 
-/** Where the account begins, below each base URL. */
-export const HOME = "/account";
-
 /** @returns the pages with the checks in front of them. */
 export function createPersonPages(
   parts: PersonPagesParts,
@@ -99,7 +135,7 @@ export function createPersonPages(
 
   function visit(ctx: ServiceContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
     const { path: base } = ctx.exchange.deployment;
-    const { sub, locale } = person.account;
+    const { sub, locale, name, surname, email } = person.account;
     const notice = seals.open(person, path, query.get("done"));
     const seen = pages.visit(ctx, { account: locale ?? undefined, isRepeatable: true });
     return {
@@ -114,6 +150,12 @@ export function createPersonPages(
         base,
         action: base + path,
         csrf: seals.token(person, path),
+        person: { name: [name, surname].filter(Boolean).join(" "), email },
+        places: list.flatMap(({ place, path: target }) =>
+          place === undefined
+            ? []
+            : [{ page: place, href: base + target, isCurrent: isWithin(path, target) }],
+        ),
         ...(notice !== undefined && { notice }),
       },
       send(page, data, options) {

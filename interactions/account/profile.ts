@@ -113,6 +113,7 @@ export function profilePage({
 
   return {
     path: PATH,
+    place: "profile",
     show: (visit) => shown(visit, valuesOf(visit.person.account)),
     async submit(visit, form) {
       const { account } = visit.person;

@@ -6,6 +6,7 @@ import type { Accounts } from "../../accounts/account.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
+import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
@@ -41,11 +42,22 @@ export const servicesView: Page<ServicesLocals> = {
         key,
         name,
         since: since === undefined ? undefined : moment(since),
-        fields: fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field)),
+        reads: readsText(t, fields),
       })),
     };
   },
 };
+
+/** The fields in words: both names as one, and no identifier, which says nothing about the person. */
+function readsText(t: Translator, fields: readonly string[]): string {
+  const hasFullName = ["name", "surname"].every((name) => fields.includes(name));
+  const shown = fields.filter((field) => field !== "sub" && !(hasFullName && field === "surname"));
+  if (shown.length === 0) return t("services.readsId");
+  const names = shown.map((field) => (hasFullName && field === "name" ? "fullName" : field));
+  return new Intl.ListFormat(t.locale).format(
+    names.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field)),
+  );
+}
 
 export interface ServicesPageParts {
   readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
@@ -57,6 +69,7 @@ export interface ServicesPageParts {
 export function servicesPage({ accounts, directory, clock }: ServicesPageParts): PersonPage {
   return {
     path: PATH,
+    place: "services",
     async show({ locals, person, send }) {
       const services = await connectedServices(person.account, directory);
       send(servicesView, { ...locals, services, now: clock.now() });

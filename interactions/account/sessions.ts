@@ -3,6 +3,7 @@ import type { AccountInternals } from "../../accounts/account.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { SignInSession, SignInSessions } from "../../provider/sessions/sessions.ts";
+import { shortenedAddress } from "../../records/audit/origin.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
 import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
@@ -18,6 +19,8 @@ interface ShownSession {
 /** `account-sessions`: the browsers, a form for each other one, and a form for all others. */
 interface SessionsLocals extends PersonLocals {
   readonly sessions: readonly ShownSession[];
+  /** The network of this request, in the form of those of the sessions. */
+  readonly network: string | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -31,8 +34,9 @@ export const sessionsView: Page<SessionsLocals> = {
       sessions: locals.sessions.map(({ session, isThis }) => ({
         uid: session.uid,
         isThis,
-        address: session.address ?? "",
+        device: deviceOf(session),
         name: nameOf(t, session),
+        network: isThis ? "" : networkText(t, session.address, locals.network),
         firstUse: moment(session.firstUse * 1000),
         lastUse: moment(session.lastUse * 1000),
       })),
@@ -40,6 +44,18 @@ export const sessionsView: Page<SessionsLocals> = {
     };
   },
 };
+
+/** The icon of a system. */
+function deviceOf({ system }: SignInSession): "phone" | "tablet" | "computer" {
+  if (system === "iPhone" || system === "Android") return "phone";
+  return system === "iPad" ? "tablet" : "computer";
+}
+
+/** Addresses tell people nothing, but whether it was here does. Empty if that is not known. */
+function networkText(t: Translator, last: string | undefined, now: string | undefined): string {
+  if (last === undefined || now === undefined) return "";
+  return last === now ? t("sessions.thisNetwork") : t("sessions.otherNetwork");
+}
 
 function nameOf(t: Translator, { browser, system }: SignInSession): string {
   const named = browser === undefined || browser === "other" ? t("sessions.otherBrowser") : browser;
@@ -56,15 +72,17 @@ export interface SessionsPageParts {
 export function sessionsPage({ accounts, sessions, clock }: SessionsPageParts): PersonPage {
   return {
     path: PATH,
-    async show({ locals, person, send }) {
+    place: "sessions",
+    async show({ ctx, locals, person, send }) {
       const now = clock.now();
+      const network = shortenedAddress(ctx.exchange.address);
       const found = await sessions.list(person.account);
       const shown = found.map((session) => ({
         session,
         isThis: session.uid === person.session,
       }));
       const first = shown.toSorted((one, other) => Number(other.isThis) - Number(one.isThis));
-      send(sessionsView, { ...locals, sessions: first, now });
+      send(sessionsView, { ...locals, sessions: first, network, now });
     },
     async submit(visit, form) {
       const { person, caller } = visit;

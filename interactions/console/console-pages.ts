@@ -86,9 +86,11 @@ function list(parts: ConsoleParts): OperatorHandler {
     if (problem === "other") return pages.error(ctx, { status: 400, error: "invalid_request" });
     const wrongSub = problem === "sub" ? (request.query.get("sub") ?? "") : undefined;
     const wanted = { ...filter, ...(after !== undefined && { after }), limit: PAGE };
-    const [found, known] = await Promise.all([
+    const isWhole = wrongSub === undefined && after === undefined && Object.keys(filter).length === 0;
+    const [found, known, lastHour] = await Promise.all([
       wrongSub === undefined ? console.page(wanted) : undefined,
       console.receivers(),
+      isWhole ? console.lastHour() : undefined,
     ]);
     const { deliveries = [], next } = found ?? {};
     const names = known.map(({ receiver }) => receiver);
@@ -99,6 +101,7 @@ function list(parts: ConsoleParts): OperatorHandler {
       deliveries,
       receivers: names,
       isLater: after !== undefined,
+      ...(lastHour !== undefined && { overview: { receivers: known, lastHour } }),
       ...(wrongSub !== undefined && { wrongSub }),
       ...(next !== undefined && { next }),
       ...(filter.state === "parked" &&

@@ -8,6 +8,8 @@ import type { Translator } from "../../core/texts.ts";
 import { type Moments, moments } from "../look/moments.ts";
 import { timeZones } from "../look/time-zone.ts";
 import type { Locals } from "../look/views.ts";
+import { type ConsoleOverview, overviewOf } from "./overview.ts";
+import { attemptText, emptyText, reasonText } from "./words.ts";
 
 /** The list, below each base URL. A delivery is below it, by its id. */
 export const CONSOLE_PATH = "/account/deliveries";
@@ -110,6 +112,8 @@ export interface DeliveriesLocals extends ConsoleLocals {
   readonly next?: string;
   /** Whether this is not the first page. */
   readonly isLater: boolean;
+  /** What stands above the list. Missing above a part of it. */
+  readonly overview?: ConsoleOverview;
   /** Hidden field of the form that sends all matching deliveries again; without it there is no such form. */
   readonly redriveAll?: string;
 }
@@ -171,7 +175,7 @@ function common(
   const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];
   return {
     heading,
-    wide: true,
+    layout: "wide",
     nav,
     list,
     account,
@@ -207,6 +211,7 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
   const moment = moments({ ...locals, locale: t.locale });
   const any = (chosen: string | undefined): Locals => option("", t("console.any"), chosen);
   const receivers = [...new Set([...locals.receivers, ...(filter.receiver ? [filter.receiver] : [])])];
+  const active = activeFilters(t, locals);
   return {
     ...common(t, locals, { heading: t("console.deliveries"), here: "list" }),
     problems: wrongSub === undefined ? [] : [{ fields: ["sub"], text: t("console.problem.sub") }],
@@ -217,12 +222,24 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
     ],
     receivers: [any(filter.receiver), ...receivers.map((key) => receiverOption(locals, key))],
     types: [any(filter.type), ...NOTIFICATION_TYPES.map((type) => option(type, type, filter.type))],
-    deliveries: deliveries.map(({ id, type, receiver, state, attempts, at }) => ({
+    active,
+    isFilterOpen: wrongSub !== undefined,
+    overview:
+      locals.overview === undefined
+        ? undefined
+        : {
+            ...overviewOf(t, locals.overview, { moment, row: receiverRow(t, locals, moment) }),
+            waitingHref: listAddress(list, { state: "waiting" }),
+            parkedHref: listAddress(list, { state: "parked" }),
+          },
+    empty: emptyText(t, { filter, isLater, hasNext: next !== undefined, hasReceivers: receivers.length > 0 }),
+    deliveries: deliveries.map(({ id, type, receiver, state, attempts, at, reason, nextAttemptAt }) => ({
       type,
       receiver: named(locals, receiver),
       attempts,
       href: deliveryAddress(list, id),
       state: badge(t, state),
+      why: state === "waiting" ? nextText(t, locals, moment, nextAttemptAt) : reasonText(t, reason),
       when: moment(at * 1000),
     })),
     first: isLater ? listAddress(list, filter) : "",
@@ -230,6 +247,42 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
     redriveAll,
     hidden: Object.entries(filter).filter(([name]) => name !== "state"),
   };
+}
+
+/** What the list is filtered by, in words, for the fold of the form on a phone. */
+function activeFilters(t: Translator, { filter, names }: DeliveriesLocals): string {
+  const { state, receiver, type, sub } = filter;
+  return [
+    state === undefined ? "" : t(`console.state.${state}`),
+    receiver === undefined ? "" : (names.get(receiver) ?? receiver),
+    type ?? "",
+    sub ?? "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** When a waiting delivery is tried next: a time that is past means that it is due. */
+function nextText(
+  t: Translator,
+  { now }: ConsoleLocals,
+  moment: Moments,
+  nextAttemptAt: number | null,
+): string {
+  if (nextAttemptAt === null || nextAttemptAt <= now) return t("console.due");
+  return t("console.nextAttempt.when", { when: moment(nextAttemptAt).relative });
+}
+
+/** A receiver in the overview. It leads to its place on the page of the receivers. */
+function receiverRow(t: Translator, locals: DeliveriesLocals, moment: Moments) {
+  return (report: ConsoleReceiver, index: number): Locals => ({
+    ...named(locals, report.receiver),
+    href: `${locals.receiversPath}#receiver-${index}`,
+    badge: receiverBadge(t, report),
+    waiting: report.waiting,
+    parked: report.parked,
+    oldest: report.oldest === null ? undefined : moment(report.oldest),
+  });
 }
 
 function receiverOption(locals: DeliveriesLocals, receiver: string): Locals {
@@ -250,11 +303,13 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
     state: badge(t, state),
     receiver: named(locals, receiver),
     when: moment(at * 1000),
-    next: nextAttemptAt === null ? undefined : moment(nextAttemptAt),
+    reason: reasonText(t, delivery.reason),
+    next: nextAttemptAt === null || nextAttemptAt <= locals.now ? undefined : moment(nextAttemptAt),
+    isDue: nextAttemptAt !== null && nextAttemptAt <= locals.now,
     finished: finishedAt === null ? undefined : moment(finishedAt),
     sameReceiver: listAddress(list, { receiver }),
     sameAccount: listAddress(list, { sub }),
-    history: delivery.history.map((attempt) => shownAttempt(attempt, moment)),
+    history: delivery.history.map((attempt) => shownAttempt(t, attempt, moment)),
     redrive: tokens.redrive ?? "",
     force: tokens.force ?? "",
     sendNow: tokens.sendNow ?? "",
@@ -262,11 +317,21 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   };
 }
 
-function shownAttempt(attempt: ShownAttempt, moment: Moments): Locals {
+function shownAttempt(t: Translator, attempt: ShownAttempt, moment: Moments): Locals {
   // Control characters would be invisible, or change the text around them.
   const answer = attempt.answer?.slice(0, MOST_ANSWER).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
   const duration = Math.ceil(attempt.duration);
-  return { ...attempt, duration, when: moment(attempt.startedAt), answer, hasAnswer: answer !== "" };
+  const what = attemptText(t, attempt);
+  const isWell = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
+  return {
+    ...attempt,
+    what,
+    isWell,
+    duration,
+    when: moment(attempt.startedAt),
+    answer,
+    hasAnswer: answer !== "",
+  };
 }
 
 export const receiversPage: Page<ReceiversLocals> = { view: "receivers", locals: receiversView };
@@ -283,7 +348,7 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
       reason: report.reason ?? "",
       waiting: report.waiting,
       parked: report.parked,
-      condition: condition(t, report, moment),
+      condition: condition(t, report, locals.now, moment),
       oldest: report.oldest === null ? undefined : moment(report.oldest),
       waitingHref: listAddress(locals.list, { state: "waiting", receiver: report.receiver }),
       parkedHref: listAddress(locals.list, { state: "parked", receiver: report.receiver }),
@@ -300,11 +365,13 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
 function condition(
   t: Translator,
   { url, paused, heldUntil, failures }: ConsoleReceiver,
+  now: number,
   moment: Moments,
 ): string {
   if (url === null) return t("console.condition.removed");
   if (paused) return t("console.condition.paused");
-  if (heldUntil !== null) return t("console.condition.held", { failures, when: moment(heldUntil).text });
+  if (heldUntil !== null && heldUntil <= now) return t("console.condition.heldDue", { failures });
+  if (heldUntil !== null) return t("console.condition.held", { failures, when: moment(heldUntil).relative });
   return failures > 0 ? t("console.condition.failing", { failures }) : "";
 }
 

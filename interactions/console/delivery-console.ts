@@ -24,7 +24,7 @@ type Options<Call extends "redriveAll" | "test"> = NonNullable<Parameters<Notifi
 /** Storage faults reject with `StorageUnavailable`. */
 export interface DeliveryConsole extends Pick<
   Notifications,
-  "redrive" | "sendNow" | "discard" | "pause" | "resume"
+  "redrive" | "sendNow" | "discard" | "pause" | "resume" | "lastHour"
 > {
   /** One page of the list, newest deliveries first. */
   page(

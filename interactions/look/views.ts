@@ -69,7 +69,13 @@ export function readViews(folders: readonly string[], variables: string): Views 
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
   // Browsers normalise these characters before they compute the hash for the CSP.
-  const style = `${variables}\n${sheet ?? ""}`.replaceAll(/\r\n?/g, "\n").replaceAll("\0", "");
+  const style = `${variables}\n${sheet ?? ""}`
+    .replaceAll(/\r\n?/g, "\n")
+    .replaceAll("\0", "")
+    // Every page has the style sheet in it.
+    .replaceAll(/^[ \t]+/gm, "")
+    .replaceAll(/ ?([{;,])\n/g, "$1")
+    .replaceAll(/;?\}\n/g, "}");
   if (/<\/style/i.test(style)) problems.push("config.interactions.views: style.css must not hold </style");
   views.set(STYLE, () => style);
   const render = (name: string, locals: Locals): string => {

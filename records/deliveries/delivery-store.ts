@@ -6,6 +6,7 @@ import type {
   DeliveryPage,
   DeliveryStore,
   ReceiverCounts,
+  SpanCounts,
 } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
@@ -195,6 +196,34 @@ async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
     .filter((each) => each.waiting > 0 || each.parked > 0);
 }
 
+/** Counts entries of indexes. Positions are microseconds. */
+async function recent(
+  access: LaneAccess,
+  { number, lengthMs }: Parameters<DeliveryStore["recent"]>[0],
+): Promise<SpanCounts[]> {
+  const receivers = await access.receivers();
+  const end = Math.floor(access.clock.now());
+  const spans = Array.from({ length: number }, (_, index) => end - (number - index) * lengthMs);
+  const queries = (index: "receiver" | "parked") =>
+    spans.flatMap((from) =>
+      receivers.map(({ receiver }) => ({
+        ...DELIVERY.where(index, receiver),
+        from: from * 1_000,
+        to: (from + lengthMs) * 1_000 - 1,
+        limit: 1,
+      })),
+    );
+  const [stored, parked] = await Promise.all([
+    access.store.count(queries("receiver")),
+    access.store.count(queries("parked")),
+  ]);
+  const sum = (found: readonly number[], span: number): number =>
+    found
+      .slice(span * receivers.length, (span + 1) * receivers.length)
+      .reduce((all, count) => all + count, 0);
+  return spans.map((from, span) => ({ from, stored: sum(stored, span), parked: sum(parked, span) }));
+}
+
 /** Two reads of one record each. */
 async function oldestDeletions({
   store,
@@ -221,6 +250,7 @@ export function createDeliveryStore(access: LaneAccess, positions: Positions): D
     list: (options) => list(access, options),
     attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
     counts: () => counts(access),
+    recent: (spans) => recent(access, spans),
     oldestDeletions: () => oldestDeletions(access),
     watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),
     ...createClaims(access),

@@ -218,6 +218,14 @@ export interface ReceiverCounts {
   readonly oldest: number | null;
 }
 
+/** How many deliveries were stored in a span of time, and how many of them are parked. */
+export interface SpanCounts {
+  /** The beginning of the span. */
+  readonly from: number;
+  readonly stored: number;
+  readonly parked: number;
+}
+
 /** The ages at which data is purged, as points in time. */
 export interface PurgeLimits {
   /** Payloads and responses of deliveries that were delivered or discarded until then. */
@@ -243,6 +251,11 @@ export interface DeliveryStore {
   attempts(id: string): Promise<DeliveryAttempt[]>;
   /** For metrics; ordered by receiver. */
   counts(): Promise<ReceiverCounts[]>;
+  /**
+   * The deliveries of all receivers in spans of this length that end now, the oldest span first. Counts index entries, so
+   * that it stays fast whatever was stored.
+   */
+  recent(spans: { readonly number: number; readonly lengthMs: number }): Promise<SpanCounts[]>;
   /** When the oldest notification of a deleted account was stored that waits, and that is parked. One indexed read. */
   oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
 

@@ -29,6 +29,8 @@ export interface AccountRecord {
   readonly password_hash: string | null;
   /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
   readonly password_generation?: number;
+  /** When the password was last set or ended, in seconds since the epoch. Missing: never, or before an import. */
+  readonly password_changed_at?: number;
   /** The changes of address that a mailed link can undo, oldest first. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */

@@ -87,7 +87,7 @@ describe("the account page and the console", () => {
       `${at}/callback`,
     ]) {
       await page.goto(address);
-      for (const each of await page.locator("summary").all()) await each.click();
+      for (const each of await page.locator("summary:visible").all()) await each.click();
       expect([address, await violations(page)]).toEqual([address, []]);
     }
     await page.goto(`${list}/receivers`);
@@ -110,9 +110,24 @@ describe("the account page and the console", () => {
     const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
     for (const path of ["", "?state=parked", "/receivers", `/${parked}`]) {
       await page.goto(list + path);
-      for (const each of await page.locator("summary").all()) await each.click();
+      for (const each of await page.locator("summary:visible").all()) await each.click();
       expect([path, await page.evaluate(overflow)]).toEqual([path, 0]);
     }
+  });
+
+  it("fold the filter on a phone, and lead on from every place of a row", async () => {
+    const page = await operator({ javaScriptEnabled: false });
+    const filter = page.getByLabel("Account (sub)");
+    await filter.waitFor({ state: "visible" });
+    await page.setViewportSize({ width: 390, height: 760 });
+    await filter.waitFor({ state: "hidden" });
+    await page.getByText("Filter", { exact: true }).click();
+    await page.getByLabel("State").selectOption("parked");
+    await page.getByRole("button", { name: "Show" }).click();
+    await page.getByText("Filter: Parked").waitFor();
+    // The link of the row lies over its cells.
+    await page.getByRole("cell", { name: "PROFILE_CHANGED" }).click({ force: true });
+    await page.waitForURL(`${list}/${parked}`);
   });
 
   it("show a response as text", async () => {

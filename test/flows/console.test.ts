@@ -89,7 +89,7 @@ describe("an operator", () => {
     expect(listed(browser)).toEqual([id]);
     await browser.get(`${list}/${id}`);
     expect(browser.html).toContain("&lt;b&gt;broken&lt;/b&gt;");
-    expect(browser.html).toContain("<strong>500</strong>");
+    expect(browser.html).toContain(">500 Internal Server Error</strong>");
     expect(browser.html).toMatch(/>\d+ ms</);
     // The page does not show the notification's payload.
     expect(browser.html).not.toMatch(/grace|hopper|user_email/i);

@@ -77,6 +77,12 @@ export class MemoryConsole implements DeliveryConsole {
   async receivers(): Promise<readonly ConsoleReceiver[]> {
     return this.known;
   }
+  async lastHour(): ReturnType<DeliveryConsole["lastHour"]> {
+    return [
+      { from: 1_789_999_700_000, stored: 6, parked: 2 },
+      { from: 1_790_000_000_000, stored: 1, parked: 0 },
+    ];
+  }
   async names(): Promise<ReadonlyMap<string, string>> {
     return new Map([["service:1", "News"]]);
   }

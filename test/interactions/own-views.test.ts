@@ -52,7 +52,7 @@ describe("views of a team", () => {
         pages.render(loggedOutPage, { locale: "en" }, { accountUrl: "/account", after: "signed out" }),
         "style",
       )[0]?.text ?? "";
-    expect(style).toContain('main > p { content: "a & b"; }\n');
+    expect(style).toContain('main > p { content: "a & b"; }');
     expect(style).not.toContain("\r");
     expect(style).not.toContain(".problems");
     const digest = createHash("sha256").update(style).digest("base64");

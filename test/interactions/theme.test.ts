@@ -120,7 +120,7 @@ describe("the pictures of the theme", () => {
     ["text", "not a picture", "is not a PNG, JPEG, WebP, ICO or SVG image"],
     ["a page named like a picture", "<!doctype html><script>alert(1)</script>", "is not a PNG"],
     ["an empty file", "", "is not a PNG"],
-    ["an enormous file", Buffer.concat([PNG, Buffer.alloc(12_001)]), "at most 12000 are allowed"],
+    ["an enormous file", Buffer.concat([PNG, Buffer.alloc(8_001)]), "at most 8000 are allowed"],
     ["a script", SVG.replace("<path", "<script>alert(1)</script><path"), "must not have scripts"],
     ["a script in a namespace", SVG.replace("<path", "<svg:script/><path"), "must not have scripts"],
     ["an event handler", SVG.replace("<path", "<path onload='alert(1)'"), "must not have scripts"],
@@ -196,7 +196,7 @@ describe("the links in the footer", () => {
 describe("the size of a page", () => {
   it("is under 45 kB with its script and the largest pictures", async () => {
     const theme = {
-      logo: file("logo", Buffer.concat([PNG, Buffer.alloc(12_000 - PNG.length)])),
+      logo: file("logo", Buffer.concat([PNG, Buffer.alloc(8_000 - PNG.length)])),
       favicon: file("icon", Buffer.concat([PNG, Buffer.alloc(4_000 - PNG.length)])),
     };
     const pages = pagesWith({ theme });

@@ -39,8 +39,8 @@ describe("the texts", () => {
         "email\\.problem",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
-        "console\\.(?:state|action|result)",
-      ].join("|")})\\.|^[a-z-]+\\.(?:title|submit|username|password)$`,
+        "console\\.(?:state|action|result|reason|error|empty)",
+      ].join("|")})\\.|^[a-z-]+\\.(?:title|submit|username|password)$|^account\\.home$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
@@ -107,9 +107,10 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|account-notice)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|account-notice|account-nav)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
+          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),
       );

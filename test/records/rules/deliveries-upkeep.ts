@@ -273,6 +273,31 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
     ]);
   });
 
+  it("counts what was stored lately in spans, of all receivers and states", async () => {
+    const { deliveries } = stage.storage;
+    const spans = { number: 2, lengthMs: 1_000 };
+    await expect(deliveries.recent(spans)).resolves.toEqual([
+      { from: START - 2_000, stored: 0, parked: 0 },
+      { from: START - 1_000, stored: 0, parked: 0 },
+    ]);
+    await store(stage, delivery("d", "a", "service:3"), delivery("p", "a"));
+    await deliver(stage, "service:3");
+    await park(stage);
+    stage.clock.advance(1_500);
+    await store(stage, delivery("q", "b"), delivery("r", "b", "group:1"));
+    stage.clock.advance(100);
+    await expect(deliveries.recent(spans)).resolves.toEqual([
+      { from: START - 400, stored: 2, parked: 1 },
+      { from: START + 600, stored: 2, parked: 0 },
+    ]);
+    // What is older than the first span is not counted.
+    stage.clock.advance(1_000);
+    await expect(deliveries.recent(spans)).resolves.toEqual([
+      { from: START + 600, stored: 2, parked: 0 },
+      { from: START + 1_600, stored: 0, parked: 0 },
+    ]);
+  });
+
   it("knows the oldest deletion that waits and the oldest that is parked, of all receivers", async () => {
     const { deliveries } = stage.storage;
     const expectOldest = (waiting: number | undefined, parked: number | undefined): Promise<void> =>

@@ -1,0 +1,130 @@
+/** The first page: who is signed in, what the account holds now, and the way to all other pages. */
+import type { Clock } from "../../core/clock.ts";
+import type { Translator } from "../../core/texts.ts";
+import type { SignInSessions } from "../../provider/sessions/sessions.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { moments } from "../look/moments.ts";
+import type { Locals } from "../look/views.ts";
+import type { Page } from "../page.ts";
+import { signOut, type SignOutParts } from "./delete.ts";
+import { HOME, personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
+import { connectedServices, type ServicesPageParts } from "./services.ts";
+
+/** `account`: a row for each page, with what is set there now. */
+interface OverviewLocals extends PersonLocals {
+  readonly account: Pick<
+    AccountRecord,
+    "sub" | "email_verified" | "username" | "password_hash" | "password_changed_at"
+  >;
+  /** In how many browsers the person is signed in. */
+  readonly browsers: number;
+  /** The names of the connected services. */
+  readonly services: readonly string[];
+  /** Path of the delivery console, for operators. */
+  readonly deliveries?: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Services that the row names. Of more, it says how many. */
+const MAX_NAMES = 3;
+
+/** What stands in the row of a page; `false`: the person should look at it. */
+type Value = readonly [text: string, isWell?: false];
+
+export const overviewView: Page<OverviewLocals> = {
+  view: "account",
+  locals(t, locals) {
+    const { account, deliveries } = locals;
+    const values = valuesOf(t, locals);
+    const rows = locals.places.flatMap(({ page, href }): Locals[] => {
+      const [value, isWell = true] = values[page] ?? [];
+      return value === undefined ? [] : [{ page, href, label: t(`account.${page}`), value, isWell }];
+    });
+    const console = {
+      page: "deliveries",
+      href: deliveries,
+      label: t("account.deliveries"),
+      value: t("account.deliveries.hint"),
+      isWell: true,
+    };
+    return {
+      ...personLocals(t, locals, t("account.title")),
+      layout: "account home",
+      // It is the first page.
+      back: "",
+      sub: account.sub,
+      rows: [...rows.filter(({ page }) => page !== "delete"), ...(deliveries === undefined ? [] : [console])],
+      danger: rows.filter(({ page }) => page === "delete"),
+    };
+  },
+};
+
+/** By page. */
+function valuesOf(t: Translator, locals: OverviewLocals): Readonly<Record<string, Value | undefined>> {
+  const { person, account, browsers, services, now } = locals;
+  const names = [person.name, account.username].filter(Boolean);
+  return {
+    profile: [names.length === 0 ? t("account.profile.hint") : names.join(" · ")],
+    email: account.email_verified ? [person.email] : [t("account.email.unconfirmed", person), false],
+    password: [passwordValue(t, account, now)],
+    sessions: [browsers > 1 ? t("account.sessions.count", { browsers }) : t("account.sessions.one")],
+    services: [servicesValue(t, services)],
+    delete: [t("account.delete.hint")],
+  };
+}
+
+function passwordValue(
+  t: Translator,
+  { password_hash, password_changed_at: at }: OverviewLocals["account"],
+  now: number,
+): string {
+  if (password_hash === null) return t("account.password.none");
+  if (at === undefined) return t("account.password.hint");
+  const { relative: when } = moments({ locale: t.locale, now })(at * 1000);
+  return t("account.password.changed", { when });
+}
+
+function servicesValue(t: Translator, names: readonly string[]): string {
+  if (names.length === 0) return t("services.none");
+  const shown = names.length > MAX_NAMES ? names.slice(0, MAX_NAMES - 1) : names;
+  const more = names.length - shown.length;
+  const list = more === 0 ? shown : [...shown, t("account.services.more", { more })];
+  return new Intl.ListFormat(t.locale).format(list);
+}
+
+export interface OverviewPageParts extends SignOutParts, Pick<ServicesPageParts, "directory"> {
+  readonly sessions: Pick<SignInSessions, "list" | "end">;
+  readonly clock: Clock;
+}
+
+/**
+ * Its form signs out.
+ * @param console its path below the base URL, and the `sub` of everybody who may use it.
+ */
+export function overviewPage(
+  parts: OverviewPageParts,
+  console: { readonly path: string; readonly operators: readonly string[] } | undefined,
+): PersonPage {
+  const { sessions, directory, clock } = parts;
+  return {
+    path: HOME,
+    place: "home",
+    isUnlimited: true,
+    async show({ locals, person: { account }, send }) {
+      const [found, services] = await Promise.all([
+        sessions.list(account),
+        connectedServices(account, directory),
+      ]);
+      send(overviewView, {
+        ...locals,
+        account,
+        browsers: found.length,
+        services: services.map(({ name }) => name),
+        now: clock.now(),
+        ...(console?.operators.includes(account.sub) && { deliveries: locals.base + console.path }),
+      });
+    },
+    submit: signOut(parts),
+  };
+}
