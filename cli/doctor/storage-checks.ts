@@ -4,6 +4,11 @@ import type { Configuration } from "../../config/configuration.ts";
 import { databaseFile, readRedisAddress } from "../../config/storage-address.ts";
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
+import {
+  addressProblems,
+  isNativeAddress,
+  type SettingProblem,
+} from "../../accounts/clients/client-kinds.ts";
 import { SignInError } from "../../core/errors.ts";
 import { CLOCK_TOLERANCE_MS, clockDifference } from "../../records/health.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
@@ -229,11 +234,46 @@ const receivers: Check<StorageSubject> = {
   },
 };
 
+/** Addresses that another application can claim, and those that only development allows. */
+const clients: Check<StorageSubject> = {
+  id: "clients",
+  title: "the redirect addresses and origins of public clients",
+  async run({ configuration: { production }, storage }) {
+    if (!production) return [];
+    const records = (await storage.directory.listClients()).filter(({ kind }) => kind === "public");
+    return records.flatMap((record) => {
+      const refused = addressProblems(record, production);
+      if (refused.length > 0) return refused.map((problem) => refusedAddress(record.client_id, problem));
+      const claimable = record.redirect_uris.filter(isNativeAddress);
+      return claimable.map((address) => claimableAddress(record.client_id, address));
+    });
+  },
+};
+
+function refusedAddress(clientId: string, { path: [setting, index], message }: SettingProblem): Finding {
+  return {
+    level: "problem",
+    what: `The public client ${clientId} has an address that this service does not accept: ${setting}[${index}] ${message}.`,
+    why: "Addresses on loopback are for development. Where other machines reach the service, people can't come back to them.",
+    fix: "Set the addresses with clients update, or in the seed.",
+  };
+}
+
+function claimableAddress(clientId: string, address: string): Finding {
+  return {
+    level: "warning",
+    what: `The public client ${clientId} has a redirect address that any application on a device can claim: ${address}.`,
+    why: "Another application can receive its codes. It can't exchange them without the verifier, and people are asked each time.",
+    fix: "Where the platform has them, use https addresses that the operating system gives to your application alone.",
+  };
+}
+
 export const storageChecks: readonly Check<StorageSubject>[] = [
   redis,
   clocks,
   indexes,
   keys,
   deployments,
+  clients,
   receivers,
 ];

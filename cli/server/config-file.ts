@@ -7,6 +7,8 @@ import { readConfiguration } from "../../config/read.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
 import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
+import { pathIn } from "../../accounts/arguments.ts";
+import { addressProblems } from "../../accounts/clients/client-kinds.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -130,10 +132,14 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
   const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
+  const found = await seedProblems(seed);
   const problems = [
     ...ownProblems({ port, host }),
-    ...problemsOf(() => readConfiguration(config, FILE_KEYS)),
-    ...(await seedProblems(seed)),
+    ...problemsOf(() => {
+      const { production } = readConfiguration(config, FILE_KEYS);
+      if (found.length === 0) refuseAddresses((seed as Seed) ?? {}, production);
+    }),
+    ...found,
     ...missing,
   ];
   if (problems.length > 0) throw new ConfigurationError(problems);
@@ -143,6 +149,16 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
     seed: seed as Seed,
     config: config as unknown as SignInServiceConfig,
   };
+}
+
+/** The rules for addresses depend on the deployments. @throws ConfigurationError naming each address. */
+function refuseAddresses({ clients = [] }: NonNullable<Seed>, production: boolean): void {
+  const problems = clients.flatMap((client, index) =>
+    addressProblems(Object.assign({}, client, { kind: client.kind ?? "web" }), production).map(
+      ({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`,
+    ),
+  );
+  if (problems.length > 0) throw new ConfigurationError(problems);
 }
 
 function objectOf(value: unknown): Record<string, unknown> {
