@@ -101,14 +101,22 @@ const keysForm = `must be a list of 1 to ${MAX_KEYS} keys`;
 
 const keySet = z.object(
   {
-    keys: z
-      .array(clientKey, { error: keysForm })
-      .min(1, { error: keysForm })
-      .max(MAX_KEYS, { error: keysForm })
-      .refine((keys) => keys.length > MAX_KEYS || hasDistinctIds(keys), {
-        error: "must not have a kid twice",
-      })
-      .transform((keys) => keys.map(storedClientKey)),
+    keys: described(
+      z
+        .array(clientKey, { error: keysForm })
+        .min(1, { error: keysForm })
+        .max(MAX_KEYS, { error: keysForm })
+        .refine((keys) => keys.length > MAX_KEYS || hasDistinctIds(keys), {
+          error: "must not have a kid twice",
+        })
+        .transform((keys) => keys.map(storedClientKey)),
+      {
+        form: `1 to ${MAX_KEYS} public keys: RSA, EC on P-256, Ed25519`,
+        description:
+          "`web` and `machine` only: the keys with which it signs assertions, in place of a secret (`private_key_jwt`)",
+        otherwise: "none: it has a secret",
+      },
+    ),
   },
   { error: "must be a JSON Web Key Set: an object with keys" },
 );
@@ -163,12 +171,7 @@ const settings = {
     description: "`public` only: where its scripts run, which may read the answers of the service",
     otherwise: "those of its redirect addresses",
   }),
-  jwks: described(keySet.optional(), {
-    form: `a JSON Web Key Set of 1 to ${MAX_KEYS} public keys: RSA, EC on P-256, Ed25519`,
-    description:
-      "`web` and `machine` only: the keys with which it signs assertions, in place of a secret (`private_key_jwt`)",
-    otherwise: "none: it has a secret",
-  }),
+  jwks: keySet.optional(),
   backchannel_logout_uri: described(address.nullish(), {
     form: "an address: https, or http on loopback",
     description:

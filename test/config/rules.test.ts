@@ -176,6 +176,7 @@ describe("two deployments", () => {
       "GET /resources/userinfo",
       "GET /external/profile",
       "GET|HEAD /clients/:uid/:step",
+      "GET|HEAD /pages.js",
     ];
     expect(paths("oauth2").toSorted()).toEqual(same.toSorted());
     expect(paths("openid").toSorted()).toEqual(

@@ -197,6 +197,7 @@ describe("the tables of the README", () => {
       "interaction",
       "confirm",
       "clientLogo",
+      "pageScript",
       "logoutConfirm",
       "logoutSuccess",
       "account",
