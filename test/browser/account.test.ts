@@ -132,7 +132,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await page.getByRole("link", { name: "Your account" }).click();
 
   await page.getByRole("link", { name: "Connected services" }).click();
-  await page.getByText(/Can read: .*date of birth/).waitFor({ state: "visible" });
+  await page.getByText(/Can read: .*Date of birth/).waitFor({ state: "visible" });
   await page.getByText("Disconnect", { exact: true }).click();
   await press(page, "Disconnect News");
   await said(page, "The service is disconnected.");
