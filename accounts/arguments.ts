@@ -131,20 +131,32 @@ export const actor: z.ZodType<Actor | undefined> = exactly({
 
 const callOptions: z.ZodType<CallOptions> = exactly({ actor });
 
-/** The key of the caller in the options. JSON can't contain it. */
-const CALLER = Symbol("caller");
+/** The actor of a call that one of our own pages makes: the audit records where its request came from, too. */
+class RequestActor implements Actor {
+  readonly kind: Actor["kind"];
+  declare readonly id?: string;
+  readonly #caller: Caller;
 
-/** Options for a call that one of our own pages makes: the audit records where the request came from, too. */
+  constructor(caller: Caller) {
+    Object.assign(this, caller.actor);
+    this.kind = caller.actor.kind;
+    this.#caller = caller;
+  }
+
+  get caller(): Caller {
+    return this.#caller;
+  }
+}
+
+/** Options for a call that one of our own pages makes. */
 export function byCaller(caller: Caller): CallOptions {
-  const options = { actor: caller.actor, [CALLER]: caller };
-  return options;
+  return { actor: new RequestActor(caller) };
 }
 
 /** The caller that the options of a call name. @throws TypeError for wrong options. */
 export function callerOf(options: CallOptions = {}): Caller {
   const { actor: named } = checked("options", callOptions, options);
-  const { [CALLER]: caller } = options as { readonly [CALLER]?: Caller };
-  return caller ?? callerFor(named);
+  return options.actor instanceof RequestActor ? options.actor.caller : callerFor(named);
 }
 
 /** The caller for an actor that has been checked. */
