@@ -84,8 +84,9 @@ export function createCrossOrigin(
       const { ctx, endpoint } = exchange;
       if (!OPEN.has(endpoint)) return undefined;
       if (ctx.res.getHeaderNames().some((name) => name.startsWith("access-control-"))) return undefined;
-      const isPreflight = ctx.method === "OPTIONS";
       const origin = ctx.get("Origin");
+      const isPreflight =
+        ctx.method === "OPTIONS" && origin !== "" && ctx.get("Access-Control-Request-Method") !== "";
       // The same work for every origin.
       const all = origin === "" ? undefined : allOrigins();
       all?.catch(() => undefined);

@@ -19,7 +19,13 @@ const ENGLISH = textsOf("en");
 const COMPUTED = /^(?:gender\.\w+|(?:login|(?:forgot|new)-password)\.(?:username|password))$/;
 
 /** Texts that are the same in every language. */
-const INTERNATIONAL: ReadonlySet<string> = new Set(["direction", "title", "console.milliseconds"]);
+const INTERNATIONAL: ReadonlySet<string> = new Set([
+  "direction",
+  "title",
+  "console.milliseconds",
+  "console.filter.title",
+  "console.filtered",
+]);
 
 /** The string literals of the product, and patterns for its templates such as `error.${code}`. */
 function keysInSources(): { readonly literals: ReadonlySet<string>; readonly templates: readonly RegExp[] } {

@@ -54,7 +54,7 @@ const withoutDate = (headers: Headers): [string, string][] =>
 /** The page and its headers, without variable parts and the name. */
 function visible(browser: Browser, username: string): unknown {
   const text = browser.html
-    .replaceAll(username, "NAME")
+    .replaceAll(`value="${username}"`, 'value="NAME"')
     .replace(/name="csrf" value="[^"]*"/, "")
     .replaceAll(/interaction\/[\w-]+/g, "interaction");
   return [text, withoutDate(browser.headers).filter(([name]) => name !== "content-length")];

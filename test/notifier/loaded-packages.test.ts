@@ -100,7 +100,7 @@ it("--help loads nothing but the reader of the command line, so that it is fast"
   }
 });
 
-it("a server at rest loads no body parser, no metrics, no password hashing, no demo and no drivers", async () => {
+it("a server at rest has loaded what the first sign-in needs, and no metrics, no demo and no drivers", async () => {
   const file = join(folder, "config.json");
   writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }), { mode: 0o600 });
   const env = { NODE_OPTIONS: `--import ${TOLD}` };
@@ -109,10 +109,12 @@ it("a server at rest loads no body parser, no metrics, no password hashing, no d
   await server.until(/listening on port/);
   await expect(server.stop()).resolves.toBe(0);
   expect(packagesIn(server.output())).toEqual([
+    "@node-rs/argon2",
     "commander",
     "ejs",
     "ipaddr.js",
     "koa",
+    "koa-body",
     "koa-compose",
     "oidc-provider",
     "pino",

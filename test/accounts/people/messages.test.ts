@@ -159,7 +159,7 @@ it("ends with the help of the service, in the language of the mail", () => {
     interactions: { links: { help: "https://example.org/{locale}/help?a=1&b=2" } },
   });
   const { text, html } = render("1", mail("password-changed", { locale: "pl" }));
-  expect(text).toMatch(/\nTwoje konto\nPomoc: https:\/\/example\.org\/pl\/help\?a=1&b=2\n$/);
+  expect(text).toMatch(/\nKonto\nPomoc: https:\/\/example\.org\/pl\/help\?a=1&b=2\n$/);
   expect(html).toContain('href="https://example.org/pl/help?a=1&amp;b=2"');
   const mailbox = messagesWith({ interactions: { links: { help: "mailto:help@example.org" } } });
   expect(mailbox("1", KNOWN).text).toMatch(/\nHelp: help@example\.org\n$/);
