@@ -33,7 +33,7 @@ const MAX_INTROSPECTING_CLIENTS = 100;
 const MIN_LIFETIME_SECONDS = 60;
 const MAX_OPAQUE_SECONDS = 36_000;
 /** A JWT can't be revoked, so it does not live long. */
-const MAX_JWT_SECONDS = 900;
+export const MAX_JWT_SECONDS = 900;
 const DEFAULT_JWT_SECONDS = 600;
 
 /** What access tokens for an API are: `opaque` ones are introspected, a `jwt` is verified with the JWKS (RFC 9068). */

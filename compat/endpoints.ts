@@ -25,8 +25,8 @@ import { clientCredentials, confidentialClient } from "./client-credentials.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
+import { introspection } from "./introspect.ts";
 import {
-  introspection,
   pageHeaders,
   publicDiscovery,
   signOut,
@@ -45,6 +45,7 @@ import {
 } from "./revoke.ts";
 import {
   issueTokens,
+  passwordWithoutResource,
   prefetchPresented,
   presentedGrant,
   presentedToken,
@@ -99,6 +100,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
           prefetchPresented(units, presentedGrant),
           credentials,
           requiredRedirect,
+          passwordWithoutResource,
           issueTokens(protocol, owners, events),
         ]),
       ],
@@ -123,7 +125,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         prefetchPresented(units, presentedToken),
         credentials,
         confidentialClient,
-        introspection(protocol),
+        introspection(protocol, configuration.deployments.openid !== undefined),
       ],
     },
     standardUserinfo: {

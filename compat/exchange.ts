@@ -3,6 +3,7 @@ import type { Exchange, ServiceContext } from "../provider/exchange.ts";
 import type { AccountPage, ConfirmPage, ErrorPages, PageHandlers } from "../provider/pages.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { Connections } from "./connections.ts";
@@ -24,6 +25,7 @@ export interface EndpointParts {
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
+  readonly directory: Pick<DirectoryRecords, "hasApis">;
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
   readonly audit: AuditLog;

@@ -1,4 +1,4 @@
-/** The endpoints that only the OpenID Connect deployment has: oidc-provider's own, with the documented differences. */
+/** Endpoints that only the OpenID Connect deployment has: oidc-provider's own, with the documented differences. */
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { ALL_FIELDS } from "../provider/claims.ts";
@@ -9,7 +9,6 @@ import type { AuditLog, EndpointParts, Step } from "./exchange.ts";
 import type { ErrorPages } from "../provider/pages.ts";
 import { parseFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
-import { TOKEN_PARAMETERS } from "./revoke.ts";
 
 /** Runs oidc-provider with the received form. */
 export function withBody(protocol: Protocol): Step {
@@ -22,13 +21,6 @@ export function withBody(protocol: Protocol): Step {
 export function withQuery(protocol: Protocol): Step {
   return async (exchange) => {
     await protocol(exchange, { query: parseFields(exchange.ctx.querystring) });
-  };
-}
-
-/** Introspection (RFC 7662). */
-export function introspection(protocol: Protocol): Step {
-  return async (exchange) => {
-    await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
   };
 }
 

@@ -1,7 +1,7 @@
 /** Form bodies, and JSON at the steps of a sign-in: at most 64 KiB, parsed strictly, even if the host application has read them already. */
 import type { Context } from "koa";
 import type * as KoaBody from "koa-body";
-import { invalidRequest } from "./errors.ts";
+import { badRequest, invalidRequest } from "./errors.ts";
 import { Fields, parseFields } from "./form-fields.ts";
 import type { Step } from "./exchange.ts";
 
@@ -73,7 +73,10 @@ function wasRead(ctx: Context): boolean {
 /** Reads the form in the body; empty if there is no body. A repeated field is refused. */
 export async function readForm(ctx: Context): Promise<ReadonlyMap<string, string>> {
   const fields = await readFields(ctx);
-  if (fields.repeated().length > 0) throw invalidRequest("a parameter is repeated");
+  const repeated = fields.repeated();
+  // RFC 8707 section 2: the service gives a token for one resource.
+  if (repeated.join() === "resource") throw badRequest("invalid_target", "resource must name one API");
+  if (repeated.length > 0) throw invalidRequest("a parameter is repeated");
   return new Map(fields.entries());
 }
 

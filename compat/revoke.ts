@@ -81,14 +81,28 @@ export function standardRevocation(protocol: Protocol, atomic: Step): Step {
         return revoke(exchange);
       });
     } catch (error) {
-      if (!(error instanceof ConditionFailed) && !isUnsupportedType(error)) throw error;
+      const isOther = isUnsupportedType(error) && !isAccessJwt(exchange.body?.one("token"));
+      if (!(error instanceof ConditionFailed) && !isOther) throw error;
       exchange.ctx.status = 200;
     }
     exchange.ctx.body = {};
   };
 }
 
-/** oidc-provider reports a token that looks like a JWT as unsupported; here it is an unknown token. */
+/** Whether a token says that it is a JWT for an API (RFC 9068 section 2.1), which can't be revoked. */
+function isAccessJwt(token: string | undefined): boolean {
+  const [header = ""] = token?.split(".", 1) ?? [];
+  try {
+    const { typ } = Object(JSON.parse(Buffer.from(header, "base64url").toString())) as {
+      readonly typ?: unknown;
+    };
+    return typeof typ === "string" && /^(?:application\/)?at\+jwt$/i.test(typ);
+  } catch {
+    return false;
+  }
+}
+
+/** oidc-provider reports a token that looks like a JWT as unsupported; here any other JWT is an unknown token. */
 function isUnsupportedType(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "unsupported_token_type";
 }

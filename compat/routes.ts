@@ -76,7 +76,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     },
     async middleware(ctx, next) {
       const destination = find(ctx);
-      if (destination === undefined) {
+      if (destination === undefined || !(await isOffered(destination, parts))) {
         await next();
         adviseOnDiscovery(ctx, configuration);
         return;
@@ -90,6 +90,13 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       });
     },
   };
+}
+
+/** Without an API, the OAuth 2.0 deployment has nothing to introspect. The endpoint itself reports a fault of the storage. */
+function isOffered({ route }: Destination, { directory }: EndpointParts): boolean | Promise<boolean> {
+  const { endpoint, deployment } = route;
+  if (endpoint !== "introspect" || deployment.kind === "openid") return true;
+  return directory.hasApis().catch(() => true);
 }
 
 /** Says where OpenID Connect is when nobody has answered a client that asks for discovery at another address. */

@@ -21,12 +21,13 @@ export function presentedGrant(body: Fields): readonly Presented[] {
   return grantType === "refresh_token" ? [["RefreshToken", body.one("refresh_token")]] : [];
 }
 
-/** The token of an introspection. oidc-provider looks for both, too. */
+/** The token of an introspection. oidc-provider looks for all three, too. */
 export function presentedToken(body: Fields): readonly Presented[] {
   const token = body.one("token");
   return [
     ["AccessToken", token],
     ["RefreshToken", token],
+    ["ClientCredentials", token],
   ];
 }
 
@@ -70,6 +71,7 @@ const PARAMETERS = [
   "username",
   "password",
   "scope",
+  "resource",
 ] as const;
 
 /** The documented members of the response, in the documented order. */
@@ -95,13 +97,22 @@ export function repeatingLostRefresh(steps: Step[]): Step {
   };
 }
 
+/** A token of the password grant is for no API, so it is not issued to a request for one (RFC 8707 section 2). */
+export const passwordWithoutResource: Step = async ({ body }, next) => {
+  if (body?.one("grant_type") === "password" && body.has("resource"))
+    throw badRequest("invalid_target", "the password grant gives no tokens for a resource");
+  await next();
+};
+
 /** Issues tokens, and leaves only the documented members in the response. */
 export function issueTokens(protocol: Protocol, owners: TokenOwners, events: ServiceEmitter): Step {
   return async (exchange) => {
     const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
     const { ctx, deployment, body, client } = exchange;
     const all = ctx.body as Record<string, unknown>;
-    const documented = Object.fromEntries(MEMBERS.map((member) => [member, all[member]]));
+    const documented: Record<string, unknown> = Object.fromEntries(
+      MEMBERS.map((member) => [member, all[member]]),
+    );
     if (deployment.kind === "openid" && all["id_token"] !== undefined)
       documented["id_token"] = all["id_token"];
     if (client !== undefined && client.kind !== "web") documented["scope"] = publicScope(all["scope"]);

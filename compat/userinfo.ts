@@ -1,5 +1,5 @@
 /** userinfo and profile: three reads and an answer, without oidc-provider. */
-import { artifactKey } from "../provider/adapter.ts";
+import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { AccountInternals } from "../accounts/account.ts";
@@ -10,8 +10,8 @@ import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
 
-/** RFC 6750 section 2.1; tokens are accepted in no other place. */
-const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,255}=*) *$/i;
+/** RFC 6750 section 2.1; tokens are accepted in no other place. A JWT may be long. */
+const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,8000}=*) *$/i;
 
 /** One answer for every reason, so that it reveals none. */
 export const invalidToken = (): EndpointError => badRequest("invalid_token", "the access token is not valid");
@@ -53,7 +53,7 @@ export function bearer({ artifacts, clients, accounts, owners }: BearerParts): S
     const ids = parseFields(exchange.ctx.querystring).all("client_id");
     if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
     const token = BEARER.exec(authorization ?? "")?.[1];
-    const key = token === undefined ? undefined : artifactKey(token);
+    const key = token !== undefined && isPresentable(token) ? artifactKey(token) : undefined;
     const owner = key && owners.of(key);
     const [client, family, known] = await Promise.all([
       clients.record(ids[0]),
@@ -63,17 +63,19 @@ export function bearer({ artifacts, clients, accounts, owners }: BearerParts): S
     // Comes before every check: the client's registration decides which status an error gets.
     if (client !== undefined && !client.disabled) exchange.client = client;
     if (authorization === undefined) throw invalidRequest("the Authorization header is missing");
-    if (key === undefined) throw invalidRequest("the Authorization header is malformed");
+    if (token === undefined) throw invalidRequest("the Authorization header is malformed");
     const found = family?.artifact;
     if (
       exchange.client === undefined ||
+      key === undefined ||
       found === undefined ||
       found.clientId !== exchange.client.client_id ||
       found.accountId === undefined
     )
       throw invalidToken();
     const { payload } = found;
-    // A token that is bound to a key is no bearer token.
+    // A token for an API opens nothing here. One that is bound to a key is no bearer token.
+    if (payload["aud"] !== undefined) throw invalidToken();
     if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
     const account = found.accountId === owner ? known : await accounts.record(found.accountId);
     if (account === undefined || !isCurrent(payload["generations"], account, exchange.client))

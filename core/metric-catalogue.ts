@@ -9,12 +9,12 @@ import { BACKCHANNEL_FAILURES } from "./events.ts";
 /** The kinds of clients. */
 const CLIENT_KINDS = ["web", "public", "machine", "device"] as const;
 
-export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
+export const GRANT_TYPES = ["authorization_code", "refresh_token", "password", "client_credentials"] as const;
 
 /** The value of a label for everything that has no value of its own. */
 export const OTHER = "other";
 
-/** The error codes of the token endpoint (RFC 6749 section 5.2), and that of a fault. */
+/** The error codes of the token endpoint (RFC 6749 section 5.2, RFC 8707 section 2), and that of a fault. */
 export const TOKEN_ERRORS: readonly string[] = [
   "invalid_request",
   "invalid_client",
@@ -22,6 +22,7 @@ export const TOKEN_ERRORS: readonly string[] = [
   "unauthorized_client",
   "unsupported_grant_type",
   "invalid_scope",
+  "invalid_target",
   OTHER,
 ];
 

@@ -99,7 +99,7 @@ export interface ServiceHttp {
 /** The routes are for the server of the host application: nothing listens here. */
 export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = options;
-  const { artifacts } = storage;
+  const { artifacts, directory } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const people = openPeople(options, limits);
@@ -113,7 +113,18 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   };
   const passwordCheck = createPasswordCheck(accounts, mails);
   const pages = createPages(configuration.interactions);
-  const shared = { configuration, artifacts, units, accounts, clients, limits, passwordCheck, events, audit };
+  const shared = {
+    configuration,
+    artifacts,
+    directory,
+    units,
+    accounts,
+    clients,
+    limits,
+    passwordCheck,
+    events,
+    audit,
+  };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
   const offersRegistration = people.registrations !== undefined;
   const { onProvider } = options;

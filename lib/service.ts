@@ -31,7 +31,9 @@ import { createPasswords, type PasswordContext } from "../accounts/passwords/pas
 import { GRANTABLE } from "../provider/grants/grant.ts";
 import { loadBodyReader } from "../compat/request-body.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
+import { ConfigurationError } from "../core/errors.ts";
 
 /** A running service; see `createSignInService`. */
 export interface SignInService {
@@ -134,6 +136,7 @@ async function build(
   for (const record of await unusableRecords(directory)) {
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
+  await requireIssuerOfJwts(configuration, directory);
   const events = createEvents(onDefect);
   if (isServer) await warnAboutNetwork(configuration, onWarning);
   const metrics = createMetrics(events, storage);
@@ -246,6 +249,20 @@ async function build(
     await notifier.stop(0);
     throw error;
   }
+}
+
+/** @throws ConfigurationError when an API has JWTs, and no deployment publishes the keys that verify them. */
+async function requireIssuerOfJwts(
+  { deployments }: Configuration,
+  directory: Pick<DirectoryRecords, "listApis">,
+): Promise<void> {
+  if (deployments.openid !== undefined) return;
+  const apis = await directory.listApis();
+  const names = apis.filter(({ tokens }) => tokens === "jwt").map(({ identifier }) => identifier);
+  if (names.length > 0)
+    throw new ConfigurationError([
+      `config.deployments.openid: is required: the tokens of ${names.join(", ")} are JWTs, verified with its issuer and keys`,
+    ]);
 }
 
 async function warnAboutNetwork(

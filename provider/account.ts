@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { Account, KoaContextWithOIDC, Provider } from "oidc-provider";
-import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { type AccountInternals, isDisabled } from "../accounts/account.ts";
 import { generationsOf } from "../accounts/generations.ts";
 import { claimsAbout } from "./claims.ts";
@@ -47,6 +47,17 @@ export function isCurrent(carried: unknown, account: AccountRecord, client: Clie
     generations.service === now.service &&
     generations.client === now.client
   );
+}
+
+/** What a token of a `machine` client is issued under. It ends when either is another one. */
+export interface TokenEpochs {
+  readonly client: string | undefined;
+  readonly api: string;
+}
+
+/** The epochs that a token of this client for this API carries if it is issued now. */
+export function currentEpochs(client: ClientRecord, api: ApiRecord): TokenEpochs {
+  return { client: client.tokens_epoch, api: api.tokens_epoch };
 }
 
 /**

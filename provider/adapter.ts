@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import type { Adapter, AdapterPayload } from "oidc-provider";
 import type { Clock } from "../core/clock.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
+import { currentEpochs } from "./account.ts";
 import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
 
 export interface OidcAdapterOptions {
@@ -104,8 +105,10 @@ function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
   return payload;
 }
 
-/** Codes and tokens carry the generations of their grant. */
+/** Codes and tokens carry the generations of their grant; the tokens of a `machine` client, which have none, its epochs. */
 function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): void {
+  if (model === "ClientCredentials" && unit.client !== undefined && unit.api !== undefined)
+    payload["generations"] = currentEpochs(unit.client, unit.api);
   if (!descendants.has(model) || grantKey === undefined) return;
   const generations = unit.known("Grant", grantKey)?.payload["generations"];
   if (generations !== undefined) payload["generations"] = generations;

@@ -15,7 +15,12 @@ export function clientRecord(client: Client): ClientRecord {
 }
 
 /** The grants that oidc-provider knows here. It refuses a client that names another one. */
-const KNOWN_GRANTS: ReadonlySet<string> = new Set(["authorization_code", "refresh_token", "password"]);
+const KNOWN_GRANTS: ReadonlySet<string> = new Set([
+  "authorization_code",
+  "refresh_token",
+  "password",
+  "client_credentials",
+]);
 
 /**
  * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0 section 2).
@@ -72,7 +77,11 @@ export function formDecoded(text: string): string | undefined {
 export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
 
 /** Grants that write nothing until the response is known to be good, so they need not wait for the rate limit. */
-const WITHOUT_WAITING: ReadonlySet<unknown> = new Set(["authorization_code", "refresh_token"]);
+const WITHOUT_WAITING: ReadonlySet<unknown> = new Set([
+  "authorization_code",
+  "refresh_token",
+  "client_credentials",
+]);
 
 /**
  * Compares client secrets in constant time, under a rate limit, as they are and form-decoded. A refused attempt leaves

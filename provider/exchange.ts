@@ -8,7 +8,7 @@ import type { Deployment } from "../config/configuration.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Actor, Caller } from "../records/audit/audit-event.ts";
 import { originOf } from "../records/audit/origin.ts";
-import type { ClientRecord } from "../records/directory/directory.ts";
+import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import type { Browser } from "./sessions/browser-cookie.ts";
 
 export interface Exchange {
@@ -34,6 +34,8 @@ export interface Exchange {
   browser?: Browser;
   /** The client that the request names. It may not be authenticated yet. */
   client?: ClientRecord;
+  /** The API that the tokens of this request are for. */
+  api?: ApiRecord;
   /** Set while the rate limit of the client's secret is still being read; the response waits for it. */
   verdict?: Promise<Verdict>;
   /** Set when a rate limit refused an attempt: seconds until the next one can succeed. */

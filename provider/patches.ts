@@ -13,7 +13,14 @@ interface ModelClass {
   readonly prototype: object;
 }
 
-const WITH_GENERATIONS = ["Session", "Grant", "AuthorizationCode", "AccessToken", "RefreshToken"] as const;
+const WITH_GENERATIONS = [
+  "Session",
+  "Grant",
+  "AuthorizationCode",
+  "AccessToken",
+  "ClientCredentials",
+  "RefreshToken",
+] as const;
 
 /**
  * Models keep only the members that `IN_PAYLOAD` names (lib/models/payload.js). Generations decide what has ended "at
@@ -30,14 +37,15 @@ function keepMembers(provider: Provider): void {
 
 /**
  * The documented `token_type` is exactly `bearer`. oidc-provider writes `Bearer` in token responses and in introspection
- * (lib/models/access_token.js, `tokenType`). DPoP tokens keep their type.
+ * (lib/models/access_token.js and client_credentials.js, `tokenType`). DPoP tokens keep their type.
  */
 function documentedTokenType(provider: Provider): void {
-  Object.defineProperty(provider.AccessToken.prototype, "tokenType", {
-    get(this: { readonly jkt?: string }) {
-      return this.jkt ? "DPoP" : "bearer";
-    },
-  });
+  for (const { prototype } of [provider.AccessToken, provider.ClientCredentials])
+    Object.defineProperty(prototype, "tokenType", {
+      get(this: { readonly jkt?: string }) {
+        return this.jkt ? "DPoP" : "bearer";
+      },
+    });
 }
 
 /**

@@ -10,13 +10,15 @@ import { createOidcAdapter } from "./adapter.ts";
 import type { UnitsOfWork } from "./unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { ASSERTION_ALGORITHMS } from "../accounts/clients/client-keys.ts";
 import type { ServiceEmitter } from "../core/events.ts";
-import { findAccount, isCurrent, storeSessionGeneration } from "./account.ts";
+import { findAccount, storeSessionGeneration } from "./account.ts";
+import { clientCredentialsGrant, introspectionPolicy, resourceServer } from "./apis.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { type BackchannelLogout, backchannelFetch } from "./sessions/backchannel-logout.ts";
@@ -55,6 +57,7 @@ export interface ProviderOptions {
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
+  readonly directory: Pick<DirectoryRecords, "findApi">;
   readonly limits: AttemptLimits;
   readonly passwordCheck: PasswordCheck;
   readonly events: ServiceEmitter;
@@ -99,6 +102,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   }
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
+    if (name === "client_credentials") return clientCredentialsGrant(original, options.directory);
     if (name === "authorization_code") return codeGrant(original, artifacts, units);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
@@ -126,10 +130,11 @@ function defaultAlgorithm(signing: readonly JWK[]): string {
 }
 
 function settings(
-  { configuration, units, accounts, clients, pages, keys, offersRegistration }: ProviderOptions,
+  options: ProviderOptions,
   refreshTokens: RefreshTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
+  const { configuration, units, accounts, clients, keys, offersRegistration } = options;
   const policy = signInPolicy();
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
@@ -164,7 +169,7 @@ function settings(
     issueRefreshToken: () => true,
     rotateRefreshToken: (ctx) => refreshTokens.rules(ctx as never).rotate,
     clientBasedCORS: () => false,
-    features: features(configuration, accounts, pages),
+    features: features(options, defaultAlgorithm(signing)),
     interactions: {
       policy,
       url: (ctx, interaction) => `${exchangeOf(ctx).deployment.url}/interaction/${interaction.uid}`,
@@ -204,30 +209,25 @@ function createAdapter(
 }
 
 function features(
-  configuration: Configuration,
-  accounts: Pick<AccountInternals, "record">,
-  pages: LogoutPages,
+  { configuration, accounts, clients, directory, pages }: ProviderOptions,
+  signingAlgorithm: string,
 ): ProviderConfiguration["features"] {
   return {
     devInteractions: { enabled: false },
     dPoP: { enabled: configuration.features.dpop },
     pushedAuthorizationRequests: { enabled: true },
-    resourceIndicators: { enabled: false },
+    clientCredentials: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      getResourceServerInfo: (ctx, identifier, client) =>
+        resourceServer(ctx, identifier, client, signingAlgorithm),
+    },
     claimsParameter: { enabled: true },
     userinfo: { enabled: true },
     backchannelLogout: { enabled: true },
     introspection: {
       enabled: true,
-      // A client can inspect its own tokens. They must pass the same checks as in any other use.
-      async allowedPolicy(_ctx, client, token) {
-        if (token.clientId !== client.clientId) return false;
-        const { accountId, generations } = token as typeof token & {
-          accountId?: string;
-          generations?: unknown;
-        };
-        const record = accountId === undefined ? undefined : await accounts.record(accountId);
-        return record !== undefined && isCurrent(generations, record, clientRecord(client));
-      },
+      allowedPolicy: introspectionPolicy(accounts, clients, directory),
     },
     revocation: {
       enabled: true,
@@ -288,8 +288,8 @@ function timesToLive(
     Session: (_ctx, session) => sessionLifetime(session.loginTs, configuration),
     RefreshToken: (ctx) => refreshTokens.lifetime(ctx as never),
     Grant: (ctx) => refreshTokens.grantLifetime(ctx as never),
+    ClientCredentials: (_ctx, token) => token.resourceServer?.accessTokenTTL ?? ttl.accessToken,
     // Not used, but oidc-provider prints a warning if they are missing.
-    ClientCredentials: ttl.accessToken,
     DeviceCode: ttl.authorizationCode,
     BackchannelAuthenticationRequest: ttl.authorizationCode,
   };

@@ -9,7 +9,7 @@ import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../records/artifacts/artifact.ts";
 import type { Clock } from "../core/clock.ts";
-import type { ClientRecord } from "../records/directory/directory.ts";
+import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { Changes } from "../records/records.ts";
@@ -22,6 +22,8 @@ export interface Unit {
   readonly deadline: number;
   /** The client that the request names, if it has been read already. */
   readonly client: ClientRecord | undefined;
+  /** The API that the tokens of the request are for. */
+  readonly api: ApiRecord | undefined;
   /** The digest of the browser's cookie: only sign-ins that began there are found. */
   readonly browser: string | undefined;
   /** An error that oidc-provider would hide; the HTTP layer responds with it. */
@@ -62,7 +64,7 @@ export interface UnitsOfWork {
 }
 
 /** What a unit knows about its request. */
-export type UnitRequest = Pick<Exchange, "underWaySince" | "deadline" | "client" | "browser">;
+export type UnitRequest = Pick<Exchange, "underWaySince" | "deadline" | "client" | "api" | "browser">;
 
 const GRANT = "Grant";
 const INTERACTION = "Interaction";
@@ -167,6 +169,10 @@ class PendingUnit implements Unit {
 
   get client(): ClientRecord | undefined {
     return this.#request.client;
+  }
+
+  get api(): ApiRecord | undefined {
+    return this.#request.api;
   }
 
   get browser(): string | undefined {

@@ -10,6 +10,7 @@ import { isInMemory } from "../../config/storage-address.ts";
 import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
 import { ConfigurationError, SignInError, StorageMissing } from "../../core/errors.ts";
 import { createSealer, deriveKey, type Sealer } from "../../core/sealing.ts";
+import { MAX_JWT_SECONDS } from "../apis.ts";
 
 export interface ServiceKeys {
   readonly sealer: Sealer;
@@ -152,7 +153,7 @@ export async function loadServiceKeys(
           sealer,
           clock,
           // An ID token can be a logout hint for as long as its session lives.
-          usable: Math.max(lifetimes.idToken, lifetimes.sessionMax),
+          usable: Math.max(lifetimes.idToken, lifetimes.sessionMax, MAX_JWT_SECONDS),
           every: keys.rotation?.signing,
           mustExist,
         }),

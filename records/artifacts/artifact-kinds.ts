@@ -77,6 +77,10 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
     holds: "a refresh token; for a short time after its use, with the sealed response",
     ...family,
   }),
+  ClientCredentials: defineArtifact("ClientCredentials", {
+    holds: "an access token of a `machine` client",
+    personal: undefined,
+  }),
   PushedAuthorizationRequest: defineArtifact("PushedAuthorizationRequest", {
     holds: "the parameters of a pushed request",
     personal: "a `login_hint`, if the client sent one",

@@ -77,7 +77,7 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
   const wrong: [error: string, form: Parameters][] = [
     ["invalid_request", {}],
     ["invalid_request", { grant_type: "" }],
-    ["unsupported_grant_type", { grant_type: "client_credentials" }],
+    ["unauthorized_client", { grant_type: "client_credentials" }],
     ["unsupported_grant_type", { grant_type: "implicit" }],
     ["unsupported_grant_type", { grant_type: "Password" }],
     ["invalid_request", { grant_type: "authorization_code", redirect_uri: CALLBACK }],

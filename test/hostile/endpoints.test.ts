@@ -44,6 +44,9 @@ describe("every endpoint of both deployments", () => {
       },
       host: (application) => void application.on("error", (error) => void defects.push(error)),
     });
+    // Without an API, introspection on oauth2 is left to the host application.
+    const api = { name: "API", service: "1", scopes: { read: "Read" } };
+    await running.service.directory.apis.put("https://api.example", api);
     all = await samples(running, await fillConsole(running));
   });
   afterAll(() => running.close());

@@ -46,6 +46,9 @@ beforeAll(async () => {
       });
     },
   });
+  // Without an API, introspection on oauth2 is left to the host application.
+  const api = { name: "API", service: "1", scopes: { read: "Read" } };
+  await running.service.directory.apis.put("https://api.example", api);
   port = Number(new URL(running.origin).port);
 });
 afterAll(async () => {

@@ -16,6 +16,7 @@ const CODES: ReadonlySet<unknown> = new Set([
   "insufficient_scope",
   "unauthorized_client",
   "unsupported_grant_type",
+  "invalid_target",
   "unsupported_response_mode",
   "request_not_supported",
   "registration_not_supported",
