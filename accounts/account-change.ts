@@ -62,6 +62,7 @@ export type AccountAction =
   | "account.unassigned"
   | "account.sessions_ended"
   | "account.tokens_revoked"
+  | "account.device_connected"
   | "account.consented"
   | "account.consent_forgotten";
 
@@ -71,6 +72,7 @@ const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.terms_accepted",
   "account.sessions_ended",
   "account.tokens_revoked",
+  "account.device_connected",
   "account.consented",
   "account.consent_forgotten",
 ]);

@@ -1,7 +1,7 @@
 /** The public calls for accounts, and what they take and return. */
 import type { RecordData } from "../adapters/record-store.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
-import type { AccountRecord, Consent } from "../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import type { CallOptions } from "./arguments.ts";
 
@@ -196,6 +196,14 @@ interface NewConsent extends Consent {
   readonly sessionsGeneration: number;
 }
 
+/** A device that a person connects. */
+interface ConnectedDevice {
+  readonly client: Pick<ClientRecord, "client_id" | "name">;
+  /** Only for third parties. */
+  readonly consent?: Consent | undefined;
+  readonly sessionsGeneration: number;
+}
+
 /** An account whose address is confirmed. */
 interface ConfirmedAccount extends AccountFields {
   readonly sub: string;
@@ -265,6 +273,12 @@ export interface AccountInternals {
     consent: NewConsent,
     caller: Caller,
   ): Promise<AccountRecord>;
+  /**
+   * Records that the person connects a device, with the consent if its client is a third party, and sends mail about it. Call it
+   * before the device can get tokens: a crash in between sends a mail too many, and loses none.
+   * @throws ConditionFailed when the account was deleted or the session has ended.
+   */
+  connectDevice(sub: string, device: ConnectedDevice, caller: Caller): Promise<void>;
   /**
    * Creates the account of a person who confirmed the address.
    * @param within uses up the confirmation.

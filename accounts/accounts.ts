@@ -92,7 +92,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
   return {
     ...createAccountAccess(writer, directory),
-    ...createConsents(writer, directory),
+    ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
     record: (sub) => directory.findAccount(sub),
 
@@ -319,6 +319,8 @@ function createNotices({
     return [noticeTo(account, { kind, deployment, at: clock.now(), params })];
   }
   return {
+    deviceConnected: (account: AccountRecord, client: string) =>
+      notice("device-connected", account, { client }),
     passwordChanged: (account: AccountRecord) => notice("password-changed", account),
     /** To both addresses, unless they differ in spelling only. @param undo the link for the old one. */
     addressChanged: (before: AccountRecord, after: AccountRecord, undo?: string) =>

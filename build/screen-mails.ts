@@ -23,6 +23,7 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["address-old", "address-changed", { address: "old", link: WITH_CODE.link }],
   ["address-new", "address-changed", { address: "new" }],
   ["many-failures", "many-failures", { failures: "100" }],
+  ["device-connected", "device-connected", { client: "News on TV" }],
   ["new-browser", "new-browser", { browser: "Firefox", system: "Windows" }],
 ];
 

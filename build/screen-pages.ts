@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { builtInLocales } from "../core/texts.ts";
+import { compareView, deviceDoneView, deviceView } from "../interactions/account/device.ts";
 import { deletionView } from "../interactions/account/delete.ts";
 import { addressView, newAddressView } from "../interactions/account/email.ts";
 import { overviewView } from "../interactions/account/overview.ts";
@@ -17,12 +18,12 @@ import {
   unavailablePage,
 } from "../interactions/answers.ts";
 import { confirmPage } from "../interactions/confirm.ts";
-import { deliveriesPage, deliveryPage, receiversPage } from "../interactions/console/console-views.ts";
 import type { Pages, Visit } from "../interactions/page.ts";
 import { createPages, type PageSettings } from "../interactions/pages.ts";
-import { sampleDelivery, sampleReceiver, type SampleStep, sampleStep } from "../interactions/sample-pages.ts";
+import { type SampleStep, sampleStep } from "../interactions/sample-pages.ts";
 import type { StepName } from "../interactions/steps/step.ts";
 import { stepPage } from "../interactions/steps/views.ts";
+import { consoleScreens } from "./screen-console.ts";
 import { mailScreens } from "./screen-mails.ts";
 
 /** A made-up language that is written from right to left: English words in another direction. */
@@ -282,12 +283,46 @@ function personScreens(pages: Pages): readonly Screen[] {
     },
     {
       name: "account-services",
-      html: (visit) => pages.render(servicesView, visit, { ...at("services"), services, now: NOW }),
+      html: (visit) =>
+        pages.render(servicesView, visit, {
+          ...at("services"),
+          services,
+          devices: [{ id: "", client: { name: "News on TV" }, since: NOW / 1000 - 86_400 }],
+          offersDevices: true,
+          now: NOW,
+        }),
     },
     {
       name: "account-services-none",
       html: (visit) =>
-        pages.render(servicesView, visit, { ...at("services"), services: [], now: NOW, notice: "service" }),
+        pages.render(servicesView, visit, {
+          ...at("services"),
+          services: [],
+          devices: [],
+          offersDevices: false,
+          now: NOW,
+          notice: "service",
+        }),
+    },
+    { name: "device", html: (visit) => pages.render(deviceView, visit, { ...signedIn, value: "" }) },
+    {
+      name: "device-compare",
+      html: (visit) =>
+        pages.render(compareView, visit, {
+          ...signedIn,
+          client: { name: "News on TV" },
+          logo: undefined,
+          userCode: "WDJBMJHT",
+          fields: ["sub", "email", "name", "surname"],
+          askedAt: NOW - 70_000,
+          now: NOW,
+          network: "203.0.113.0/24",
+          ownNetwork: "198.51.100.0/24",
+        }),
+    },
+    {
+      name: "device-done",
+      html: (visit) => pages.render(deviceDoneView, visit, { ...signedIn, isConnected: true }),
     },
     {
       name: "account-delete",
@@ -333,163 +368,6 @@ export function screens(pages: Pages): readonly Screen[] {
       name: "unavailable",
       html: (visit) => pages.render(unavailablePage, visit, { accountUrl: ACCOUNT_URL }),
     },
-    ...consoleScreens(pages),
-  ];
-}
-
-function consoleScreens(pages: Pages): readonly Screen[] {
-  const common = {
-    list: "/account/deliveries",
-    receiversPath: "/account/deliveries/receivers",
-    path: "/account/deliveries/receivers",
-    account: ACCOUNT_URL,
-    names: new Map([
-      ["service:1", "News"],
-      ["group:media", "Media group"],
-    ]),
-    now: NOW,
-  };
-  const delivery = (id: string, minutes: number, changes: Parameters<typeof sampleDelivery>[1] = {}) =>
-    sampleDelivery(id, {
-      receiver: "service:1",
-      sub: SUB,
-      type: "PROFILE_CHANGED",
-      at: (NOW - minutes * MINUTE) / 1000,
-      finishedAt: NOW - (minutes - 1) * MINUTE,
-      reason: null,
-      ...changes,
-    });
-  const parked = delivery("msg_2xTq9vJm4nYcE7oPqL1s", 260, {
-    reason: "attempts_used_up",
-    history: [
-      {
-        number: 1,
-        startedAt: NOW - 259 * MINUTE,
-        duration: 31,
-        status: 503,
-        error: null,
-        answer: "<h1>Service Unavailable</h1>",
-      },
-      {
-        number: 2,
-        startedAt: NOW - 200 * MINUTE,
-        duration: 15_000,
-        status: null,
-        error: "ETIMEDOUT",
-        answer: null,
-      },
-    ],
-  });
-  const deliveries = [
-    delivery("msg_a", 3, { state: "waiting", attempts: 1 }),
-    delivery("msg_b", 12, { state: "delivered", attempts: 1, receiver: "group:media" }),
-    parked,
-    delivery("msg_d", 3_000, { state: "discarded", attempts: 9, type: "UNASSINGED_FROM_SERVICE" }),
-    delivery("msg_e", 60_000, { state: "delivered", attempts: 2, receiver: "portal:old" }),
-  ];
-  const list = { ...common, filter: {}, receivers: ["service:1", "group:media"], isLater: false };
-  const pause = { pause: "t", test: "t" };
-  return [
-    {
-      name: "deliveries-overview",
-      html: (visit) =>
-        pages.render(deliveriesPage, visit, {
-          ...list,
-          deliveries,
-          next: "msg_e",
-          overview: {
-            receivers: [
-              sampleReceiver("group:media", {
-                url: "https://media.example/notifications",
-                failures: 7,
-                heldUntil: NOW + 4 * MINUTE,
-                waiting: 41,
-                parked: 3,
-                oldest: NOW - 90 * MINUTE,
-              }),
-              sampleReceiver("portal:old", { url: null, parked: 1 }),
-              sampleReceiver("service:1", {
-                url: "https://news.example/notify",
-                waiting: 2,
-                oldest: NOW - 3 * MINUTE,
-              }),
-              sampleReceiver("service:8", { url: "https://shop.example/notify" }),
-            ],
-            lastHour: [12, 18, 9, 30, 44, 21, 17, 60, 38, 25, 31, 14].map((stored, index) => ({
-              from: NOW - (12 - index) * 5 * MINUTE,
-              stored,
-              parked: index === 4 ? 3 : 0,
-            })),
-          },
-        }),
-    },
-    {
-      name: "deliveries-nothing-yet",
-      html: (visit) =>
-        pages.render(deliveriesPage, visit, {
-          ...list,
-          receivers: [],
-          deliveries: [],
-          overview: { receivers: [], lastHour: [] },
-        }),
-    },
-    {
-      name: "deliveries",
-      html: (visit) =>
-        pages.render(deliveriesPage, visit, { ...list, deliveries, next: "msg_e", redriveAll: "t" }),
-    },
-    {
-      name: "deliveries-none",
-      html: (visit) => pages.render(deliveriesPage, visit, { ...list, deliveries: [] }),
-    },
-    {
-      name: "deliveries-wrong-account",
-      html: (visit) =>
-        pages.render(deliveriesPage, visit, { ...list, deliveries: [], wrongSub: "ada@example.com" }),
-    },
-    {
-      name: "delivery",
-      html: (visit) =>
-        pages.render(deliveryPage, visit, {
-          ...common,
-          delivery: parked,
-          tokens: { redrive: "t", discard: "t" },
-          result: { code: "superseded", values: {} },
-        }),
-    },
-    {
-      name: "receivers",
-      html: (visit) =>
-        pages.render(receiversPage, visit, {
-          ...common,
-          result: { code: "testTaken", values: { receiver: "service:1", what: 204, duration: 12 } },
-          receivers: [
-            {
-              report: sampleReceiver("service:1", { url: "https://news.example/notify", waiting: 2 }),
-              tokens: pause,
-            },
-            {
-              report: sampleReceiver("group:media", {
-                url: "https://media.example/notifications",
-                failures: 7,
-                heldUntil: NOW + 4 * MINUTE,
-                waiting: 41,
-                parked: 3,
-                oldest: NOW - 90 * MINUTE,
-              }),
-              tokens: { ...pause, resume: "t", redriveAll: "t" },
-            },
-            {
-              report: sampleReceiver("service:8", {
-                url: "https://shop.example/notify",
-                paused: true,
-                reason: "by hand",
-              }),
-              tokens: { resume: "t", test: "t" },
-            },
-            { report: sampleReceiver("portal:old", { url: null, parked: 1 }), tokens: { redriveAll: "t" } },
-          ],
-        }),
-    },
+    ...consoleScreens(pages, { now: NOW, sub: SUB, accountUrl: ACCOUNT_URL }),
   ];
 }

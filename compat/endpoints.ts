@@ -22,6 +22,7 @@ import {
 } from "./authorize.ts";
 import { clientLogo, pageScript } from "./page-files.ts";
 import { clientCredentials, confidentialClient } from "./client-credentials.ts";
+import { deviceCodes, deviceRequest } from "./device.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
@@ -91,6 +92,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         authorize,
       ],
     },
+    device: { "*": [formBody, credentials, deviceRequest(limits, audit), atomic, deviceCodes(protocol)] },
     resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize)] },
     token: {
       "*": [

@@ -68,6 +68,7 @@ const PARAMETERS = [
   "redirect_uri",
   "code_verifier",
   "refresh_token",
+  "device_code",
   "username",
   "password",
   "scope",

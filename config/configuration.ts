@@ -159,6 +159,10 @@ export interface RateLimits {
   readonly changes: RateLimit;
   /** Registrations from one address (IPv6: /64). Default 20 in 3600 seconds. */
   readonly registrations: RateLimit;
+  /** Codes that devices ask for, for one client from one address (IPv6: /64). Default 20 in 900 seconds. */
+  readonly deviceRequests: RateLimit;
+  /** Wrong codes of devices entered by one account, and from one address (IPv6: /64). Default 10 in 900 seconds. */
+  readonly deviceCodes: RateLimit;
   /** Wrong secrets for one client from one address. Default 20 in 900 seconds. */
   readonly clientSecret: RateLimit;
   /** Sign-ins started from one address. Default 600 in 900 seconds. */

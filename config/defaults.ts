@@ -64,6 +64,8 @@ export const defaults: Defaults = deepFreeze({
     },
     changes: { points: 30, seconds: HOUR },
     registrations: { points: 20, seconds: HOUR },
+    deviceRequests: { points: 20, seconds: QUARTER_HOUR },
+    deviceCodes: { points: 10, seconds: QUARTER_HOUR },
     clientSecret: { points: 20, seconds: QUARTER_HOUR },
     interactions: { points: 600, seconds: QUARTER_HOUR },
   },

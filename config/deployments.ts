@@ -62,6 +62,7 @@ export function toDeployment(
 export type EndpointName =
   | "authorize"
   | "resume"
+  | "device"
   | "token"
   | "userinfo"
   | "userinfoAlias"
@@ -105,6 +106,7 @@ function under(name: EndpointName, methods: string, path: string): EndpointPath 
 const SAME: readonly EndpointPath[] = [
   at("authorize", "GET", "/oauth2/authorize"),
   at("resume", "GET", "/oauth2/authorize/:uid"),
+  at("device", "POST", "/oauth2/device"),
   at("token", "POST", "/oauth2/token"),
   at("revoke", "GET POST", "/oauth2/revoke"),
   at("logoutConfirm", "POST", "/oauth2/logout/confirm"),
@@ -114,6 +116,8 @@ const SAME: readonly EndpointPath[] = [
   at("clientLogo", "GET HEAD", "/clients/:uid/:step"),
   at("pageScript", "GET HEAD", "/pages.js"),
   under("account", "GET POST", "/account"),
+  // The page for the code of a device, whose address people type.
+  at("account", "GET POST", "/device"),
 ];
 
 /**

@@ -198,6 +198,8 @@ const rateLimits = section<RateLimits>(
     ),
     changes: limit(limits.changes),
     registrations: limit(limits.registrations),
+    deviceRequests: limit(limits.deviceRequests),
+    deviceCodes: limit(limits.deviceCodes),
     clientSecret: limit(limits.clientSecret),
     interactions: limit(limits.interactions),
   },

@@ -5,16 +5,22 @@
  */
 import { BACKCHANNEL_FAILURES } from "./events.ts";
 
-/** The grant types of the token endpoint. */
 /** The kinds of clients. */
 const CLIENT_KINDS = ["web", "public", "machine", "device"] as const;
 
-export const GRANT_TYPES = ["authorization_code", "refresh_token", "password", "client_credentials"] as const;
+/** The grant types of the token endpoint. */
+export const GRANT_TYPES = [
+  "authorization_code",
+  "refresh_token",
+  "password",
+  "client_credentials",
+  "urn:ietf:params:oauth:grant-type:device_code",
+] as const;
 
 /** The value of a label for everything that has no value of its own. */
 export const OTHER = "other";
 
-/** The error codes of the token endpoint (RFC 6749 section 5.2, RFC 8707 section 2), and that of a fault. */
+/** The error codes of the token endpoint (RFC 6749 section 5.2, RFC 8628 section 3.5, RFC 8707 section 2), and that of a fault. */
 export const TOKEN_ERRORS: readonly string[] = [
   "invalid_request",
   "invalid_client",
@@ -23,6 +29,10 @@ export const TOKEN_ERRORS: readonly string[] = [
   "unsupported_grant_type",
   "invalid_scope",
   "invalid_target",
+  "authorization_pending",
+  "slow_down",
+  "access_denied",
+  "expired_token",
   OTHER,
 ];
 

@@ -91,7 +91,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
         client_id: client.client_id,
         name: client.name,
         ...(own && { own }),
-        ...lookOf(client, ctx.exchange.deployment.path),
+        ...clientLook(client, ctx.exchange.deployment.path),
       },
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
@@ -158,7 +158,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
 }
 
 /** How the client looks to people. The digest in the address lets a browser keep the logo. */
-function lookOf(
+export function clientLook(
   { client_id, logo, client_uri, policy_uri, tos_uri }: ClientRecord,
   base: string,
 ): Pick<SignInClient, "logo" | "client_uri" | "policy_uri" | "tos_uri"> {

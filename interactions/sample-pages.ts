@@ -4,10 +4,12 @@
  */
 import type { ShownAttempt } from "../notifier/notifications.ts";
 import type { ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
+import { compareView, deviceDoneView, deviceView } from "./account/device.ts";
 import { deletionView } from "./account/delete.ts";
 import { addressView, newAddressView } from "./account/email.ts";
 import { overviewView } from "./account/overview.ts";
 import { passwordView } from "./account/password.ts";
+import type { PersonLocals } from "./account/person-pages.ts";
 import { profileView } from "./account/profile.ts";
 import { servicesView } from "./account/services.ts";
 import { sessionsView } from "./account/sessions.ts";
@@ -305,6 +307,33 @@ function consolePages(text: string): readonly Sample[] {
   ];
 }
 
+/** The pages for the code of a device. */
+function devicePages(text: string, common: PersonLocals, at: number): readonly Sample[] {
+  const compared = {
+    ...common,
+    client: { name: text },
+    logo: undefined,
+    userCode: "BCDFGHJK",
+    fields: ["sub", "email", "name", "surname", text],
+    askedAt: at,
+    now: at + 1,
+    network: text,
+    ownNetwork: text,
+  };
+  return [
+    sample(deviceView, "empty", { ...common, value: "" }),
+    sample(deviceView, "filled in", { ...common, value: text }),
+    ...(["required", "unknown", "used", "expired"] as const).map((reason) =>
+      sample(deviceView, reason, { ...common, value: text, problem: { reason } }),
+    ),
+    sample(deviceView, "limited", { ...common, value: text, problem: { reason: "limited", retryAfter: 90 } }),
+    sample(compareView, "the same network", compared),
+    sample(compareView, "another network", { ...compared, logo: text, network: undefined }),
+    sample(deviceDoneView, "connected", { ...common, isConnected: true, notice: "device" }),
+    sample(deviceDoneView, "refused", { ...common, isConnected: false, notice: "deviceRefused" }),
+  ];
+}
+
 function personPages(text: string): readonly Sample[] {
   const common = {
     base: text,
@@ -391,12 +420,22 @@ function personPages(text: string): readonly Sample[] {
     sample(passwordView, "refused", { ...password, problem: "too-short" }),
     sample(sessionsView, "one", { ...common, network: text, sessions: [one], now: at }),
     sample(sessionsView, "several", { ...common, network: text, sessions, now: at + 1, notice: "session" }),
-    sample(servicesView, "none", { ...common, services: [], now: at, notice: "service" }),
+    sample(servicesView, "none", {
+      ...common,
+      services: [],
+      devices: [],
+      offersDevices: false,
+      now: at,
+      notice: "service",
+    }),
     sample(servicesView, "some", {
       ...common,
       services: [service, { ...service, since: at }],
+      devices: [{ id: text, client: { name: text }, since: at / 1000 }],
+      offersDevices: true,
       now: at + 1,
     }),
+    ...devicePages(text, common, at),
     sample(deletionView, "nobody is told", { ...common, email: text, told: [] }),
     sample(deletionView, "some are told", { ...common, email: text, told: [text, text] }),
   ];

@@ -1,6 +1,7 @@
 /** The HTTP side of a service: the provider, the pages and the endpoints, put together. */
 import type { Context, Middleware, Next } from "koa";
-import { createUnitsOfWork } from "../provider/unit-of-work.ts";
+import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";
+import { createUnitsOfWork, type UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Storage } from "../records/storage.ts";
 import { type AccountPage, type ConfirmPage, type ErrorPages, type PageHandlers } from "../provider/pages.ts";
 import { createRoutes } from "../compat/routes.ts";
@@ -150,7 +151,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     interactions: steps.interactions,
     confirm: steps.confirm,
     offersRegistration,
-    accountPages: accountPages(options, { currentProvider, pages, backchannel, people, limits }),
+    accountPages: accountPages(options, { currentProvider, pages, backchannel, people, limits, units }),
     sessionCookie: sessionCookieName(configuration),
     findBrowser,
   });
@@ -263,15 +264,18 @@ function accountPages(
     backchannel,
     people,
     limits,
+    units,
   }: {
     readonly limits: AttemptLimits;
+    readonly units: UnitsOfWork;
     readonly currentProvider: CurrentProvider;
     readonly pages: Pages;
     readonly backchannel: BackchannelLogout;
     readonly people: People;
   },
 ): readonly AccountPage[] {
-  const { configuration, storage, accounts, keys, notifications, events, audit, onDefect } = options;
+  const { configuration, storage, accounts, clients, keys, notifications, events, audit, onDefect } = options;
+  const { artifacts } = storage;
   const { clock, operators } = configuration;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate({
@@ -303,7 +307,7 @@ function accountPages(
     links: linkCookie(configuration),
     directory: storage.directory,
     sessions: createSignInSessions({
-      artifacts: storage.artifacts,
+      artifacts,
       currentProvider,
       backchannel,
       events,
@@ -311,6 +315,11 @@ function accountPages(
       clock,
       sessionMax: configuration.lifetimes.sessionMax,
     }),
+    deviceCodes: createDeviceCodes({ configuration, artifacts, units, currentProvider, keys }),
+    connectedDevices: createConnectedDevices(artifacts),
+    units,
+    clients,
+    events,
     seals: createAccountSeals(signer, clock),
     limits,
     audit,

@@ -106,6 +106,9 @@ export interface SignedIn {
   readonly session: string;
   /** When the person last entered the password there, in seconds since the epoch. */
   readonly signedInAt: number;
+  /** How the person signed in. */
+  readonly acr?: string;
+  readonly amr?: readonly string[];
 }
 
 /** A request, and whether the browser used https. */
@@ -141,6 +144,13 @@ export function createSignedIn(
     if (account === undefined || isDisabled(account)) return undefined;
     const { generation } = session as typeof session & SessionGeneration;
     if (generation !== account.sessions_generation) return undefined;
-    return { account, session: session.uid, signedInAt: session.loginTs ?? 0 };
+    const { uid, loginTs = 0, acr, amr } = session;
+    return {
+      account,
+      session: uid,
+      signedInAt: loginTs,
+      ...(acr !== undefined && { acr }),
+      ...(amr !== undefined && { amr }),
+    };
   };
 }

@@ -11,13 +11,15 @@ export interface OidcAdapterOptions {
   readonly clock: Clock;
   /** Seconds since the sign-in: an older session has expired, even if it was stored with a later end. */
   readonly sessionMax: number;
+  /** The keyed digest under which the code that a person types is stored. */
+  readonly userCodeDigest: (userCode: string) => string;
   /** @returns `undefined` for an unknown or disabled client. */
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
 
 /**
  * Milliseconds for which an expired code is stored. A replay revokes the family for at least ten minutes after the
- * exchange; the rest allows for clock differences.
+ * exchange; the rest allows for clock differences. A device that polls late is told that its code has expired.
  */
 const KEPT_AFTER_EXPIRY_MS = 660_000;
 
@@ -26,8 +28,13 @@ const IDENTIFIER = "{id}";
 
 const INTERACTION = "Interaction";
 
+const DEVICE_CODE = "DeviceCode";
+
+/** What can be used once for tokens. It is kept after its expiry. */
+const codes: ReadonlySet<string> = new Set(["AuthorizationCode", DEVICE_CODE]);
+
 /** Models whose artifacts belong to a grant and copy its generations. */
-const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessToken", "RefreshToken"]);
+const descendants: ReadonlySet<string> = new Set([...codes, "AccessToken", "RefreshToken"]);
 
 /** Milliseconds for a write outside a request. */
 const DEADLINE = 4_500;
@@ -149,13 +156,18 @@ class ArtifactAdapter implements Adapter {
   upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
     const end =
       typeof payload.exp === "number" ? payload.exp * 1000 : this.#options.clock.now() + expiresIn * 1000;
-    const expiresAt = this.#model === "AuthorizationCode" ? end + KEPT_AFTER_EXPIRY_MS : end;
+    const expiresAt = codes.has(this.#model) ? end + KEPT_AFTER_EXPIRY_MS : end;
     return this.#in(async (unit) => {
-      const artifact = toArtifact(this.#model, id, payload, expiresAt);
+      const artifact = toArtifact(this.#model, id, this.#withoutUserCode(payload), expiresAt);
       giveGenerations(artifact, unit);
       unit.save(giveBrowser(artifact, unit));
       return undefined;
     });
+  }
+
+  /** The code that the person types is short: only a keyed digest of it is stored. */
+  #withoutUserCode({ userCode, ...payload }: AdapterPayload): AdapterPayload {
+    return userCode === undefined ? payload : { ...payload, uid: this.#options.userCodeDigest(userCode) };
   }
 
   async find(id: string): Promise<AdapterPayload | undefined> {
@@ -180,7 +192,7 @@ class ArtifactAdapter implements Adapter {
     return model === "Session" && loginTs !== undefined && (loginTs + sessionMax) * 1000 <= clock.now();
   }
 
-  // The device flow is not offered.
+  // The page for the code of a device is ours: see `interactions/device.ts`.
   async findByUserCode(): Promise<undefined> {
     return undefined;
   }

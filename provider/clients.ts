@@ -5,7 +5,7 @@ import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { isConfidential } from "../accounts/clients/client-kinds.ts";
+import { DEVICE_GRANT, isConfidential } from "../accounts/clients/client-kinds.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { callerOf, exchangeIn } from "./exchange.ts";
 
@@ -20,6 +20,7 @@ const KNOWN_GRANTS: ReadonlySet<string> = new Set([
   "refresh_token",
   "password",
   "client_credentials",
+  DEVICE_GRANT,
 ]);
 
 /**

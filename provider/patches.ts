@@ -17,6 +17,7 @@ const WITH_GENERATIONS = [
   "Session",
   "Grant",
   "AuthorizationCode",
+  "DeviceCode",
   "AccessToken",
   "ClientCredentials",
   "RefreshToken",

@@ -13,8 +13,11 @@ import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import { seconds } from "../core/clock.ts";
+import type { SecretKey } from "../core/sealing.ts";
+import { originOf } from "../records/audit/origin.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { ASSERTION_ALGORITHMS } from "../accounts/clients/client-keys.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { findAccount, storeSessionGeneration } from "./account.ts";
@@ -26,6 +29,7 @@ import { ALL_FIELDS, KNOWN_ACRS, PUBLIC_SCOPES, scopeClaims, SIGN_IN_CLAIMS } fr
 import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant, type GrantHandler } from "./grants/code-grant.ts";
 import { cookieSettings } from "./sessions/cookies.ts";
+import { DEVICE_CODE_LIFETIME_SECONDS, polledGrant, userCodeDigest } from "./grants/device-codes.ts";
 import { loadGrant, writeGrant } from "./grants/grant.ts";
 import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import { PasswordGrant } from "./grants/password-grant.ts";
@@ -48,6 +52,8 @@ const routes = {
   jwks: "/oauth2/jwks",
   pushed_authorization_request: "/oauth2/par",
   end_session: "/oauth2/logout",
+  device_authorization: "/oauth2/device",
+  code_verification: "/device",
 } as const;
 
 /** What an instance works with. */
@@ -68,8 +74,8 @@ export interface ProviderOptions {
   readonly offersRegistration: boolean;
   /** Called with each new instance, before it serves. */
   readonly onProvider?: ((provider: Provider) => void) | undefined;
-  /** The cookie keys: the first signs, all verify. */
-  readonly keys: { readonly cookies: readonly string[] };
+  /** Of `cookies` the first signs, all verify. */
+  readonly keys: { readonly cookies: readonly string[]; readonly userCodes: SecretKey };
 }
 
 /**
@@ -103,7 +109,12 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
     if (name === "client_credentials") return clientCredentialsGrant(original, options.directory);
-    if (name === "authorization_code") return codeGrant(original, artifacts, units);
+    if (name === "authorization_code")
+      return codeGrant(original, ["AuthorizationCode", "code"], artifacts, units);
+    if (name === DEVICE_GRANT) {
+      const polled = polledGrant(original, artifacts, units, configuration.clock);
+      return codeGrant(polled, ["DeviceCode", "device_code"], artifacts, units);
+    }
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 
@@ -139,7 +150,7 @@ function settings(
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
   return {
-    adapter: createAdapter(configuration, units, clients, defaultAlgorithm(signing)),
+    adapter: createAdapter(configuration, units, clients, keys, defaultAlgorithm(signing)),
     jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
@@ -192,12 +203,14 @@ function createAdapter(
   { clock, lifetimes, profile }: Configuration,
   units: UnitsOfWork,
   clients: Pick<ClientInternals, "record">,
+  { userCodes }: ProviderOptions["keys"],
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
   return createOidcAdapter({
     units,
     clock,
     sessionMax: lifetimes.sessionMax,
+    userCodeDigest: (userCode) => userCodeDigest(userCodes, userCode),
     async clientMetadata(clientId) {
       const known = units.current()?.client;
       const record = known?.client_id === clientId ? known : await clients.record(clientId);
@@ -224,6 +237,11 @@ function features(
     },
     claimsParameter: { enabled: true },
     userinfo: { enabled: true },
+    deviceFlow: {
+      enabled: true,
+      // The person sees where the device is, as far as that tells one network from another.
+      deviceInfo: (ctx) => originOf(exchangeOf(ctx).address, undefined),
+    },
     backchannelLogout: { enabled: true },
     introspection: {
       enabled: true,
@@ -289,8 +307,8 @@ function timesToLive(
     RefreshToken: (ctx) => refreshTokens.lifetime(ctx as never),
     Grant: (ctx) => refreshTokens.grantLifetime(ctx as never),
     ClientCredentials: (_ctx, token) => token.resourceServer?.accessTokenTTL ?? ttl.accessToken,
+    DeviceCode: DEVICE_CODE_LIFETIME_SECONDS,
     // Not used, but oidc-provider prints a warning if they are missing.
-    DeviceCode: ttl.authorizationCode,
     BackchannelAuthenticationRequest: ttl.authorizationCode,
   };
 }

@@ -7,7 +7,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
-import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../records/artifacts/artifact.ts";
+import {
+  ANSWERED_WITHIN,
+  type Artifact,
+  isDecided,
+  type StoredArtifact,
+} from "../records/artifacts/artifact.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { ConditionFailed } from "../core/errors.ts";
@@ -68,6 +73,7 @@ export type UnitRequest = Pick<Exchange, "underWaySince" | "deadline" | "client"
 
 const GRANT = "Grant";
 const INTERACTION = "Interaction";
+const DEVICE_CODE = "DeviceCode";
 /** The member of a session that lists its clients. Simultaneous requests each add an entry, which are merged. */
 const AUTHORIZATIONS = "authorizations";
 /** The member of a session that says since which change of its account it is valid. */
@@ -126,6 +132,9 @@ const isNumber = (value: unknown): value is number => typeof value === "number";
 function rebased(after: Artifact, there: StoredArtifact): Artifact {
   // A step that lost against the end of the sign-in does not undo it.
   if (after.model === INTERACTION && after.state !== undefined) return { ...after, payload: there.payload };
+  // The device has polled meanwhile.
+  if (after.model === DEVICE_CODE && there.state !== undefined)
+    return { ...withMarks(after, there), state: there.state };
   if (after.model !== "Session") return withMarks(after, there);
   const authorizations = {
     ...(there.payload[AUTHORIZATIONS] as object),
@@ -355,6 +364,8 @@ class PendingUnit implements Unit {
       const { artifact: there } = (await this.#store.find(one.model, one.key)) ?? {};
       if (there === undefined && one.model === GRANT && one.after === undefined) continue;
       if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
+      // Of two people who type one code, the first decides.
+      if (there.model === DEVICE_CODE && isDecided(there) && !isDecided(before)) return false;
       if (one.isUnchanged || there.version === before.version) continue;
       hasChanged = true;
       this.#read.set(name, there);

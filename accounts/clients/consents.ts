@@ -5,6 +5,7 @@ import type { DirectoryRecords } from "../../records/directory/directory-records
 import { ConditionFailed } from "../../core/errors.ts";
 import { ownValue, withEntry, withoutEntries } from "../../core/untrusted-keys.ts";
 import { CLIENT } from "../../records/directory/directory-kinds.ts";
+import type { NewMail } from "../../records/people/mail-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { AccountInternals } from "../account.ts";
 import type { AccountWriter } from "../account-change.ts";
@@ -34,7 +35,8 @@ async function removedClients(
 export function createConsents(
   writer: AccountWriter,
   directory: DirectoryRecords,
-): Pick<AccountInternals, "rememberConsent" | "forgetConsents"> {
+  mailAboutDevice: (account: AccountRecord, client: string) => readonly NewMail[],
+): Pick<AccountInternals, "rememberConsent" | "connectDevice" | "forgetConsents"> {
   async function forgetConsent(sub: string, client: string, caller: Caller): Promise<void> {
     await writer.change(sub, caller, (before) => {
       if (before === undefined || !Object.hasOwn(before.consents, client)) return undefined;
@@ -43,20 +45,43 @@ export function createConsents(
     });
   }
 
+  /** The consents of the account with what it allows the client now. */
+  async function withConsent(
+    tx: Transaction,
+    before: AccountRecord,
+    client: string,
+    { scopes, claims }: Consent,
+  ): Promise<AccountRecord["consents"]> {
+    const removed = await removedClients(tx, before, client);
+    const earlier = consentOf(before, client);
+    const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
+    return writer.bounded(withEntry(withoutEntries(before.consents, removed), client, consent));
+  }
+
   return {
-    async rememberConsent(sub, client, { scopes, claims, sessionsGeneration }, caller) {
+    async rememberConsent(sub, client, { sessionsGeneration, ...consent }, caller) {
       const { record } = await writer.change(sub, caller, async (before, tx) => {
         if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
-        const removed = await removedClients(tx, before, client);
-        const earlier = consentOf(before, client);
-        const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
-        const consents = writer.bounded(withEntry(withoutEntries(before.consents, removed), client, consent));
+        const consents = await withConsent(tx, before, client, consent);
         // Both have their members in the order of the storage, so equal text is an equal record.
         if (JSON.stringify(consents) === JSON.stringify(before.consents)) return undefined;
         return { action: "account.consented", record: { ...before, consents }, client };
       });
       if (record === undefined) throw sessionEnded();
       return record;
+    },
+
+    async connectDevice(sub, { client: { client_id: client, name }, consent, sessionsGeneration }, caller) {
+      await writer.change(sub, caller, async (before, tx) => {
+        if (before?.sessions_generation !== sessionsGeneration) throw sessionEnded();
+        const consents = consent && { consents: await withConsent(tx, before, client, consent) };
+        return {
+          action: "account.device_connected",
+          record: { ...before, ...consents },
+          client,
+          mails: mailAboutDevice(before, name),
+        };
+      });
     },
 
     async forgetConsents(clientId, caller) {

@@ -26,6 +26,8 @@ export interface ServiceKeys {
   readonly rateLimits: KeyObject;
   /** The HMAC key for codes and links that are sent by mail. */
   readonly confirmations: KeyObject;
+  /** The HMAC key for the codes that people type for their devices. */
+  readonly userCodes: KeyObject;
 }
 
 const UNUSED = "no server has used this storage yet";
@@ -168,5 +170,6 @@ export async function loadServiceKeys(
     // Derived from a stored key that is never rotated, so that all processes count under the same names.
     rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
     confirmations: createSecretKey(deriveKey(clientSecrets, "sign-in-service confirmations")),
+    userCodes: createSecretKey(deriveKey(clientSecrets, "sign-in-service user codes")),
   };
 }

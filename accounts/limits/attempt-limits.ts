@@ -53,6 +53,10 @@ export interface AttemptLimits {
     attempt: { readonly client: string; readonly address: string },
     check: () => "generated" | "chosen" | undefined,
   ): Promise<Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> & { readonly matches: boolean }>;
+  /** A device asks for a code. Its point is not given back. */
+  deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
+  /** The code of a device that a signed-in person enters. */
+  deviceCode(attempt: { readonly sub: string; readonly address: string }): Promise<Attempt>;
   /** A new interaction. Its point is not given back. */
   interaction(address: string): Promise<Attempt>;
   /**
@@ -168,6 +172,27 @@ const LIMITS = {
     failuresOnly: true,
     rule: (limits) => limits.clientSecret,
     about: ["subject", "address"],
+  },
+  deviceRequests: {
+    counts: "Codes that devices ask for",
+    per: "client and caller",
+    failuresOnly: false,
+    rule: (limits) => limits.deviceRequests,
+    about: ["subject", "address"],
+  },
+  "deviceCodes.account": {
+    counts: "Wrong codes of devices",
+    per: "account",
+    failuresOnly: true,
+    rule: (limits) => limits.deviceCodes,
+    about: ["subject"],
+  },
+  "deviceCodes.address": {
+    counts: "Wrong codes of devices",
+    per: "caller",
+    failuresOnly: true,
+    rule: (limits) => limits.deviceCodes,
+    about: ["address"],
   },
   interactions: {
     counts: "Sign-ins started",
@@ -375,6 +400,9 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       const { allowed, retryAfter } = await counters.look(wrongSecrets);
       return { allowed, matches: true, retryAfter, refusedBy: allowed ? [] : [refusalOf(wrongSecrets)] };
     },
+    deviceRequest: ({ client, address }) => take([bucket("deviceRequests", client, callerNetwork(address))]),
+    deviceCode: ({ sub, address }) =>
+      take([bucket("deviceCodes.account", sub), bucket("deviceCodes.address", callerNetwork(address))]),
     interaction: (address) => take([bucket("interactions", callerNetwork(address))]),
     mail: (request) => take(askedBuckets(request)),
     registration: (request) =>

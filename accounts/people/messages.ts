@@ -115,6 +115,12 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
       values.t("mail.browser.notYou"),
       { label: values.t("account.link"), url: values.links.account },
     ]),
+  "device-connected": (values) =>
+    notice(values, values.t("mail.device.subject"), [
+      values.t("mail.device.text", { client: values.params["client"] ?? "", time: values.time }),
+      values.t("mail.device.notYou"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
 };
 
 /** The families of browser and system, as far as they are known. */

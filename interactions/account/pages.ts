@@ -3,6 +3,7 @@ import type { ServiceContext } from "../../provider/exchange.ts";
 import type { AccountHandler, AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Pages } from "../page.ts";
+import { devicePage, type DevicePageParts } from "./device.ts";
 import { deletePage, type DeletePageParts, signedOutPage, type SignOutParts } from "./delete.ts";
 import { type AccountGate, CALLBACK_PATH } from "./gate.ts";
 import { type EmailPageParts, emailPages } from "./email.ts";
@@ -45,6 +46,7 @@ export type AccountPagesParts = OperatorPagesParts &
   PasswordPageParts &
   SessionsPageParts &
   ServicesPageParts &
+  DevicePageParts &
   DeletePageParts &
   SignOutParts & { readonly seals: AccountSeals };
 
@@ -64,6 +66,7 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
       sessionsPage(parts),
       servicesPage(parts),
       deletePage(parts),
+      devicePage(parts),
     ]),
     { path: CALLBACK_PATH, methods: { GET: (ctx, request) => gate.callback(ctx, request) } },
     signedOutPage(parts),

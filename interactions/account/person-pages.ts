@@ -84,6 +84,8 @@ function initialsOf({ name, email }: PersonLocals["person"], locale: string): st
 export interface PersonVisit {
   readonly ctx: ServiceContext;
   readonly person: SignedIn;
+  /** The query of the address; no parameter is repeated. */
+  readonly query: AccountRequest["query"];
   /** What every page is given. */
   readonly locals: PersonLocals;
   /** The language of the page. */
@@ -141,6 +143,7 @@ export function createPersonPages(
     return {
       ctx,
       person,
+      query,
       locale: seen.locale,
       caller: {
         actor: { kind: "account", id: sub },

@@ -10,7 +10,7 @@ interface ReturnContext extends BrowserContext {
 }
 
 /**
- * The page that a person returns to after signing in: a path of the account pages, encrypted into the `state` of the
+ * The page that a person returns to after signing in: a path of the account pages, or that for the code of a device, encrypted into the `state` of the
  * sign-in, valid for ten minutes and only in the same browser.
  */
 export interface ReturnPaths {
@@ -30,7 +30,7 @@ function context(digest: string): string {
   return `account return ${digest}`;
 }
 
-/** Whether this is a path of the account pages, in the form that browsers normalise paths to. */
+/** Whether this is a path of the account pages or that for the code of a device, in the form that browsers normalise paths to. */
 export function isAccountPath(path: string, { url, path: base }: Pick<Deployment, "url" | "path">): boolean {
   const home = `${base}/account`;
   if (path.length > MOST_PATH || !/^\/[\x21-\x7e]*$/.test(path) || /[\\#]/.test(path)) return false;
@@ -38,7 +38,9 @@ export function isAccountPath(path: string, { url, path: base }: Pick<Deployment
   const target = URL.parse(path, origin);
   // A browser would read it as another host or another path.
   if (target?.href !== origin + path) return false;
-  return target.pathname === home || target.pathname.startsWith(`${home}/`);
+  return (
+    target.pathname === home || target.pathname.startsWith(`${home}/`) || target.pathname === `${base}/device`
+  );
 }
 
 /**

@@ -13,6 +13,9 @@ export const NOTICES = [
   "address",
   "addressCancelled",
   "codeSent",
+  "device",
+  "deviceRefused",
+  "deviceEnded",
 ] as const;
 
 export type Notice = (typeof NOTICES)[number];

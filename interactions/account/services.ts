@@ -6,12 +6,17 @@ import type { Accounts } from "../../accounts/account.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
+import type { ServiceEmitter } from "../../core/events.ts";
+import type { ConnectedDevice, ConnectedDevices } from "../../provider/grants/device-codes.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
 import { consentFields } from "../protocol.ts";
-import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
+import { fieldLabels } from "../steps/description.ts";
+import { DEVICE_PATH } from "./device.ts";
+import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
 const PATH = "/account/services";
 
@@ -25,9 +30,14 @@ export interface ShownService {
   readonly fields: readonly string[];
 }
 
-/** `account-services`: the services, and a form for each. */
+/** `account-services`: the services and the devices, and a form for each. */
 interface ServicesLocals extends PersonLocals {
   readonly services: readonly ShownService[];
+  readonly devices: readonly (Pick<ConnectedDevice, "id" | "since"> & {
+    readonly client: Pick<ClientRecord, "name">;
+  })[];
+  /** Whether there are clients that are devices. */
+  readonly offersDevices: boolean;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -44,37 +54,66 @@ export const servicesView: Page<ServicesLocals> = {
         since: since === undefined ? undefined : moment(since),
         reads: readsText(t, fields),
       })),
+      devices: locals.devices.map(({ id, client, since }) => ({
+        id,
+        name: client.name,
+        since: moment(since * 1000),
+      })),
+      connect: locals.offersDevices ? locals.base + DEVICE_PATH : "",
     };
   },
 };
 
-/** The fields in words: both names as one, and no identifier, which says nothing about the person. */
+/** The fields in words, without the identifier, which says nothing about the person. */
 function readsText(t: Translator, fields: readonly string[]): string {
-  const hasFullName = ["name", "surname"].every((name) => fields.includes(name));
-  const shown = fields.filter((field) => field !== "sub" && !(hasFullName && field === "surname"));
+  const shown = fields.filter((field) => field !== "sub");
   if (shown.length === 0) return t("services.readsId");
-  const names = shown.map((field) => (hasFullName && field === "name" ? "fullName" : field));
-  return new Intl.ListFormat(t.locale).format(
-    names.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field)),
-  );
+  return new Intl.ListFormat(t.locale).format(fieldLabels(t, shown));
 }
 
 export interface ServicesPageParts {
   readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
   readonly directory: Pick<DirectoryRecords, "findEntry" | "listClients">;
+  readonly connectedDevices: ConnectedDevices;
+  readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note">;
   readonly clock: Clock;
 }
 
-/** A form sends `service`, the key of one to disconnect. */
-export function servicesPage({ accounts, directory, clock }: ServicesPageParts): PersonPage {
+/** A form sends `service`, the key of one to disconnect, or `device`, the id of one to end. */
+export function servicesPage(parts: ServicesPageParts): PersonPage {
+  const { accounts, directory, connectedDevices, events, audit, clock } = parts;
+
+  async function endDevice({ person: { account }, caller }: PersonVisit, id: string): Promise<void> {
+    if (!(await connectedDevices.end(account, id, await directory.listClients()))) return;
+    events.emit("family.revoked", { sub: account.sub, reason: "ended" });
+    audit.note({ ...caller, action: "device.ended", subject: account.sub });
+  }
+
   return {
     path: PATH,
     place: "services",
     async show({ locals, person, send }) {
-      const services = await connectedServices(person.account, directory);
-      send(servicesView, { ...locals, services, now: clock.now() });
+      const { account } = person;
+      const clients = await directory.listClients();
+      const [services, connected] = await Promise.all([
+        connectedServices(account, directory),
+        connectedDevices.list(account, clients),
+      ]);
+      send(servicesView, {
+        ...locals,
+        services,
+        devices: connected,
+        offersDevices: clients.some(({ kind }) => kind === "device"),
+        now: clock.now(),
+      });
     },
     async submit(visit, form) {
+      const device = form.get("device");
+      if (device !== undefined) {
+        await endDevice(visit, device);
+        return visit.done(PATH, "deviceEnded");
+      }
       const { account } = visit.person;
       const key = form.get("service") ?? "";
       const options = byCaller(visit.caller);

@@ -193,6 +193,14 @@ function hintOf(
   return key === undefined ? {} : { hint: t(key) };
 }
 
+/** Fields of the account as people know them: both names as one, and the identifier last. */
+export function fieldLabels(t: Translator, fields: readonly string[]): string[] {
+  const hasFullName = ["name", "surname"].every((name) => fields.includes(name));
+  const shown = fields.filter((field) => field !== "sub" && !(hasFullName && field === "surname"));
+  const all = [...shown, ...fields.filter((field) => field === "sub")];
+  return all.map((field) => shareLabel(t, hasFullName && field === "name" ? "fullName" : field));
+}
+
 function shareLabel(t: Translator, field: string): string {
   return t.has(`field.${field}`) ? t(`field.${field}`) : field;
 }

@@ -4,7 +4,7 @@ import type { Translator } from "../../core/texts.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page, Pages } from "../page.ts";
 import { formLocals } from "../forms.ts";
-import { describeStep, paragraphsOf, type StepDescription, wayLabel } from "./description.ts";
+import { describeStep, fieldLabels, paragraphsOf, type StepDescription, wayLabel } from "./description.ts";
 import { languageOf, type PresentStep, type StepName } from "./step.ts";
 
 /** How long before its end a page says so. */
@@ -13,14 +13,10 @@ const WARNING_SECONDS = 300;
 /** What only the view of consent gets. */
 function consentLocals(t: Translator, { client, shares = [] }: StepDescription): Locals {
   const { name, policy_uri: policy = "", tos_uri: terms = "" } = client;
-  const isShared = (field: string): boolean => shares.some((share) => share.name === field);
-  // To people, given name and family name are one: their name.
-  const hasFullName = isShared("name") && isShared("surname");
-  const shown = shares.filter((share) => share.name !== "sub" && !(hasFullName && share.name === "surname"));
-  const id = shares.filter((share) => share.name === "sub");
   return {
-    fields: [...shown, ...id].map((share) =>
-      hasFullName && share.name === "name" ? t("field.fullName") : share.label,
+    fields: fieldLabels(
+      t,
+      shares.map((share) => share.name),
     ),
     clientLinks: [
       { href: policy, label: t("consent.policy", { client: name }) },

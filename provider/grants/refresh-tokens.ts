@@ -4,6 +4,7 @@ import { artifactKey } from "../adapter.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { Configuration, RefreshTokenRules } from "../../config/configuration.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
+import type { ClientRecord } from "../../records/directory/directory.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
@@ -28,6 +29,22 @@ const MAX_REQUEST_MS = 5_000;
 
 /** Seconds that a grant outlives the last token that can descend from it. */
 const DAY = 86_400;
+
+type RulesOf = Pick<Configuration, "lifetimes" | "refreshTokens">;
+
+/** The rules of a client, with the service's rules for what it leaves out. */
+function rulesOf({ refreshTokens }: RulesOf, { kind, refresh_tokens }: ClientRecord): RefreshTokenRules {
+  const rules = { ...refreshTokens, ...refresh_tokens };
+  // A client without credentials proves nothing when it refreshes (RFC 9700 section 4.14.2).
+  return isConfidential(kind) ? rules : { ...rules, rotate: true };
+}
+
+/** Seconds. A refresh checks the grant, so the grant outlives every token that can descend from it. */
+export function grantLifetime(configuration: RulesOf, client: ClientRecord | undefined): number {
+  const { lifetimes, refreshTokens } = configuration;
+  const { maxAge } = client === undefined ? refreshTokens : rulesOf(configuration, client);
+  return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + DAY;
+}
 
 function replayKey(presented: string): Buffer {
   return deriveKey(presented, "sign-in-service rotation");
@@ -56,10 +73,7 @@ export class RefreshTokens {
 
   /** The rules of the client, with the service's rules for what it leaves out. */
   rules(ctx: Context): RefreshTokenRules {
-    const { kind, refresh_tokens } = clientRecord(ctx.oidc.client);
-    const rules = { ...this.#configuration.refreshTokens, ...refresh_tokens };
-    // A client without credentials proves nothing when it refreshes (RFC 9700 section 4.14.2).
-    return isConfidential(kind) ? rules : { ...rules, rotate: true };
+    return rulesOf(this.#configuration, clientRecord(ctx.oidc.client));
   }
 
   /**
@@ -98,11 +112,10 @@ export class RefreshTokens {
     return Math.max(1, Math.min(lifetimes.refreshToken, left));
   }
 
-  /** `ttl.Grant`: a refresh checks the grant, so the grant outlives every token that can descend from it. */
+  /** `ttl.Grant`. */
   grantLifetime(ctx: Context | undefined): number {
-    const { lifetimes, refreshTokens } = this.#configuration;
-    const { maxAge } = ctx?.oidc.client === undefined ? refreshTokens : this.rules(ctx);
-    return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + DAY;
+    const client = ctx?.oidc.client;
+    return grantLifetime(this.#configuration, client && clientRecord(client));
   }
 
   /** Stores the response for requests that repeat this one within the reuse window. */

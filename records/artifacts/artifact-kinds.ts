@@ -72,6 +72,13 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
       "the `sub`, the parameters of the request, a digest of the browser's cookie, and the address that a code was sent to",
   }),
   AuthorizationCode: defineArtifact("AuthorizationCode", { holds: "an authorization code", ...family }),
+  DeviceCode: defineArtifact("DeviceCode", {
+    holds: "a device that waits for a person to type its code",
+    ...family,
+    personal: "the shortened address of the device; once it is connected, the `sub`",
+    index: { uid: (kept) => at(kept.uid, kept) },
+    indexFor: { uid: "finding the device whose code a person types" },
+  }),
   AccessToken: defineArtifact("AccessToken", { holds: "an access token", ...family }),
   RefreshToken: defineArtifact("RefreshToken", {
     holds: "a refresh token; for a short time after its use, with the sealed response",

@@ -68,6 +68,8 @@ export interface ArtifactStore {
    * the true time. `undefined` if the artifact is missing, not consumed, or copied from another store.
    */
   sinceAnswer(model: string, key: string): Promise<number | undefined>;
+  /** The grants of an account. */
+  grantsOf(accountId: string): Promise<StoredArtifact[]>;
   /** The sessions of an account. */
   sessionsOf(accountId: string): Promise<StoredArtifact[]>;
   /** Removes sessions of an account, and grants with their codes and tokens. @returns how many records. */
@@ -217,6 +219,7 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
       // Some stores count in whole milliseconds.
       return (await store.ping()) + 1 - artifact.answeredAt;
     },
+    grantsOf: (accountId) => list(GRANT, "account", accountId),
     sessionsOf: (accountId) => list(SESSION, "account", accountId),
     async removeByAccount({ accountId, clientIds, exceptSession, models = [GRANT, SESSION] }) {
       const found = await Promise.all(models.map((model) => list(model, "account", accountId)));

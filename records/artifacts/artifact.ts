@@ -22,13 +22,13 @@ export interface Artifact {
   readonly replayUntil?: number;
   /** The key of the grant that this artifact descends from. */
   readonly grantKey?: string;
-  /** A session's public identifier. */
+  /** A session's public identifier; the HMAC of the code that a person types for a device. */
   readonly uid?: string;
   readonly accountId?: string;
   readonly clientId?: string;
   /** Of an interaction: the digest of the cookie of the browser in which it began. oidc-provider doesn't know it. */
   readonly browser?: string;
-  /** Of an interaction: what the person has done so far. oidc-provider doesn't know it. */
+  /** Of an interaction: what the person has done so far. Of a device code: how it is polled. oidc-provider doesn't know it. */
   readonly state?: object;
 }
 
@@ -50,6 +50,10 @@ export interface ArtifactFilter {
   /** Default: both. */
   readonly models?: readonly ("Grant" | "Session")[];
 }
+
+/** Whether a person has connected the device of this device code, or refused to. */
+export const isDecided = ({ payload }: Pick<Artifact, "payload">): boolean =>
+  payload["accountId"] !== undefined || payload["error"] !== undefined;
 
 /** Milliseconds after which the request that consumed an artifact counts as answered: no request takes longer. */
 export const ANSWERED_WITHIN = 5_000;

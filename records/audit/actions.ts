@@ -38,6 +38,19 @@ const ACTIONS = {
     means:
       "Somebody asked for a mail to choose a new password; without a subject, with a name that no account has",
   },
+  "device.requested": {
+    about: "client",
+    means: "Devices asked for codes; only those that a rate limit refused are recorded",
+  },
+  "device.code_entered": {
+    about: "account",
+    means: "A person entered a wrong code of a device, or one that a rate limit refused",
+  },
+  "device.refused": { about: "account", means: "A person refused to connect a device" },
+  "device.ended": {
+    about: "account",
+    means: "A person ended the access of a device on the page of the connected services",
+  },
   "session.ended": {
     about: "account",
     means: "A sign-in session ended: its owner signed out, or ended it on the page of their sessions",
@@ -80,6 +93,10 @@ const ACTIONS = {
   "account.tokens_revoked": {
     about: "account",
     means: "Codes and tokens of an account were revoked, for one client or for all",
+  },
+  "account.device_connected": {
+    about: "account",
+    means: "An end user typed the code of a device and agreed: the device may get tokens",
   },
   "account.consented": { about: "account", means: "An end user gave a third-party client consent" },
   "account.consent_forgotten": {

@@ -13,7 +13,8 @@ export type MailKind =
   | "reset-password"
   | "confirm-address"
   | "many-failures"
-  | "new-browser";
+  | "new-browser"
+  | "device-connected";
 
 const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-registration",

@@ -94,6 +94,8 @@ const MANY = { points: 1_000_000, seconds: 900 };
 /** Limits that are never reached. */
 export const UNLIMITED: Required<Input<RateLimits>> = {
   clientSecret: MANY,
+  deviceRequests: MANY,
+  deviceCodes: MANY,
   interactions: MANY,
   registrations: MANY,
   changes: MANY,

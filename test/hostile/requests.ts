@@ -64,6 +64,7 @@ function partsOf(
   return {
     authorize: [{ query: authorization(kind) }],
     resume: [{ uid, headers: cookie, query: { x: "1" } }],
+    device: [{ form: { client_id, scope: "email" } }],
     token: [
       {
         form: {

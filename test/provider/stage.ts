@@ -33,6 +33,7 @@ export async function openOidcStage(): Promise<OidcStage> {
       sessionMax: 7_776_000,
       units,
       clock,
+      userCodeDigest: (userCode) => `digest of ${userCode}`,
       clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
     }),
     request(work) {

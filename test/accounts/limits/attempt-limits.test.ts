@@ -22,6 +22,8 @@ const points = (count: number): { points: number; seconds: number } => ({ points
 const LIMITS: RateLimits = {
   signIn: { accountAndAddress: points(2), account: points(4), address: points(6) },
   passwordGrant: { accountAndClient: points(2), account: points(3), client: points(5) },
+  deviceRequests: points(2),
+  deviceCodes: points(2),
   clientSecret: points(2),
   interactions: points(2),
   mail: {

@@ -1,0 +1,271 @@
+/**
+ * The device grant (RFC 8628): how a device polls for its tokens, and how a person decides about it. oidc-provider makes the
+ * device codes and issues the tokens. Its own pages for the code that the person types are not used: they look a code up before
+ * anybody has signed in, and take the consent from an earlier sign-in.
+ */
+import { errors } from "oidc-provider";
+import type { Configuration } from "../../config/configuration.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import { ConditionFailed } from "../../core/errors.ts";
+import { hmac, type SecretKey } from "../../core/sealing.ts";
+import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
+import { type Artifact, isDecided, type StoredArtifact } from "../../records/artifacts/artifact.ts";
+import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
+import { isCurrent, oidcAccount, type SignedIn } from "../account.ts";
+import { artifactKey } from "../adapter.ts";
+import type { CurrentProvider } from "../current-provider.ts";
+import type { UnitsOfWork } from "../unit-of-work.ts";
+import type { GrantHandler } from "./code-grant.ts";
+import { newGrant } from "./grant.ts";
+import { grantLifetime } from "./refresh-tokens.ts";
+
+const DEVICE_CODE = "DeviceCode";
+
+/** Seconds that a device code is valid. */
+export const DEVICE_CODE_LIFETIME_SECONDS = 600;
+
+/** Seconds between two polls at first, and by how much it grows when a device polls faster (RFC 8628 section 3.5). */
+export const POLL_INTERVAL_SECONDS = 5;
+
+/** How a device code is polled: milliseconds since the epoch, and the seconds that must be between two polls now. */
+interface Polling {
+  readonly polledAt: number;
+  readonly intervalSeconds: number;
+}
+
+/** The keyed digest under which the code that a person types is stored. */
+export const userCodeDigest = (key: SecretKey, userCode: string): string =>
+  hmac(key, JSON.stringify(["user code", userCode]));
+
+const LETTERS = /^[BCDFGHJKLMNPQRSTVWXZ]{8}$/;
+/** More than anybody types. */
+const MAX_TYPED = 64;
+
+/** The eight letters of a code as typed, in any case, with or without hyphens and spaces; `undefined` if it can't be one. */
+export function typedUserCode(typed: string): string | undefined {
+  const letters = typed.length > MAX_TYPED ? "" : typed.toUpperCase().replaceAll(/[\s\p{Pd}]/gu, "");
+  return LETTERS.test(letters) ? letters : undefined;
+}
+
+/** A code as devices show it. */
+export const shownUserCode = (letters: string): string => `${letters.slice(0, 4)}-${letters.slice(4)}`;
+
+/**
+ * Counts a poll of a code that nobody has decided about, over all processes.
+ * @returns whether it came too early, so that the device has to wait longer from now on.
+ */
+async function isTooEarly(artifacts: ArtifactStore, clock: Clock, key: string): Promise<boolean> {
+  let tooEarly = false;
+  await artifacts.change(
+    async () => (await artifacts.find(DEVICE_CODE, key))?.artifact,
+    (code) => {
+      const { polledAt = -Infinity, intervalSeconds = POLL_INTERVAL_SECONDS } = (code.state ??
+        {}) as Partial<Polling>;
+      const now = clock.now();
+      tooEarly = now - polledAt < intervalSeconds * 1000;
+      const state: Polling = {
+        polledAt: now,
+        intervalSeconds: intervalSeconds + (tooEarly ? POLL_INTERVAL_SECONDS : 0),
+      };
+      return { ...code, state };
+    },
+  );
+  return tooEarly;
+}
+
+/** @param original the handler that issues the tokens. */
+export function polledGrant(
+  original: GrantHandler,
+  artifacts: ArtifactStore,
+  units: UnitsOfWork,
+  clock: Clock,
+): GrantHandler {
+  return async (ctx) => {
+    const unit = units.required();
+    const { device_code } = ctx.oidc.params;
+    const found =
+      device_code === undefined ? undefined : await unit.find(DEVICE_CODE, artifactKey(device_code));
+    const isOurs = found?.clientId === ctx.oidc.client.clientId;
+    if (found === undefined || !isOurs || isExpired(found, clock)) return original(ctx);
+    // oidc-provider would use the code up with its first answer.
+    if (found.payload["error"] !== undefined) throw new errors.AccessDenied("the user refused");
+    if (isDecided(found)) return original(ctx);
+    try {
+      if (await isTooEarly(artifacts, clock, found.key)) throw new errors.SlowDown("poll less often");
+    } catch (error) {
+      // oidc-provider would make an error of its own of a fault of the store.
+      if (!(error instanceof errors.OIDCProviderError)) unit.failure ??= error;
+      throw error;
+    }
+    return original(ctx);
+  };
+}
+
+function isExpired({ payload }: Artifact, clock: Clock): boolean {
+  return typeof payload["exp"] !== "number" || payload["exp"] <= seconds(clock);
+}
+
+/** A device that a person has typed the code of. */
+export interface WaitingDevice {
+  readonly client_id: string;
+  /** The scope that it asks for, as it is granted. */
+  readonly scope: string;
+  /** Seconds since the epoch: when it asked. */
+  readonly askedAt: number;
+  /** The network that it asked from, as {@link shortenedAddress} writes it. */
+  readonly network: string | undefined;
+  /** For the calls below. */
+  readonly code: Artifact;
+}
+
+export type FoundDevice =
+  | { readonly kind: "waiting"; readonly device: WaitingDevice }
+  | { readonly kind: "unknown" | "used" | "expired" };
+
+/** What the page for the code of a device needs. Every call belongs to the unit of work of its request. */
+export interface DeviceCodes {
+  /** @param userCode eight letters. */
+  find(userCode: string): Promise<FoundDevice>;
+  /**
+   * The device gets tokens at its next poll. Of several people who decide about one code, the first one does.
+   * @throws ConditionFailed at the commit, or at once if the session has ended.
+   */
+  connect(device: WaitingDevice, client: ClientRecord, person: SignedIn): Promise<void>;
+  /** The device gets `access_denied`. The same. */
+  refuse(device: WaitingDevice): void;
+}
+
+/** A device that a person has connected. */
+export interface ConnectedDevice {
+  readonly id: string;
+  readonly client: ClientRecord;
+  /** Seconds since the epoch. */
+  readonly since: number;
+}
+
+/** The devices of people. Storage faults reject with `StorageUnavailable`. */
+export interface ConnectedDevices {
+  /** Those that have not ended, the last one first. @param clients all of the service. */
+  list(account: AccountRecord, clients: readonly ClientRecord[]): Promise<readonly ConnectedDevice[]>;
+  /** Ends all tokens of one device. @returns false if the account has no such device. */
+  end(account: AccountRecord, id: string, clients: readonly ClientRecord[]): Promise<boolean>;
+}
+
+/** Only the device grant creates grants for clients of this kind. */
+export function createConnectedDevices(
+  artifacts: Pick<ArtifactStore, "grantsOf" | "change">,
+): ConnectedDevices {
+  async function grants(
+    account: AccountRecord,
+    clients: readonly ClientRecord[],
+  ): Promise<readonly { readonly grant: StoredArtifact; readonly client: ClientRecord }[]> {
+    const devices = new Map(
+      clients.filter(({ kind }) => kind === "device").map((client) => [client.client_id, client]),
+    );
+    if (devices.size === 0) return [];
+    const found = await artifacts.grantsOf(account.sub);
+    return found.flatMap((grant) => {
+      const client = devices.get(grant.clientId ?? "");
+      if (client === undefined || !isCurrent(grant.payload["generations"], account, client)) return [];
+      return [{ grant, client }];
+    });
+  }
+
+  return {
+    async list(account, clients) {
+      const found = await grants(account, clients);
+      return found
+        .map(({ grant: { key, payload }, client }) => ({
+          id: key,
+          client,
+          since: Number(payload["iat"] ?? 0),
+        }))
+        .toSorted((one, other) => other.since - one.since || (one.id < other.id ? -1 : 1));
+    },
+    async end(account, id, clients) {
+      const ended = await artifacts.change(
+        async () => (await grants(account, clients)).find(({ grant }) => grant.key === id)?.grant,
+        () => undefined,
+      );
+      return ended !== undefined;
+    },
+  };
+}
+
+/** What oidc-provider stores with a device code. */
+interface DevicePayload {
+  readonly iat?: number;
+  readonly params?: { readonly scope?: string; readonly resource?: string | readonly string[] };
+  readonly deviceInfo?: { readonly address?: string };
+}
+
+export interface DeviceCodesParts {
+  readonly configuration: Pick<Configuration, "clock" | "lifetimes" | "refreshTokens">;
+  readonly artifacts: Pick<ArtifactStore, "findByUid">;
+  readonly units: UnitsOfWork;
+  readonly currentProvider: CurrentProvider;
+  readonly keys: { readonly userCodes: SecretKey };
+}
+
+export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
+  const { configuration, units, currentProvider, keys } = parts;
+  const { clock } = configuration;
+
+  /** The answer counts only in the session in which it was given. */
+  async function expectSession({ session: uid }: SignedIn): Promise<void> {
+    const unit = units.required();
+    const session = await unit.findByUid("Session", uid);
+    if (session === undefined) throw new ConditionFailed("the session has ended");
+    unit.save(session);
+  }
+
+  return {
+    async find(userCode) {
+      const code = await units.required().findByUid(DEVICE_CODE, userCodeDigest(keys.userCodes, userCode));
+      if (code?.clientId === undefined) return { kind: "unknown" };
+      if (code.consumedAt !== undefined || isDecided(code)) return { kind: "used" };
+      if (isExpired(code, clock)) return { kind: "expired" };
+      const { iat = 0, params, deviceInfo } = code.payload as DevicePayload;
+      const device = {
+        client_id: code.clientId,
+        scope: params?.scope ?? "",
+        askedAt: iat,
+        network: deviceInfo?.address,
+        code,
+      };
+      return { kind: "waiting", device };
+    },
+
+    async connect({ code, scope }, client, person) {
+      await expectSession(person);
+      const { account } = person;
+      const grant = newGrant(currentProvider().provider, oidcAccount(account), client);
+      grant.addOIDCScope(scope);
+      Object.assign(grant, { expiresIn: grantLifetime(configuration, client) });
+      const grantId = await grant.save();
+      const { generations } = grant as typeof grant & { readonly generations?: unknown };
+      // What oidc-provider's own page would write (lib/actions/authorization/device.js, `deviceVerificationResponse`).
+      const granted = {
+        accountId: account.sub,
+        grantId,
+        generations,
+        scope,
+        authTime: person.signedInAt,
+        acr: person.acr,
+        amr: person.amr,
+        sessionUid: person.session,
+      };
+      units.required().save({
+        ...code,
+        payload: { ...code.payload, ...granted },
+        grantKey: artifactKey(grantId),
+        accountId: account.sub,
+      });
+    },
+
+    refuse({ code }) {
+      const refused = { error: "access_denied", errorDescription: "the user refused" };
+      units.required().save({ ...code, payload: { ...code.payload, ...refused } });
+    },
+  };
+}

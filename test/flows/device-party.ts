@@ -1,0 +1,110 @@
+/** A device as its authors would write it, and the person who connects it. */
+import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
+import type { NewDeviceClient } from "../../accounts/clients/client.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { type Answer, type Parameters, type Person, PATHS, send, signIn } from "./relying-party.ts";
+import { ADA, type RunningService } from "./running-service.ts";
+
+/** A device with a known id. */
+export type KnownDevice = NewDeviceClient & { readonly client_id: string };
+
+/** First-party. */
+export const TELEVISION: KnownDevice = {
+  kind: "device",
+  client_id: "television",
+  name: "News on TV",
+  service: "1",
+};
+
+/** A third party. */
+export const FRAME: KnownDevice = {
+  kind: "device",
+  client_id: "frame",
+  name: "Picture frame",
+  service: "3",
+  first_party: false,
+};
+
+export const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
+
+/** What a device is told (RFC 8628 section 3.2). */
+export interface Codes {
+  readonly device_code: string;
+  readonly user_code: string;
+  readonly verification_uri: string;
+  readonly verification_uri_complete: string;
+  readonly expires_in: number;
+  readonly interval: number;
+}
+
+export class DeviceParty {
+  readonly base: string;
+  readonly kind: DeploymentKind;
+  readonly client: KnownDevice;
+
+  constructor(
+    running: Pick<RunningService, DeploymentKind>,
+    kind: DeploymentKind,
+    client: KnownDevice = TELEVISION,
+  ) {
+    this.base = running[kind];
+    this.kind = kind;
+    this.client = client;
+  }
+
+  post(path: string, parameters: Parameters, headers: HeadersInit = {}): Promise<Answer> {
+    const entries = Object.entries({ client_id: this.client.client_id, ...parameters });
+    const body = new URLSearchParams(
+      entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    );
+    return send(`${this.base}${path}`, { method: "POST", headers, body });
+  }
+
+  request(parameters: Parameters = {}, headers: HeadersInit = {}): Promise<Answer> {
+    return this.post("/oauth2/device", parameters, headers);
+  }
+
+  async codes(parameters: Parameters = {}, headers: HeadersInit = {}): Promise<Codes> {
+    const { status, body } = await this.request(parameters, headers);
+    if (status !== 200) throw new Error(`no codes: ${status} ${JSON.stringify(body)}`);
+    return body as unknown as Codes;
+  }
+
+  poll({ device_code }: Pick<Codes, "device_code">, parameters: Parameters = {}): Promise<Answer> {
+    return this.post("/oauth2/token", { grant_type: DEVICE_GRANT, device_code, ...parameters });
+  }
+
+  refresh(refresh_token: unknown): Promise<Answer> {
+    return this.post("/oauth2/token", { grant_type: "refresh_token", refresh_token: String(refresh_token) });
+  }
+
+  userinfo(token: unknown): Promise<Answer> {
+    return send(`${this.base}${PATHS[this.kind].userinfo}?client_id=${this.client.client_id}`, {
+      headers: { authorization: `Bearer ${String(token)}` },
+    });
+  }
+
+  /** A browser of the person, at the page that the device names. */
+  async visit(codes: Codes, person: Person = ADA, options: BrowserOptions = {}): Promise<Browser> {
+    const browser = await new Browser(options).get(codes.verification_uri);
+    return browser.hasForm("password") ? signIn(browser, person) : browser;
+  }
+
+  /** A browser that has typed the code, and shows what is asked. */
+  async compare(codes: Codes, person: Person = ADA, options: BrowserOptions = {}): Promise<Browser> {
+    const browser = await this.visit(codes, person, options);
+    return enter(browser, codes.user_code);
+  }
+
+  async connect(codes: Codes, person: Person = ADA): Promise<Browser> {
+    return decide(await this.compare(codes, person), "connect");
+  }
+}
+
+/** Types a code. */
+export const enter = (browser: Browser, user_code: string): Promise<Browser> =>
+  browser.submit(browser.form("user_code"), { user_code });
+
+/** Answers the question. */
+export const decide = (browser: Browser, action: "connect" | "refuse"): Promise<Browser> =>
+  browser.submit(browser.form("action"), { action });
