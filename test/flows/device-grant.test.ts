@@ -35,7 +35,7 @@ const television = (kind: (typeof KINDS)[number] = "openid"): DeviceParty => new
 const waitBetweenPolls = (seconds = 5): void => clock.advance(seconds);
 
 describe.each(KINDS)("a device on %s", (kind) => {
-  it("gets its codes with its client_id alone [D-KIND-9]", async () => {
+  it("gets its codes with its client_id alone [D-DEVICE-1]", async () => {
     const party = television(kind);
     const { status, headers, body } = await party.request();
     expect(status).toBe(200);
@@ -50,7 +50,7 @@ describe.each(KINDS)("a device on %s", (kind) => {
     });
   });
 
-  it("gets tokens when a person has typed the code, compared and continued [D-KIND-9, D-KIND-10]", async () => {
+  it("gets tokens when a person has typed the code, compared and continued [D-DEVICE-1, D-DEVICE-2]", async () => {
     const party = television(kind);
     const codes = await party.codes({ scope: "openid email" });
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "authorization_pending" } });
@@ -75,7 +75,7 @@ describe.each(KINDS)("a device on %s", (kind) => {
     });
   });
 
-  it("rotates its refresh token, and revokes with its client_id alone [D-KIND-9]", async () => {
+  it("rotates its refresh token, and revokes with its client_id alone [D-DEVICE-1]", async () => {
     const party = television(kind);
     const codes = await party.codes();
     await party.connect(codes);
@@ -98,7 +98,7 @@ describe.each(KINDS)("a device on %s", (kind) => {
 });
 
 describe("the code that the person types", () => {
-  it("may be typed in any way that people write letters [D-KIND-9]", async () => {
+  it("may be typed in any way that people write letters [D-DEVICE-1]", async () => {
     const party = television();
     for (const write of [
       (code: string) => code.toLowerCase(),
@@ -128,7 +128,7 @@ describe("the code that the person types", () => {
     expect(browser.html).not.toContain("<script>alert");
   });
 
-  it("is filled in by verification_uri_complete, which does nothing else [D-KIND-10]", async () => {
+  it("is filled in by verification_uri_complete, which does nothing else [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await new Browser().get(codes.verification_uri_complete);
@@ -141,7 +141,7 @@ describe("the code that the person types", () => {
     expect(browser.title).toBe("Connect News on TV?");
   });
 
-  it("is stored as a keyed digest only [D-KIND-9]", async () => {
+  it("is stored as a keyed digest only [D-DEVICE-1]", async () => {
     const { user_code } = await television().codes();
     const { readFile } = await import("node:fs/promises");
     if ((process.env["TEST_STORAGE"] ?? "sqlite") !== "sqlite") return;
@@ -154,7 +154,7 @@ describe("the code that the person types", () => {
 });
 
 describe("polling", () => {
-  it("is slowed down when it is faster than the interval, by five seconds each time [D-KIND-11]", async () => {
+  it("is slowed down when it is faster than the interval, by five seconds each time [D-DEVICE-3]", async () => {
     const party = television();
     const codes = await party.codes();
     const error = async (): Promise<unknown> => (await party.poll(codes)).body["error"];
@@ -171,7 +171,7 @@ describe("polling", () => {
     expect(await error()).toBe("authorization_pending");
   });
 
-  it("counts every poll, also those that come at once [D-KIND-11]", async () => {
+  it("counts every poll, also those that come at once [D-DEVICE-3]", async () => {
     const party = television();
     const codes = await party.codes();
     const answers = await Promise.all(Array.from({ length: 6 }, () => party.poll(codes)));
@@ -180,7 +180,7 @@ describe("polling", () => {
     expect(errors.filter((error) => error === "slow_down")).toHaveLength(5);
   });
 
-  it("does not undo the answer of the person, however much it races with it [D-KIND-11]", async () => {
+  it("does not undo the answer of the person, however much it races with it [D-DEVICE-3]", async () => {
     const party = television();
     for (let round = 0; round < 5; round += 1) {
       const codes = await party.codes();
@@ -190,7 +190,7 @@ describe("polling", () => {
     }
   });
 
-  it("twice at once gives one answer with tokens, and ends nothing [D-KIND-11]", async () => {
+  it("twice at once gives one answer with tokens, and ends nothing [D-DEVICE-3]", async () => {
     const party = television();
     const codes = await party.codes();
     await party.connect(codes);
@@ -202,7 +202,7 @@ describe("polling", () => {
     expect((await party.userinfo(won[0]?.body["access_token"])).status).toBe(200);
   });
 
-  it("gets nothing for another client's code, and counts nothing [D-KIND-11]", async () => {
+  it("gets nothing for another client's code, and counts nothing [D-DEVICE-3]", async () => {
     const party = television();
     const codes = await party.codes();
     const thief = new DeviceParty(running, "openid", FRAME);
@@ -239,7 +239,7 @@ describe("polling", () => {
       "the tokens are revoked",
       async (sub: string) => running.service.accounts.revokeTokens(sub, "television"),
     ],
-  ])("is invalid_grant after %s [D-KIND-11]", async (what, change) => {
+  ])("is invalid_grant after %s [D-DEVICE-3]", async (what, change) => {
     const username = `person-${what.replaceAll(" ", "-")}`;
     const person = { username, password: "a password of a person" };
     const { sub } = await running.service.accounts.create({ email: `${username}@example.com`, ...person });
@@ -250,7 +250,7 @@ describe("polling", () => {
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
   });
 
-  it("is invalid_client for a client that is disabled, and goes on when it is enabled [D-KIND-11]", async () => {
+  it("is invalid_client for a client that is disabled, and goes on when it is enabled [D-DEVICE-3]", async () => {
     const party = television();
     const codes = await party.codes();
     await party.connect(codes);
@@ -277,7 +277,7 @@ describe("polling", () => {
 });
 
 describe("the device authorization endpoint", () => {
-  it("is for devices only [D-KIND-9]", async () => {
+  it("is for devices only [D-DEVICE-1]", async () => {
     const { base } = television();
     const post = (form: Record<string, string>, headers: HeadersInit = {}): ReturnType<typeof send> =>
       send(`${base}/oauth2/device`, { method: "POST", headers, body: new URLSearchParams(form) });
@@ -294,7 +294,7 @@ describe("the device authorization endpoint", () => {
     expect((await send(`${base}/oauth2/device`, { method: "OPTIONS" })).status).toBe(405);
   });
 
-  it("ignores parameters that mean nothing here, and takes known scopes only [D-KIND-9]", async () => {
+  it("ignores parameters that mean nothing here, and takes known scopes only [D-DEVICE-1]", async () => {
     const party = television();
     const codes = await party.codes({
       scope: "openid everything account",

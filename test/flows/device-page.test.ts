@@ -37,7 +37,7 @@ afterAll(async () => {
 const television = (): DeviceParty => new DeviceParty(running, "openid");
 
 describe("the question", () => {
-  it("is asked of a signed-in browser and for a first-party client, and shows what to compare [D-KIND-10]", async () => {
+  it("is asked of a signed-in browser and for a first-party client, and shows what to compare [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes({}, { "x-forwarded-for": "203.0.113.77" });
     clock.advance(130);
@@ -53,7 +53,7 @@ describe("the question", () => {
     expect(html).toMatch(/<li>Name<\/li>|<li>Full name<\/li>/);
   });
 
-  it("warns in bold if the browser is on another network [D-KIND-10]", async () => {
+  it("warns in bold if the browser is on another network [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes({}, { "x-forwarded-for": "203.0.113.77" });
     const warning = /<strong>The device is not on the network that you use here\./;
@@ -63,7 +63,7 @@ describe("the question", () => {
     expect((await at("203.0.113.5")).html).not.toMatch(warning);
   });
 
-  it("lists what a third party gets, whatever was allowed before [D-KIND-10]", async () => {
+  it("lists what a third party gets, whatever was allowed before [D-DEVICE-2]", async () => {
     const party = new DeviceParty(running, "openid", FRAME);
     for (let round = 0; round < 2; round += 1) {
       const codes = await party.codes({ scope: "openid email" });
@@ -82,7 +82,7 @@ describe("the question", () => {
     expect(browser.title).toBe("Połączyć News on TV?");
   });
 
-  it("can be answered with no: the device gets access_denied, now and later [D-KIND-10]", async () => {
+  it("can be answered with no: the device gets access_denied, now and later [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await decide(await party.compare(codes), "refuse");
@@ -92,7 +92,7 @@ describe("the question", () => {
     expect((await party.compare(codes)).html).toContain("This code was already used.");
   });
 
-  it("is answered once: a second browser gets already used, and changes nothing [D-KIND-10]", async () => {
+  it("is answered once: a second browser gets already used, and changes nothing [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const [first, second] = [await party.compare(codes), await party.compare(codes, BOB)];
@@ -114,7 +114,7 @@ describe("the question", () => {
     });
   });
 
-  it("is answered once by many browsers at once [D-KIND-10]", async () => {
+  it("is answered once by many browsers at once [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const browsers = await Promise.all([ADA, BOB, ADA, BOB].map((person) => party.compare(codes, person)));
@@ -125,7 +125,7 @@ describe("the question", () => {
     expect([200, 400]).toContain((await party.poll(codes)).status);
   });
 
-  it("comes too late for a code that has expired while it was open [D-KIND-10]", async () => {
+  it("comes too late for a code that has expired while it was open [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await party.compare(codes);
@@ -136,7 +136,7 @@ describe("the question", () => {
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "expired_token" } });
   });
 
-  it("counts only in a session that is still there [D-KIND-10]", async () => {
+  it("counts only in a session that is still there [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await party.compare(codes);
@@ -146,7 +146,7 @@ describe("the question", () => {
     expect(await party.poll(codes)).toMatchObject({ body: { error: "authorization_pending" } });
   });
 
-  it("is not answered by another site, nor with another person's form [D-KIND-10]", async () => {
+  it("is not answered by another site, nor with another person's form [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const [ada, bob] = [await party.compare(codes), await party.compare(codes, BOB)];
@@ -168,7 +168,7 @@ describe("the question", () => {
     expect((await post({})).status).toBe(303);
   });
 
-  it("has no way around it: a GET decides nothing, and neither does the authorization endpoint [D-KIND-9]", async () => {
+  it("has no way around it: a GET decides nothing, and neither does the authorization endpoint [D-DEVICE-1]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await party.compare(codes);
@@ -181,18 +181,20 @@ describe("the question", () => {
 });
 
 describe("a connected device", () => {
-  it("is under Connected services, where it can be ended [D-KIND-10]", async () => {
+  it("is under Connected services, where it can be ended [D-DEVICE-2]", async () => {
     const party = television();
+    const person = { username: "owner", password: "the password of an owner" };
+    await running.service.accounts.create({ email: "owner@example.com", ...person });
     const held: Tokens[] = [];
     for (let each = 0; each < 2; each += 1) {
       const codes = await party.codes();
-      await party.connect(codes, BOB);
+      await party.connect(codes, person);
       clock.advance(1);
       held.push((await party.poll(codes)).body as unknown as Tokens);
     }
     const [older, newer] = held;
     const browser = await new Browser().get(`${party.base}/account/services`);
-    await signIn(browser, BOB);
+    await signIn(browser, person);
     const forms = browser.forms().filter(({ fields }) => fields.some(([name]) => name === "device"));
     expect(forms).toHaveLength(2);
     await browser.submit(forms[0]);

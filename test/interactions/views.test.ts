@@ -37,6 +37,7 @@ describe("the texts", () => {
         "mail\\.(?:registration|reset|newAddress)",
         "field|strength|link|error|problem|label|hint|notice|way|gender",
         "email\\.problem",
+        "device\\.(?:problem|connected|refused)",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
         "console\\.(?:state|action|result|reason|error|empty)",
