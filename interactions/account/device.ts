@@ -126,12 +126,12 @@ export const compareView: Page<CompareLocals> = {
 export const deviceDoneView: Page<PersonLocals & { readonly isConnected: boolean }> = {
   view: "device-done",
   locals(t, locals) {
-    const key = locals.isConnected ? "device.connected" : "device.refused";
+    const answer = locals.isConnected ? "connected" : "refused";
     const { notice: _done, ...rest } = locals;
     return {
-      ...ownLocals(t, rest, t(`${key}.title`)),
+      ...ownLocals(t, rest, t(`device.${answer}.title`)),
       layout: "end",
-      text: t(`${key}.text`),
+      text: t(`device.${answer}.text`),
       accountUrl: `${locals.base}/account`,
     };
   },

@@ -54,7 +54,14 @@ describe("the discovery document", () => {
       scopes_supported: ["openid", "email", "profile"],
       response_types_supported: ["code"],
       response_modes_supported: ["query", "form_post"],
-      grant_types_supported: ["authorization_code", "refresh_token", "client_credentials", "password"],
+      device_authorization_endpoint: at("/oauth2/device"),
+      grant_types_supported: [
+        "authorization_code",
+        "refresh_token",
+        "client_credentials",
+        "urn:ietf:params:oauth:grant-type:device_code",
+        "password",
+      ],
       code_challenge_methods_supported: ["S256"],
       token_endpoint_auth_methods_supported: [
         "client_secret_basic",
