@@ -120,6 +120,13 @@ async function answer(
   outgoing.writeHead(status).end("{}");
 }
 
+/** Registers a client. @returns its id. */
+type Register = (service: SignInService) => Promise<string>;
+
+async function kindOf(client_id: string): Promise<string | undefined> {
+  return (await running.service.clients.find(client_id))?.kind;
+}
+
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   async "docs/audit.md 1"() {
@@ -166,6 +173,23 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const browser = await new Browser({ stopAt: redirect_uri }).get(location);
     await signIn(browser);
     expect(await example.finish(discovered, browser.location!, checks)).toBe(running.ada.sub);
+  },
+
+  async "docs/browser-applications.md 1"() {
+    const { registerPage } = await moduleOf<{ registerPage: Register }>("docs/browser-applications.md 1");
+    expect(await kindOf(await registerPage(running.service))).toBe("public");
+  },
+
+  async "docs/native-applications.md 1"() {
+    const { registerProgram } = await moduleOf<{ registerProgram: Register }>(
+      "docs/native-applications.md 1",
+    );
+    expect(await kindOf(await registerProgram(running.service))).toBe("public");
+  },
+
+  async "docs/devices.md 1"() {
+    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>("docs/devices.md 1");
+    expect(await kindOf(await registerTelevision(running.service))).toBe("device");
   },
 
   async "docs/embedding.md 3"() {
