@@ -167,6 +167,8 @@ describe("two deployments", () => {
       "GET /oauth2/authorize",
       "GET /oauth2/authorize/:uid",
       "POST /oauth2/token",
+      "POST /oauth2/device",
+      "GET|POST /device",
       "GET|POST /oauth2/revoke",
       "POST /oauth2/logout/confirm",
       "GET|POST /interaction/:uid",
