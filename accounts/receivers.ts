@@ -1,6 +1,5 @@
 /** Receivers of notifications. Their credentials are sealed in the storage and opened to send. */
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { NotificationType } from "./plan.ts";
 import { receiverContext } from "../records/directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
@@ -35,10 +34,14 @@ export function receiverName(kind: EntryKind, key: string): string {
   return `${kind}:${key}`;
 }
 
+/** The entry of the directory that has a receiver. */
+export interface ReceiverName {
+  readonly kind: EntryKind;
+  readonly key: string;
+}
+
 /** The entry that a receiver's name stands for; `undefined` if it is not one. */
-export function parseReceiverName(
-  name: string,
-): { readonly kind: EntryKind; readonly key: string } | undefined {
+export function parseReceiverName(name: string): ReceiverName | undefined {
   const [, kind, key] = /^(service|group|portal):([A-Za-z0-9_-]{1,64})$/u.exec(name) ?? [];
   if (key === undefined || isObjectName(key)) return undefined;
   return { kind: kind === "service" || kind === "group" ? kind : "portal", key };
@@ -80,22 +83,6 @@ export function openReceiver(
     readonly signing_secret?: string;
   };
   return { url, client_id, types, ...secrets };
-}
-
-/**
- * The receiver of this name with its credentials; `undefined` if there is none.
- * @throws SignInError `keys` when no key opens the credentials.
- */
-export async function findReceiver(
-  { directory, sealer }: { readonly directory: Pick<DirectoryRecords, "findEntry">; readonly sealer: Sealer },
-  name: string,
-): Promise<OpenedReceiver | undefined> {
-  const parsed = parseReceiverName(name);
-  if (parsed === undefined) return undefined;
-  const { kind, key } = parsed;
-  const entry = await directory.findEntry(kind, key);
-  if (entry === undefined || entry.receiver === null) return undefined;
-  return openReceiver(sealer, kind, key, entry.receiver);
 }
 
 /** Whether the stored receiver equals the settings. Credentials that no key opens never do. */

@@ -14,13 +14,10 @@ import { SignInError } from "./errors.ts";
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** For a key that every request uses, a `KeyObject` is faster than a `Buffer`, which Node converts each time. */
-export type SecretKey = Buffer | KeyObject;
-
 /**
  * Encrypts with a 32-byte key. `context` binds the result to its purpose: with another context it can't be decrypted.
  */
-export function encrypt(key: SecretKey, context: string, text: string): string {
+export function encrypt(key: KeyObject, context: string, text: string): string {
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv).setAAD(Buffer.from(context));
   const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
@@ -28,7 +25,7 @@ export function encrypt(key: SecretKey, context: string, text: string): string {
 }
 
 /** The text; `undefined` if the key, the context or the sealed text is wrong. */
-export function decrypt(key: SecretKey, context: string, sealed: string): string | undefined {
+export function decrypt(key: KeyObject, context: string, sealed: string): string | undefined {
   const raw = Buffer.from(sealed, "base64url");
   if (raw.length < IV_BYTES + TAG_BYTES) return undefined;
   const decipher = createDecipheriv("aes-256-gcm", key, raw.subarray(0, IV_BYTES), {
@@ -42,13 +39,13 @@ export function decrypt(key: SecretKey, context: string, sealed: string): string
   }
 }
 
-/** A 32-byte key for one purpose, derived from a secret (RFC 5869). */
-export function deriveKey(secret: string | Buffer, purpose: string): Buffer {
-  return Buffer.from(hkdfSync("sha256", secret, "", purpose, 32));
+/** A 32-byte key for one purpose, derived from a secret (RFC 5869). Not a `Buffer`, which Node converts at each use. */
+export function deriveKey(secret: string | Buffer, purpose: string): KeyObject {
+  return createSecretKey(Buffer.from(hkdfSync("sha256", secret, "", purpose, 32)));
 }
 
 /** A keyed digest, Base64url. */
-export function hmac(key: SecretKey, text: string): string {
+export function hmac(key: KeyObject, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
 }
 
@@ -67,7 +64,7 @@ export interface Signer {
 }
 
 /** @param keys at least one. */
-export function createSigner(keys: readonly SecretKey[]): Signer {
+export function createSigner(keys: readonly KeyObject[]): Signer {
   const [first] = keys;
   if (first === undefined) throw new TypeError("keys: at least one key");
   return {
@@ -90,9 +87,7 @@ export interface Sealer {
 
 /** @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64; the first seals. */
 export function createSealer(secrets: readonly string[]): Sealer {
-  const keys = secrets.map((secret) =>
-    createSecretKey(deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing")),
-  );
+  const keys = secrets.map((secret) => deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing"));
   const [first] = keys;
   if (first === undefined) throw new SignInError("keys", "keys.secrets is empty");
   function open(context: string, sealed: string): string {

@@ -1,10 +1,17 @@
 /** Receivers: how to reach one, a test of one, and a report about all of them. */
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
-import { findReceiver, parseReceiverName, receiverName, signingSecrets } from "../accounts/receivers.ts";
+import {
+  openReceiver,
+  parseReceiverName,
+  type ReceiverName,
+  receiverName,
+  signingSecrets,
+} from "../accounts/receivers.ts";
 import { SignInError } from "../core/errors.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import type { Sealer } from "../core/sealing.ts";
@@ -60,29 +67,39 @@ function testType(types: readonly string[]): NotificationType {
 export class Receivers {
   readonly #directory: Pick<DirectoryRecords, "findEntry" | "listEntries">;
   readonly #sealer: Sealer;
+  /** The target of each receiver, for as long as its record stays the same: opening it costs more than reading it. */
+  readonly #targets = new Map<string, { readonly record: ReceiverRecord; readonly target: AttemptTarget }>();
 
   constructor(directory: Pick<DirectoryRecords, "findEntry" | "listEntries">, sealer: Sealer) {
     this.#directory = directory;
     this.#sealer = sealer;
   }
 
-  async #find(receiver: string): Promise<ReceiverRecord | undefined> {
-    const name = parseReceiverName(receiver);
-    const entry = name && (await this.#directory.findEntry(name.kind, name.key));
-    return entry?.receiver ?? undefined;
+  async #find({ kind, key }: ReceiverName): Promise<ReceiverRecord | undefined> {
+    return (await this.#directory.findEntry(kind, key))?.receiver ?? undefined;
   }
 
   async isConfigured(receiver: string): Promise<boolean> {
-    return (await this.#find(receiver)) !== undefined;
+    const name = parseReceiverName(receiver);
+    return name !== undefined && (await this.#find(name)) !== undefined;
   }
 
   /** Reads the directory each time, so that a change applies to deliveries that already wait. */
   async target(receiver: string): Promise<AttemptTarget | "not configured" | "no key"> {
+    const name = parseReceiverName(receiver);
+    const record = name && (await this.#find(name));
+    if (name === undefined || record === undefined) {
+      this.#targets.delete(receiver);
+      return "not configured";
+    }
+    const known = this.#targets.get(receiver);
+    if (known !== undefined && isDeepStrictEqual(known.record, record)) return known.target;
     try {
-      const found = await findReceiver({ directory: this.#directory, sealer: this.#sealer }, receiver);
-      if (found === undefined) return "not configured";
-      const { url, client_id, client_secret, signing_secret } = found;
-      return { url, client_id, client_secret, signing_secrets: signingSecrets(signing_secret) };
+      const opened = openReceiver(this.#sealer, name.kind, name.key, record);
+      const { url, client_id, client_secret, signing_secret } = opened;
+      const target = { url, client_id, client_secret, signing_secrets: signingSecrets(signing_secret) };
+      this.#targets.set(receiver, { record, target });
+      return target;
     } catch (error) {
       if (error instanceof SignInError && error.code === "keys") return "no key";
       throw error;
@@ -94,7 +111,8 @@ export class Receivers {
    * @returns `undefined` when no such receiver is configured.
    */
   async test(receiver: string, attempt: Attempt, clock: Clock): Promise<TestResult | undefined> {
-    const type = testType((await this.#find(receiver))?.types ?? []);
+    const name = parseReceiverName(receiver);
+    const type = testType((name && (await this.#find(name)))?.types ?? []);
     const data = { ...TEST_ACCOUNT, timestamp: seconds(clock), services: {} };
     const body: NotificationBody = { notification_type: type, data };
     const id = `test_${randomBytes(16).toString("hex")}`;

@@ -1,5 +1,5 @@
 /** Registering, changing and removing clients, and verifying their secrets, of which only keyed digests are stored. */
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { type KeyObject, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
@@ -15,7 +15,7 @@ import {
 import type { Storage } from "../../records/storage.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
 import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
-import { hmac, type SecretKey } from "../../core/sealing.ts";
+import { hmac } from "../../core/sealing.ts";
 import { forgetInApis, newTokensEpoch, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
@@ -47,7 +47,7 @@ export interface ClientsOptions {
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** The storage's random key for the digests of secrets. */
-  readonly secretKey: SecretKey;
+  readonly secretKey: KeyObject;
   /** Whether a deployment is reachable from other machines. */
   readonly production: boolean;
   /** The algorithms of the current signing keys. */
@@ -467,7 +467,7 @@ function isValid({ expires_at }: ClientSecret, now: number): boolean {
  * for a client that does not exist or has no secret.
  */
 function secretMatches(
-  key: SecretKey,
+  key: KeyObject,
   record: Pick<ClientRecord, "secrets"> | undefined,
   presented: string,
   now: number,

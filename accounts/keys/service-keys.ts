@@ -166,10 +166,10 @@ export async function loadServiceKeys(
     cookies,
     signing,
     clientSecrets: createSecretKey(clientSecrets, "base64"),
-    forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
+    forms: cookies.map((key) => deriveKey(key, "sign-in-service forms")),
     // Derived from a stored key that is never rotated, so that all processes count under the same names.
-    rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
-    confirmations: createSecretKey(deriveKey(clientSecrets, "sign-in-service confirmations")),
-    userCodes: createSecretKey(deriveKey(clientSecrets, "sign-in-service user codes")),
+    rateLimits: deriveKey(clientSecrets, "sign-in-service rate limits"),
+    confirmations: deriveKey(clientSecrets, "sign-in-service confirmations"),
+    userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
   };
 }

@@ -1,5 +1,5 @@
 /** Rate limits of guesses: which buckets an attempt takes a point from (decisions.md, Rate limits). */
-import { createHmac } from "node:crypto";
+import { createHmac, type KeyObject } from "node:crypto";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { RateLimit, RateLimits } from "../../config/configuration.ts";
@@ -7,7 +7,6 @@ import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters } from "../../records/rate-limits.ts";
 import { typedName } from "../text-rules.ts";
-import type { SecretKey } from "../../core/sealing.ts";
 
 /** An attempt that has taken its points, and whether it may continue. */
 export interface Attempt {
@@ -328,7 +327,7 @@ function subjectOf(typed: string, caller: string): readonly string[] {
  * @param key makes HMACs of names and addresses, so that all buckets are small and the storage shows neither. Processes
  *   that share buckets need the same key.
  */
-export function createAttemptLimits(limits: RateLimits, counters: Counters, key: SecretKey): AttemptLimits {
+export function createAttemptLimits(limits: RateLimits, counters: Counters, key: KeyObject): AttemptLimits {
   const keyOf = (...parts: readonly string[]): string =>
     createHmac("sha256", key).update(JSON.stringify(parts)).digest().toString("base64url", 0, KEY_BYTES);
   const bucket = (limit: LimitName, ...parts: readonly string[]): Bucket => ({

@@ -6,14 +6,14 @@
  * Windows of rate limits end, so slow guesses may go on for years. Failures in a row are therefore counted without a window,
  * for each name as typed: no count spans the names of one account, because that would reveal which belong together.
  */
-import { randomUUID } from "node:crypto";
+import { type KeyObject, randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../account.ts";
 import { namesOf, typedName } from "../text-rules.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
-import { hmac, type Sealer, type SecretKey } from "../../core/sealing.ts";
+import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { SignInStore, SignInWay } from "../../records/people/sign-ins.ts";
 import type { Attempt } from "./attempt-limits.ts";
 
@@ -59,7 +59,7 @@ const FAILURES_BEFORE_LIMIT = 100;
 export interface SignInNoticeOptions {
   readonly store: SignInStore;
   /** The HMAC key under which names, accounts and sign-ins are stored. */
-  readonly key: SecretKey;
+  readonly key: KeyObject;
   readonly sealer: Sealer;
   readonly clock: Clock;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */

@@ -3,10 +3,10 @@
  * works once. Every try of a code is a transaction, so parallel tries count one after the other, and a confirmation is
  * used up in the transaction of the change that it allows.
  */
-import { randomBytes } from "node:crypto";
+import { type KeyObject, randomBytes } from "node:crypto";
 import type { RecordData } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
-import { hmac, isEqual, type Sealer, type SecretKey } from "../../core/sealing.ts";
+import { hmac, isEqual, type Sealer } from "../../core/sealing.ts";
 import {
   CONFIRMATION,
   confirmationContext,
@@ -162,7 +162,7 @@ interface ConfirmationsOptions {
   readonly clock: Clock;
   readonly sealer: Sealer;
   /** The HMAC key of codes and links. */
-  readonly key: SecretKey;
+  readonly key: KeyObject;
   /** Called after a commit that stored mail. */
   readonly onMail?: () => void;
 }

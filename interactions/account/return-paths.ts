@@ -1,4 +1,5 @@
 /** The page that a person returns to after signing in to the account pages. */
+import type { KeyObject } from "node:crypto";
 import type { Deployment } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { BrowserContext, FindBrowser } from "../../provider/sessions/browser-cookie.ts";
@@ -51,7 +52,7 @@ export function createReturnPaths({
   findBrowser,
   clock,
 }: {
-  readonly keys: readonly Buffer[];
+  readonly keys: readonly KeyObject[];
   readonly findBrowser: FindBrowser;
   readonly clock: Clock;
 }): ReturnPaths {

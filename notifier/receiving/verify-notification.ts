@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { SignInError } from "../../core/errors.ts";
 import { NOTIFICATION_TYPES, type NotificationBody } from "../../accounts/plan.ts";
-import { isSigned } from "../signature.ts";
+import { isSigned, signingKey } from "../signature.ts";
 
 /** A notification with the id that distinguishes it from others. */
 export interface ReceivedNotification extends NotificationBody {
@@ -117,7 +117,7 @@ export function verifyNotification(
     throw new InvalidNotification("timestamp", "webhook-timestamp is too far from now");
   }
   const header = headerOf(headers, "webhook-signature") ?? "";
-  if (!isSigned(header, secrets, { id, timestamp, body })) {
+  if (!isSigned(header, secrets.map(signingKey), { id, timestamp, body })) {
     throw new InvalidNotification("signature", "webhook-signature contains no valid signature");
   }
   return readNotification(headers, body);

@@ -7,6 +7,7 @@
  *   receiver: the request is repeated once on a new connection, as part of the same attempt and within its time-out.
  *   It may therefore arrive twice; the `webhook-id` shows that.
  */
+import type { KeyObject } from "node:crypto";
 import { urlToHttpOptions } from "node:url";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -14,7 +15,7 @@ import { receiverAddressProblem } from "../../accounts/text-rules.ts";
 import { createGuardedAgents, type Resolve } from "../../core/outbound-agents.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { post, type PostAddress, type PostOutcome } from "./post.ts";
-import { signatureHeader } from "../signature.ts";
+import { signatureHeader, signingKey } from "../signature.ts";
 
 /** How to reach a receiver, read at the moment of the attempt. */
 export interface AttemptTarget {
@@ -121,9 +122,28 @@ function inspectUrl(text: string): PostAddress | string {
   };
 }
 
+/** What all requests to a target have in common. */
+interface Prepared {
+  readonly address: PostAddress;
+  readonly authorization: string;
+  readonly signingKeys: readonly KeyObject[];
+}
+
+/** @returns why nothing can be sent, if the URL or a secret is not usable. */
+function prepare({ url, client_id, client_secret, signing_secrets }: AttemptTarget): Prepared | PostOutcome {
+  const address = inspectUrl(url);
+  if (typeof address === "string") return { kind: "refused", reason: address };
+  try {
+    const authorization = `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
+    return { address, authorization, signingKeys: signing_secrets.map(signingKey) };
+  } catch {
+    return { kind: "failed", code: "invalid_signing_secret", stale: false };
+  }
+}
+
 /** All headers except those of the transport, as alternating names and values. */
 function headersOf(
-  { client_id, client_secret }: AttemptTarget,
+  authorization: string,
   body: string,
   {
     id,
@@ -133,7 +153,7 @@ function headersOf(
 ): string[] {
   const headers = [
     "authorization",
-    `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`,
+    authorization,
     "content-type",
     "application/json",
     "content-length",
@@ -190,22 +210,20 @@ export function createDeliverer({ settings, clock, resolve, ca }: DelivererOptio
   const common = { rules: createAddressRules(allowedReceivers), resolve, ca, most: concurrency.total };
   const keptAlive = createGuardedAgents({ ...common, keep: concurrency.perReceiver });
   const single = createGuardedAgents({ ...common, keep: 0 });
+  const prepared = new WeakMap<AttemptTarget, Prepared | PostOutcome>();
 
   async function send(
     target: AttemptTarget,
     body: string,
     { id, signal, startedAt }: { id: string; signal: AbortSignal; startedAt: number },
   ): Promise<PostOutcome> {
-    const address = inspectUrl(target.url);
-    if (typeof address === "string") return { kind: "refused", reason: address };
+    const ready = prepared.get(target) ?? prepare(target);
+    prepared.set(target, ready);
+    if ("kind" in ready) return ready;
+    const { address, authorization, signingKeys } = ready;
     const timestamp = Math.floor(startedAt / 1000);
-    let signature: string;
-    try {
-      signature = signatureHeader(target.signing_secrets, { id, timestamp, body });
-    } catch {
-      return { kind: "failed", code: "invalid_signing_secret", stale: false };
-    }
-    const headers = headersOf(target, body, { id, timestamp, signature });
+    const signature = signatureHeader(signingKeys, { id, timestamp, body });
+    const headers = headersOf(authorization, body, { id, timestamp, signature });
     const began = performance.now();
     const [connect, total] = [timeouts.connect * 1000, timeouts.total * 1000];
     const details = { address, headers, body, connect, signal };

@@ -1,4 +1,5 @@
 /** The rules of refresh tokens: rotation with a reuse window, sliding expiry, and how long tokens and grants live. */
+import type { KeyObject } from "node:crypto";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
@@ -46,7 +47,7 @@ export function grantLifetime(configuration: RulesOf, client: ClientRecord | und
   return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + DAY;
 }
 
-function replayKey(presented: string): Buffer {
+function replayKey(presented: string): KeyObject {
   return deriveKey(presented, "sign-in-service rotation");
 }
 

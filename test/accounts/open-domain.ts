@@ -1,3 +1,4 @@
+import { createSecretKey } from "node:crypto";
 import type { NewDelivery } from "../../records/deliveries/delivery.ts";
 import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
@@ -114,7 +115,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     storage,
     clock,
     events,
-    secretKey: Buffer.alloc(32, 9),
+    secretKey: createSecretKey(Buffer.alloc(32, 9)),
     idTokenAlgorithms: () => ["RS256"],
     production: options.production ?? false,
     forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),

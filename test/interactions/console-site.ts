@@ -1,4 +1,5 @@
 /** The console's pages in a bare Koa application, over deliveries in memory. */
+import { createSecretKey } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
@@ -175,7 +176,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     enterRecently: enter,
     async callback() {},
   };
-  const seals = createConsoleSeals(createSigner([Buffer.alloc(32, 7)]));
+  const seals = createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))]));
   const operatorPages = createConsolePages({
     pages,
     console,

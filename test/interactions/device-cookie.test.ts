@@ -1,17 +1,17 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createDeviceCookies } from "../../interactions/device-cookie.ts";
 import { createSigner } from "../../core/sealing.ts";
 
 const NAME = "__Host-sis_device_0a1b2c3d";
-const KEY = randomBytes(32);
+const KEY = createSecretKey(randomBytes(32));
 const ADA = { sub: "5e0c0d1a-0000-4000-8000-00000000ada0" };
 const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0" };
 
 type Account = { readonly sub: string; readonly password_generation?: number };
 
-function cookies(...keys: Buffer[]) {
+function cookies(...keys: KeyObject[]) {
   return createDeviceCookies({ signer: createSigner(keys), name: NAME });
 }
 const devices = cookies(KEY);
@@ -93,7 +93,7 @@ describe("the device cookie", () => {
   });
 
   it("is valid under any of the keys, and signed with the first [D-COOKIES-1]", () => {
-    const fresh = randomBytes(32);
+    const fresh = createSecretKey(randomBytes(32));
     const rotated = cookies(fresh, KEY);
     const before = after([ADA, BOB]);
     expect(reads(before, ADA, rotated)).toBeDefined();
@@ -147,7 +147,7 @@ describe("an invalid device cookie", () => {
   });
 
   it("is ignored under another key or name", () => {
-    expect(reads(`${NAME}=${own}`, ADA, cookies(randomBytes(32)))).toBeUndefined();
+    expect(reads(`${NAME}=${own}`, ADA, cookies(createSecretKey(randomBytes(32))))).toBeUndefined();
     for (const name of ["x", "sis_device_0a1b2c3d", `${NAME}_`, NAME.toLowerCase()]) {
       expect(reads(`${name}=${own}`, ADA)).toBeUndefined();
     }

@@ -10,7 +10,7 @@ import {
   type ReceivedNotification,
   rememberInMemory,
 } from "../../notifier/index.ts";
-import { signatureHeader } from "../../notifier/signature.ts";
+import { signatureHeader, signingKey } from "../../notifier/signature.ts";
 import { afterwards, BODY, deliverer, OLD_SECRET, options, SECRET, target } from "./attempts.ts";
 
 const CREDENTIALS = { client_id: "news", client_secret: "a secret of news" };
@@ -62,7 +62,7 @@ function headersOf(
     "content-type": "application/json",
     "webhook-id": id,
     "webhook-timestamp": String(timestamp),
-    "webhook-signature": signatureHeader([SECRET], { id, timestamp, body }),
+    "webhook-signature": signatureHeader([signingKey(SECRET)], { id, timestamp, body }),
   };
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { Webhook } from "standardwebhooks";
 import { InvalidNotification, rememberInMemory, verifyNotification } from "../../notifier/index.ts";
-import { isSigned, signatureHeader } from "../../notifier/signature.ts";
+import { isSigned, signatureHeader, signingKey } from "../../notifier/signature.ts";
 import { blocks } from "../examples/documents.ts";
 import { BODY, OLD_SECRET, SECRET } from "./attempts.ts";
 
@@ -132,7 +132,11 @@ describe("verifyNotification", () => {
     }
     const bytes = Buffer.concat([Buffer.from(BODY).subarray(0, -2), Buffer.from([0xff, 0x7d, 0x7d])]);
     const { "webhook-signature": _other, ...headers } = signed(BODY);
-    const signature = signatureHeader([SECRET], { id: "msg_1", timestamp: 1_763_000_000, body: bytes });
+    const signature = signatureHeader([signingKey(SECRET)], {
+      id: "msg_1",
+      timestamp: 1_763_000_000,
+      body: bytes,
+    });
     expect(() =>
       verifyNotification({ ...headers, "webhook-signature": signature }, bytes, [SECRET], { now }),
     ).toThrow("the body is not JSON");
@@ -161,7 +165,7 @@ describe("a signature", () => {
         fc.integer({ min: 0, max: 4_000_000_000 }),
         fc.string({ unit: "grapheme" }),
         (secret, id, timestamp, body) => {
-          const ours = signatureHeader([secret], { id, timestamp, body });
+          const ours = signatureHeader([signingKey(secret)], { id, timestamp, body });
           expect(ours).toBe(new Webhook(secret).sign(id, new Date(timestamp * 1000), body));
         },
       ),
@@ -170,18 +174,15 @@ describe("a signature", () => {
 
   it("fits with one of the secrets, among others, and with no other", () => {
     fc.assert(
-      fc.property(
-        fc.uniqueArray(secretOf, { minLength: 3, maxLength: 5 }),
-        fc.string(),
-        ([a, b, ...rest], body) => {
-          const what = { id: "msg_1", timestamp: 1, body };
-          const header = signatureHeader([a!, b!], what);
-          expect(isSigned(`v1a,x ${header} v1,`, [...rest, b!], what)).toBe(true);
-          expect(isSigned(header, rest, what)).toBe(false);
-          expect(isSigned(header, [a!, b!], { ...what, body: `${body}.` })).toBe(false);
-          expect(isSigned(header.replaceAll("v1,", "v2,"), [a!, b!], what)).toBe(false);
-        },
-      ),
+      fc.property(fc.uniqueArray(secretOf, { minLength: 3, maxLength: 5 }), fc.string(), (secrets, body) => {
+        const [a, b, ...rest] = secrets.map(signingKey);
+        const what = { id: "msg_1", timestamp: 1, body };
+        const header = signatureHeader([a!, b!], what);
+        expect(isSigned(`v1a,x ${header} v1,`, [...rest, b!], what)).toBe(true);
+        expect(isSigned(header, rest, what)).toBe(false);
+        expect(isSigned(header, [a!, b!], { ...what, body: `${body}.` })).toBe(false);
+        expect(isSigned(header.replaceAll("v1,", "v2,"), [a!, b!], what)).toBe(false);
+      }),
     );
   });
 });

@@ -1,3 +1,4 @@
+import { createSecretKey } from "node:crypto";
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
@@ -38,7 +39,7 @@ const LIMITS: RateLimits = {
   registrations: points(3),
 };
 
-const KEY = Buffer.alloc(32, 1);
+const KEY = createSecretKey(Buffer.alloc(32, 1));
 
 let limits: AttemptLimits;
 let clock: ManualClock;
@@ -213,7 +214,7 @@ describe("names in rate limits", () => {
     expect(keys.filter((key) => !/^[\w-]{22}$/.test(key))).toEqual([]);
     const first = new Set(keys);
     keys = [];
-    const elsewhere = createAttemptLimits(LIMITS, counters, Buffer.alloc(32, 2));
+    const elsewhere = createAttemptLimits(LIMITS, counters, createSecretKey(Buffer.alloc(32, 2)));
     await elsewhere.signIn({ name: "ada", address: "192.0.2.1", device: undefined, guessed: false });
     expect(keys.filter((key) => first.has(key))).toEqual([]);
   });

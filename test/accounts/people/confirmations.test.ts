@@ -1,5 +1,5 @@
 /** Codes and links that are sent by mail, over a real storage. */
-import { randomBytes } from "node:crypto";
+import { createSecretKey, randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../../records/storage.ts";
 import { openStorage } from "../../../records/storage.ts";
@@ -20,7 +20,7 @@ import { account, putAccount } from "../../records/rules/stage.ts";
 import { newStorage } from "../../servers/storage.ts";
 
 const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-const key = randomBytes(32);
+const key = createSecretKey(randomBytes(32));
 const SUB = account(1).sub;
 const RESET = { purpose: "password-reset", subject: SUB } as const;
 

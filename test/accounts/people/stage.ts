@@ -1,5 +1,5 @@
 /** Registration, resets and changes of address over a real storage, with the mail that they store. */
-import { randomBytes } from "node:crypto";
+import { createSecretKey, randomBytes } from "node:crypto";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { RateLimits, RegistrationSettings } from "../../../config/configuration.ts";
 import { defaults } from "../../../config/defaults.ts";
@@ -113,7 +113,7 @@ export async function openPeople(
     mailDeployment: "openid",
     onEnded: (each) => void ended.push(each),
   });
-  const key = randomBytes(32);
+  const key = createSecretKey(randomBytes(32));
   const confirmations = createConfirmations({ records: storage.records, clock, sealer, key });
   const limits = createAttemptLimits(rateLimits, storage.rateLimits, key);
   const mailed = { mailDeployment: "openid", onMail: () => undefined } as const;

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createReturnPaths, isAccountPath } from "../../../interactions/account/return-paths.ts";
@@ -23,7 +23,7 @@ function request(deployment: Deployment = ROOT, cookie?: string) {
   };
 }
 
-function paths(now: () => number = Date.now, key: Buffer = randomBytes(32)) {
+function paths(now: () => number = Date.now, key: KeyObject = createSecretKey(randomBytes(32))) {
   return createReturnPaths({ keys: [key], findBrowser, clock: { now } });
 }
 
@@ -91,7 +91,7 @@ describe("a return path", () => {
 
   it.each(ELSEWHERE)("%j is invalid, even if it is encrypted with our key", (path) => {
     expect(isAccountPath(path, ROOT)).toBe(false);
-    const key = randomBytes(32);
+    const key = createSecretKey(randomBytes(32));
     const browser = randomBytes(16).toString("base64url");
     const text = JSON.stringify([path, Date.now() + 60_000]);
     const state = encrypt(key, `account return ${browser}`, text);
