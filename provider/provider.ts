@@ -1,4 +1,5 @@
 /** The oidc-provider instance behind both deployments, and all of its settings. */
+import type { KeyObject } from "node:crypto";
 import {
   type Configuration as ProviderConfiguration,
   type JWK,
@@ -13,7 +14,6 @@ import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import { seconds } from "../core/clock.ts";
-import type { SecretKey } from "../core/sealing.ts";
 import { originOf } from "../records/audit/origin.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
@@ -75,7 +75,7 @@ export interface ProviderOptions {
   /** Called with each new instance, before it serves. */
   readonly onProvider?: ((provider: Provider) => void) | undefined;
   /** Of `cookies` the first signs, all verify. */
-  readonly keys: { readonly cookies: readonly string[]; readonly userCodes: SecretKey };
+  readonly keys: { readonly cookies: readonly string[]; readonly userCodes: KeyObject };
 }
 
 /**

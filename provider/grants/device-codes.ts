@@ -3,11 +3,12 @@
  * device codes and issues the tokens. Its own pages for the code that the person types are not used: they look a code up before
  * anybody has signed in, and take the consent from an earlier sign-in.
  */
+import type { KeyObject } from "node:crypto";
 import { errors } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
-import { hmac, type SecretKey } from "../../core/sealing.ts";
+import { hmac } from "../../core/sealing.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
@@ -34,7 +35,7 @@ interface Polling {
 }
 
 /** The keyed digest under which the code that a person types is stored. */
-export const userCodeDigest = (key: SecretKey, userCode: string): string =>
+export const userCodeDigest = (key: KeyObject, userCode: string): string =>
   hmac(key, JSON.stringify(["user code", userCode]));
 
 const LETTERS = /^[BCDFGHJKLMNPQRSTVWXZ]{8}$/;
@@ -204,7 +205,7 @@ export interface DeviceCodesParts {
   readonly artifacts: Pick<ArtifactStore, "findByUid">;
   readonly units: UnitsOfWork;
   readonly currentProvider: CurrentProvider;
-  readonly keys: { readonly userCodes: SecretKey };
+  readonly keys: { readonly userCodes: KeyObject };
 }
 
 export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {

@@ -186,6 +186,7 @@ describe("by keyboard alone", () => {
     const email = await newAccount();
     const page = await browser.newPage();
     await page.goto(authorize());
+    await page.locator("[name=username]:focus").waitFor();
     // Name, password, its button, link.
     for (const key of ["Tab", "Tab", "Tab"]) await page.keyboard.press(key);
     await expect(page.locator(":focus").innerText()).resolves.toBe("Forgot password?");

@@ -61,10 +61,10 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
 
   it("lets the worker end: the delivery in flight is recorded, and the rest is left to the next worker", async () => {
     const answer = await inFlight();
-    await stage.add("d3@2/b");
     const [worker] = stage.workers;
     await outage().begin();
     const ended = worker?.end(60_000);
+    await stage.add("d3@2/b");
     answer(200);
     await ended;
     expect([await state("d1"), await state("d2"), await state("d3")]).toEqual([
