@@ -52,7 +52,9 @@ const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
 
 /** A step as it is answered. */
 const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
-  step: z.enum(STEP_NAMES).describe("The step that the person is at."),
+  step: z
+    .enum([...STEP_NAMES, "undo"])
+    .describe("The step that the person is at. `undo` is at `/confirm` only."),
   client: z
     .strictObject({
       client_id: z.string(),
@@ -135,16 +137,16 @@ const show = {
   responses: { "200": answer("The step.", ref("Step")), ...ANSWERS },
 };
 
-const submit = (bodies: readonly string[]): object => ({
+const ACTION = {
+  name: "action",
+  in: "query",
+  schema: { type: "string", enum: ["resend", "allow", "deny", "cancel"] },
+  description: "Part of the `href` of an action. Without it, the fields are submitted.",
+};
+
+const submit = (bodies: readonly string[], parameters: readonly object[] = [ACTION]): object => ({
   summary: "Submits the step",
-  parameters: [
-    {
-      name: "action",
-      in: "query",
-      schema: { type: "string", enum: ["resend", "allow", "deny", "cancel"] },
-      description: "Part of the `href` of an action. Without it, the fields are submitted.",
-    },
-  ],
+  parameters,
   requestBody: { required: true, content: json({ anyOf: bodies.map(ref) }) },
   responses: {
     "200": answer("The next step, or the end of this sign-in.", { anyOf: [ref("Step"), ref("Done")] }),
@@ -184,12 +186,14 @@ export const openapiPage: Page = {
           get: show,
           post: submit(names),
         },
+        "/confirm": { get: show, post: submit(["UndoSubmission", submissionName("new-password")], []) },
       },
       components: {
         schemas: {
           Step: schemaOf(step),
           Done: schemaOf(done),
           Error: schemaOf(error),
+          UndoSubmission: schemaOf(z.looseObject({ csrf: z.string() })),
           ...Object.fromEntries(submissions),
         },
       },

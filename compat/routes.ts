@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
 import { withTimeout } from "../core/with-timeout.ts";
-import { discoveryAdvice } from "../config/deployments.ts";
+import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
@@ -19,8 +19,8 @@ export const COMMIT_TIME = 4_500;
 /** Milliseconds after the last byte of a request in which it must finish: a commit that is under way still gets a result. */
 export const WORK_TIME = 4_800;
 
-/** Milliseconds in which the body must arrive; ample for 64 KiB. */
-const BODY_TIME = 10_000;
+/** Ample for 64 KiB. */
+const BODY_TIMEOUT_MS = 10_000;
 
 /**
  * Milliseconds for which a request counts as under way before its last byte. A caller that sends only the headers and
@@ -205,19 +205,22 @@ function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
   });
 }
 
+/** Endpoints that take JSON as well as forms. */
+const JSON_ENDPOINTS: ReadonlySet<EndpointName> = new Set(["interaction", "confirm"]);
+
 /**
  * Waits for the body. The step that needs the form reports what is wrong with it. The time limits of the request start
  * with its last byte, so a slow sender takes no time from the service.
  */
 async function receiveBody(exchange: EndpointExchange, parts: EndpointParts): Promise<void> {
-  const isJson = exchange.endpoint === "interaction" && exchange.ctx.request.type === JSON_TYPE;
+  const isJson = JSON_ENDPOINTS.has(exchange.endpoint) && exchange.ctx.request.type === JSON_TYPE;
   const body: Promise<unknown> = isJson ? acceptJson(exchange) : acceptForm(exchange);
   const settled = body.then(
     () => undefined,
     () => undefined,
   );
   await withTimeout(
-    BODY_TIME,
+    BODY_TIMEOUT_MS,
     settled,
     () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
   );

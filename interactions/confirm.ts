@@ -8,15 +8,18 @@ import type { ConfirmationPurpose } from "../records/people/confirmation-kinds.t
 import type { AddressChanges, EarlierAddress } from "../accounts/people/address-changes.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
 import type { People } from "../accounts/people/people.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Signer } from "../core/sealing.ts";
 import type { Translator } from "../core/texts.ts";
 import { seeOther } from "./answers.ts";
 import { isFromHere, readable } from "./forms.ts";
-import { isLinkToken, type LinkCookie } from "./link-cookie.ts";
+import { answerJson, forbidden, readSubmission, refuseGone, wantsJson } from "./json.ts";
+import { isLinkToken, LINK_COOKIE_SECONDS, type LinkCookie } from "./link-cookie.ts";
 import type { Page, Pages } from "./page.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
-import { type Offers, type PresentStep, type Problem } from "./steps/step.ts";
-import { stepPage } from "./steps/views.ts";
+import type { DescribedProblem, StepDescription } from "./steps/description.ts";
+import type { Offers, PresentStep, Problem, SignInClient, Values } from "./steps/step.ts";
+import { describeFor, stepPage } from "./steps/views.ts";
 
 export const CONFIRM_PATH = "/confirm";
 /** The parameter of the address for browsers that don't have the sign-in. */
@@ -56,6 +59,7 @@ export interface ConfirmParts {
   readonly offers: Offers;
   /** Signs the hidden field of the form. */
   readonly forms: Signer;
+  readonly clock: Clock;
 }
 
 export interface ConfirmHandlers {
@@ -63,42 +67,33 @@ export interface ConfirmHandlers {
   readonly submit: (ctx: ServiceContext) => Promise<void>;
 }
 
+/** What to answer, as a page or as JSON. */
+type Answer =
+  | { readonly kind: "elsewhere" | "gone" }
+  | { readonly kind: "location"; readonly location: string }
+  /** Asks whether to undo a change of address. `isTaken`: it can't be undone, another account has the address. */
+  | { readonly kind: "undo"; readonly link: string; readonly email: string; readonly isTaken?: true }
+  /** It is undone. The link is for a new password. */
+  | { readonly kind: "undone"; readonly link: string }
+  | { readonly kind: "password"; readonly link: string; readonly problems: readonly Problem[] }
+  | { readonly kind: "done"; readonly location: string };
+
 /** The steps of the sign-in that waits for a link. */
 const STEP_OF: Readonly<Record<Exclude<ConfirmationPurpose, "address-change" | "address-undo">, string>> = {
   registration: "confirm-email",
   "password-reset": "new-password",
 };
 
+/** This browser has no sign-in. Afterwards it is at the account pages. */
+const NO_CLIENT: SignInClient = { client_id: "", name: "", own: true };
+
 /** The text that the hidden field signs. */
 const formOf = (token: string): string => `confirm ${token}`;
 
 export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
-  const { pages, people, links, offers, forms } = parts;
-  const message = (ctx: ServiceContext, status: 200 | 400 | 409, shown: ConfirmMessage): void =>
-    pages.send(
-      ctx,
-      confirmPage,
-      { accountUrl: `${ctx.exchange.deployment.url}/account`, ...shown },
-      { status },
-    );
-
-  /** Asks whether to undo a change of address. */
-  function undoPage(ctx: ServiceContext, link: string, { email }: EarlierAddress): void {
-    const action = ctx.exchange.deployment.path + CONFIRM_PATH;
-    return message(ctx, 200, { kind: "undo", form: { email, action, csrf: forms.sign(formOf(link)) } });
-  }
-
-  /** Undoes it, and lets this browser go on to a new password. */
-  async function undo(ctx: ServiceContext, link: string, changes: AddressChanges): Promise<void> {
-    const result = await changes.undo(link, askedAt(ctx));
-    if (result.kind === "taken") return message(ctx, 409, { kind: "taken" });
-    if (result.kind !== "undone") {
-      links.clear(ctx);
-      return message(ctx, 400, { kind: "gone" });
-    }
-    links.write(ctx, result.reset);
-    return seeOther(ctx, ctx.exchange.deployment.path + CONFIRM_PATH);
-  }
+  const { pages, people, links, offers, forms, clock } = parts;
+  const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
+  const csrfOf = (link: string): string => forms.sign(formOf(link));
 
   function askedAt(ctx: ServiceContext): AskedAt {
     const caller = callerOf(ctx, ANONYMOUS);
@@ -106,26 +101,72 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     return { deployment: ctx.exchange.deployment.kind, caller, address: ctx.exchange.address, locale };
   }
 
-  /** The page for a new password, for a browser that has no sign-in. */
-  function passwordPage(
-    ctx: ServiceContext,
-    link: string,
-    status: number,
-    problems: readonly Problem[] = [],
-  ): void {
-    const path = ctx.exchange.deployment.path + CONFIRM_PATH;
+  async function open(ctx: ServiceContext, token: string | undefined): Promise<Answer> {
+    const { path } = ctx.exchange.deployment;
+    if (token !== undefined) {
+      if (!isLinkToken(token)) return { kind: "gone" };
+      links.write(ctx, token);
+      return { kind: "location", location: pathOf(ctx) };
+    }
+    const link = links.read(ctx);
+    const pending =
+      link === undefined ? undefined : await people.confirmations.findByLink<EarlierAddress>(link);
+    if (link === undefined || pending === undefined) {
+      links.clear(ctx);
+      return { kind: "gone" };
+    }
+    const { purpose, interaction, extra } = pending;
+    if (purpose === "address-undo") return { kind: "undo", link, email: extra.email };
+    if (purpose === "address-change") return { kind: "location", location: `${path}/account/email` };
+    const isElsewhere = new URLSearchParams(ctx.querystring).has(ELSEWHERE) || interaction === undefined;
+    // Only the browser that has the sign-in can show this step. Others come back here.
+    if (!isElsewhere)
+      return { kind: "location", location: `${path}/interaction/${interaction}/${STEP_OF[purpose]}` };
+    return purpose === "registration" ? { kind: "elsewhere" } : { kind: "password", link, problems: [] };
+  }
+
+  async function act(ctx: ServiceContext, link: string, values: Values): Promise<Answer> {
+    const { confirmations, passwordResets, addressChanges } = people;
+    if (passwordResets === undefined || addressChanges === undefined) return { kind: "gone" };
+    const pending = await confirmations.findByLink<EarlierAddress>(link);
+    if (pending?.purpose === "address-undo") {
+      const { email } = pending.extra;
+      const result = await addressChanges.undo(link, askedAt(ctx));
+      if (result.kind === "taken") return { kind: "undo", link, email, isTaken: true };
+      if (result.kind === "undone") {
+        links.write(ctx, result.reset);
+        return { kind: "undone", link: result.reset };
+      }
+      links.clear(ctx);
+      return { kind: "gone" };
+    }
+    const password = values.get("password") ?? "";
+    if (password === "")
+      return { kind: "password", link, problems: [{ code: "required", fields: ["password"] }] };
+    const result = await passwordResets.finish({ link }, password, askedAt(ctx));
+    const outcome = outcomeOf(result, offers);
+    if (outcome.kind === "invalid") return { kind: "password", link, problems: outcome.problems };
+    links.clear(ctx);
+    return result.kind === "done"
+      ? { kind: "done", location: `${ctx.exchange.deployment.path}/account` }
+      : { kind: "gone" };
+  }
+
+  /** The step for a new password, for a browser that has no sign-in. */
+  function passwordStep(ctx: ServiceContext, link: string, problems: readonly Problem[]): PresentStep {
+    const path = pathOf(ctx);
     const signIn: PresentStep["signIn"] = {
       uid: "",
       prompt: "login",
-      client: { client_id: "", name: "", own: true },
+      client: NO_CLIENT,
       path,
-      csrf: forms.sign(formOf(link)),
+      csrf: csrfOf(link),
       state: {},
       shares: [],
-      expiresAt: 0,
+      expiresAt: clock.now() + LINK_COOKIE_SECONDS * 1_000,
       link,
     };
-    const step: PresentStep = {
+    return {
       name: "new-password",
       signIn,
       path,
@@ -134,57 +175,129 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       ways: [],
       offers,
       problems,
-      expiresIn: 0,
+      expiresIn: LINK_COOKIE_SECONDS,
     };
-    pages.send(ctx, stepPage(step.name), step, { isRepeatable: true, status });
+  }
+
+  function sendPage(ctx: ServiceContext, answer: Answer): void {
+    const message = (status: 200 | 400 | 409, shown: ConfirmMessage): void =>
+      pages.send(
+        ctx,
+        confirmPage,
+        { accountUrl: `${ctx.exchange.deployment.url}/account`, ...shown },
+        { status },
+      );
+    switch (answer.kind) {
+      case "elsewhere":
+        return message(200, { kind: "elsewhere" });
+      case "gone":
+        return message(400, { kind: "gone" });
+      case "undo": {
+        const { email, link, isTaken } = answer;
+        if (isTaken) return message(409, { kind: "taken" });
+        return message(200, { kind: "undo", form: { email, action: pathOf(ctx), csrf: csrfOf(link) } });
+      }
+      case "password": {
+        const step = passwordStep(ctx, answer.link, answer.problems);
+        const status = answer.problems.length === 0 ? 200 : 400;
+        return pages.send(ctx, stepPage(step.name), step, { isRepeatable: true, status });
+      }
+      case "undone":
+        return seeOther(ctx, pathOf(ctx));
+      case "location":
+      case "done":
+        return seeOther(ctx, answer.location);
+    }
+  }
+
+  function sendJson(ctx: ServiceContext, answer: Answer): void {
+    switch (answer.kind) {
+      case "elsewhere":
+      case "gone":
+        return refuseGone(ctx);
+      case "undo":
+        return answerJson(ctx, answer.isTaken ? 400 : 200, undoStep(ctx, answer));
+      case "undone":
+        return answerJson(ctx, 200, describeFor(pages, ctx, passwordStep(ctx, answer.link, [])));
+      case "password": {
+        const step = passwordStep(ctx, answer.link, answer.problems);
+        return answerJson(ctx, answer.problems.length === 0 ? 200 : 400, describeFor(pages, ctx, step));
+      }
+      case "location":
+        return seeOther(ctx, answer.location);
+      case "done":
+        return answerJson(ctx, 200, { done: true, location: answer.location });
+    }
+  }
+
+  function undoStep(
+    ctx: ServiceContext,
+    { link, email, isTaken }: Answer & { kind: "undo" },
+  ): StepDescription {
+    const { locale } = pages.visit(ctx);
+    return describeUndo(pages.translator(locale), {
+      email,
+      csrf: csrfOf(link),
+      href: pathOf(ctx),
+      isTaken: isTaken ?? false,
+    });
+  }
+
+  /** The fields of a form of ours. Anything else is answered. */
+  async function formFields(ctx: ServiceContext, link: string): Promise<Values | undefined> {
+    const form = await readable(() => ctx.exchange.form());
+    if (form !== undefined && isFromHere(ctx) && forms.verify(formOf(link), form.get("csrf") ?? ""))
+      return form;
+    pages.startAgain(ctx, { status: 403, action: pathOf(ctx) });
+    return undefined;
+  }
+
+  /** The members of a body of ours. Anything else is answered. */
+  async function jsonMembers(ctx: ServiceContext, link: string): Promise<Values | undefined> {
+    const body = await readSubmission(ctx);
+    if (body === undefined || forms.verify(formOf(link), body.get("csrf") ?? "")) return body;
+    forbidden(ctx, "csrf is not that of this link");
+    return undefined;
   }
 
   return {
     async show(ctx, token) {
-      const { path } = ctx.exchange.deployment;
-      if (token !== undefined) {
-        if (!isLinkToken(token)) return message(ctx, 400, { kind: "gone" });
-        links.write(ctx, token);
-        return seeOther(ctx, path + CONFIRM_PATH);
-      }
-      const link = links.read(ctx);
-      const pending =
-        link === undefined ? undefined : await people.confirmations.findByLink<EarlierAddress>(link);
-      if (link === undefined || pending === undefined) {
-        links.clear(ctx);
-        return message(ctx, 400, { kind: "gone" });
-      }
-      const { purpose, interaction, extra } = pending;
-      if (purpose === "address-undo") return undoPage(ctx, link, extra);
-      if (purpose === "address-change") return seeOther(ctx, `${path}/account/email`);
-      const isElsewhere = new URLSearchParams(ctx.querystring).has(ELSEWHERE) || interaction === undefined;
-      // Only the browser that has the sign-in can show this step. Others come back here.
-      if (!isElsewhere) return seeOther(ctx, `${path}/interaction/${interaction}/${STEP_OF[purpose]}`);
-      return purpose === "registration"
-        ? message(ctx, 200, { kind: "elsewhere" })
-        : passwordPage(ctx, link, 200);
+      const answer = await open(ctx, token);
+      return wantsJson(ctx) ? sendJson(ctx, answer) : sendPage(ctx, answer);
     },
     async submit(ctx) {
-      const { deployment } = ctx.exchange;
+      const isJson = wantsJson(ctx);
+      const send = isJson ? sendJson : sendPage;
       const link = links.read(ctx);
-      const { passwordResets, addressChanges, confirmations } = people;
-      if (link === undefined || passwordResets === undefined || addressChanges === undefined)
-        return message(ctx, 400, { kind: "gone" });
-      const form = await readable(() => ctx.exchange.form());
-      const isOurs = isFromHere(ctx) && forms.verify(formOf(link), form?.get("csrf") ?? "");
-      if (form === undefined || !isOurs)
-        return pages.startAgain(ctx, { status: 403, action: deployment.path + CONFIRM_PATH });
-      const pending = await confirmations.findByLink(link);
-      if (pending?.purpose === "address-undo") return undo(ctx, link, addressChanges);
-      const password = form.get("password") ?? "";
-      if (password === "") return passwordPage(ctx, link, 400, [{ code: "required", fields: ["password"] }]);
-      const result = await passwordResets.finish({ link }, password, askedAt(ctx));
-      const outcome = outcomeOf(result, offers);
-      if (outcome.kind === "invalid") return passwordPage(ctx, link, 400, outcome.problems);
-      links.clear(ctx);
-      return result.kind === "done"
-        ? seeOther(ctx, `${deployment.path}/account`)
-        : message(ctx, 400, { kind: "gone" });
+      if (link === undefined) return send(ctx, { kind: "gone" });
+      const values = await (isJson ? jsonMembers(ctx, link) : formFields(ctx, link));
+      if (values !== undefined) send(ctx, await act(ctx, link, values));
     },
+  };
+}
+
+/** What the step `undo` is made of. */
+interface Undo {
+  readonly email: string;
+  readonly csrf: string;
+  /** The path to post to. */
+  readonly href: string;
+  readonly isTaken: boolean;
+}
+
+/** The step `undo`, which belongs to no sign-in. */
+export function describeUndo(t: Translator, { email, csrf, href, isTaken }: Undo): StepDescription {
+  const taken: DescribedProblem = { code: "taken", text: t("undo.taken"), fields: [] };
+  return {
+    step: "undo",
+    client: NO_CLIENT,
+    title: t("undo.title"),
+    text: [t("undo.text", { email }), t("undo.effect")].join("\n"),
+    fields: [],
+    problems: isTaken ? [taken] : [],
+    actions: [{ name: "submit", label: t("undo.submit"), method: "POST", href }],
+    csrf,
+    locale: t.locale,
+    expires_in: LINK_COOKIE_SECONDS,
   };
 }

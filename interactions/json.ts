@@ -31,19 +31,14 @@ export function createJsonHandlers({ flow, pages }: JsonParts): JsonHandlers {
   return {
     async show(ctx) {
       const step = await flow.find(ctx);
-      if (step === undefined) return gone(ctx);
-      return send(ctx, 200, describeFor(pages, ctx, step));
+      if (step === undefined) return refuseGone(ctx);
+      return answerJson(ctx, 200, describeFor(pages, ctx, step));
     },
     async submit(ctx) {
       const target = await flow.target(ctx);
-      if (target === undefined) return gone(ctx);
-      // A browser sends the true origin with a POST of JSON, which no form can send.
-      const { origin } = new URL(ctx.exchange.deployment.url);
-      if (ctx.get("Origin") !== origin) return forbidden(ctx, `Origin must be ${origin}`);
-      if (ctx.request.type !== JSON_TYPE) return forbidden(ctx, `Content-Type must be ${JSON_TYPE}`);
-      const body = submitted(await ctx.exchange.json().catch(unreadable));
-      if (body === undefined)
-        return refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
+      if (target === undefined) return refuseGone(ctx);
+      const body = await readSubmission(ctx);
+      if (body === undefined) return;
       const answer = await flow.submit(ctx, target, {
         csrf: body.get("csrf") ?? "",
         action: new URLSearchParams(ctx.querystring).get("action") ?? "submit",
@@ -57,22 +52,39 @@ export function createJsonHandlers({ flow, pages }: JsonParts): JsonHandlers {
   function respond(ctx: ServiceContext, answer: Answer): void {
     switch (answer.kind) {
       case "done":
-        return send(ctx, 200, { done: true, location: answer.location });
+        return answerJson(ctx, 200, { done: true, location: answer.location });
       case "next":
-        return send(ctx, 200, describeFor(pages, ctx, answer.step));
+        return answerJson(ctx, 200, describeFor(pages, ctx, answer.step));
       case "invalid":
-        return send(ctx, 400, describeFor(pages, ctx, answer.step));
+        return answerJson(ctx, 400, describeFor(pages, ctx, answer.step));
       case "limited":
-        send(ctx, 429, describeFor(pages, ctx, answer.step));
+        answerJson(ctx, 429, describeFor(pages, ctx, answer.step));
         return ctx.set("Retry-After", String(Math.max(1, Math.ceil(answer.retryAfter))));
       case "gone":
-        return gone(ctx);
+        return refuseGone(ctx);
       case "forged":
         return forbidden(ctx, "csrf is not that of this sign-in");
       case "unusable":
         return refuse(ctx, 400, "invalid_request", "the step has no such action");
     }
   }
+}
+
+/**
+ * The members of a body that a page of this host has sent.
+ * @returns `undefined` if it is anything else. Then the request is answered.
+ */
+export async function readSubmission(ctx: ServiceContext): Promise<Values | undefined> {
+  // A browser sends the true origin with a POST of JSON, which no form can send.
+  const { origin } = new URL(ctx.exchange.deployment.url);
+  if (ctx.get("Origin") !== origin) forbidden(ctx, `Origin must be ${origin}`);
+  else if (ctx.request.type !== JSON_TYPE) forbidden(ctx, `Content-Type must be ${JSON_TYPE}`);
+  else {
+    const body = submitted(await ctx.exchange.json().catch(unreadable));
+    if (body !== undefined) return body;
+    refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
+  }
+  return undefined;
 }
 
 /** The members of a body, which are strings as in a form. */
@@ -92,20 +104,23 @@ function unreadable(error: unknown): undefined {
   throw error;
 }
 
-function send(ctx: ServiceContext, status: number, body: object): void {
+/** Sends JSON with all headers. */
+export function answerJson(ctx: ServiceContext, status: number, body: object): void {
   ctx.status = status;
   ctx.body = body;
   securityHeaders(ctx, { secure: ctx.exchange.deployment.secure });
 }
 
 function refuse(ctx: ServiceContext, status: number, error: string, description: string): void {
-  send(ctx, status, { error, error_description: description });
+  answerJson(ctx, status, { error, error_description: description });
 }
 
-function gone(ctx: ServiceContext): void {
+/** 410: there is nothing to show here, or not to this browser. */
+export function refuseGone(ctx: ServiceContext): void {
   refuse(ctx, 410, "gone", "this sign-in has expired, is complete, or belongs to another browser");
 }
 
-function forbidden(ctx: ServiceContext, description: string): void {
+/** 403. The description says what was wrong. */
+export function forbidden(ctx: ServiceContext, description: string): void {
   refuse(ctx, 403, "forbidden", description);
 }

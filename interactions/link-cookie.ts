@@ -14,7 +14,8 @@ export interface LinkCookie {
   clear(ctx: BrowserContext): void;
 }
 
-const LIFETIME_SECONDS = 600;
+/** How long a browser may take after following a link. */
+export const LINK_COOKIE_SECONDS = 600;
 const TOKEN = /^[\w-]{43}$/;
 
 /** Whether it can be the token of a link. */
@@ -39,7 +40,7 @@ export function createLinkCookie(name: string, findBrowser: FindBrowser): LinkCo
     write(ctx, token) {
       const browser = findBrowser(ctx);
       browser.remember(ctx);
-      set(ctx, `${token}.${browser.digest}`, LIFETIME_SECONDS);
+      set(ctx, `${token}.${browser.digest}`, LINK_COOKIE_SECONDS);
     },
     clear(ctx) {
       if (hasCookie(ctx, name)) set(ctx, "", 0);

@@ -233,7 +233,7 @@ function createSteps(
       show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
       submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
     },
-    confirm: createConfirmHandlers({ pages, people, links, offers, forms }),
+    confirm: createConfirmHandlers({ pages, people, links, offers, forms, clock: configuration.clock }),
   };
 }
 

@@ -42,7 +42,8 @@ export interface DescribedAction {
 
 /** A step as the JSON interface answers it. */
 export interface StepDescription {
-  readonly step: StepName;
+  /** `undo` is at `{base}/confirm` only: it brings back the earlier address of an account. */
+  readonly step: StepName | "undo";
   readonly client: SignInClient;
   /** In the language of `locale`, as all texts. */
   readonly title: string;
