@@ -69,7 +69,8 @@ export interface ConfirmHandlers {
 
 /** What to answer, as a page or as JSON. */
 type Answer =
-  | { readonly kind: "elsewhere" | "gone" }
+  /** `used`: the link was good when the form was shown. Another tab may have gone on with a link for a new password. */
+  | { readonly kind: "elsewhere" | "gone" | "used" }
   | { readonly kind: "location"; readonly location: string }
   /** Asks whether to undo a change of address. `isTaken`: it can't be undone, another account has the address. */
   | { readonly kind: "undo"; readonly link: string; readonly email: string; readonly isTaken?: true }
@@ -129,16 +130,14 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     const { confirmations, passwordResets, addressChanges } = people;
     if (passwordResets === undefined || addressChanges === undefined) return { kind: "gone" };
     const pending = await confirmations.findByLink<EarlierAddress>(link);
-    if (pending?.purpose === "address-undo") {
+    if (pending === undefined) return { kind: "used" };
+    if (pending.purpose === "address-undo") {
       const { email } = pending.extra;
       const result = await addressChanges.undo(link, askedAt(ctx));
       if (result.kind === "taken") return { kind: "undo", link, email, isTaken: true };
-      if (result.kind === "undone") {
-        links.write(ctx, result.reset);
-        return { kind: "undone", link: result.reset };
-      }
-      links.clear(ctx);
-      return { kind: "gone" };
+      if (result.kind !== "undone") return { kind: "used" };
+      links.write(ctx, result.reset);
+      return { kind: "undone", link: result.reset };
     }
     const password = values.get("password") ?? "";
     if (password === "")
@@ -203,6 +202,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
         return pages.send(ctx, stepPage(step.name), step, { isRepeatable: true, status });
       }
       case "undone":
+      case "used":
         return seeOther(ctx, pathOf(ctx));
       case "location":
       case "done":
@@ -214,6 +214,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     switch (answer.kind) {
       case "elsewhere":
       case "gone":
+      case "used":
         return refuseGone(ctx);
       case "undo":
         return answerJson(ctx, answer.isTaken ? 400 : 200, undoStep(ctx, answer));

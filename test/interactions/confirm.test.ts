@@ -131,5 +131,20 @@ describe("the link in the mail to the old address, as JSON", () => {
     const [first, second] = await Promise.all([visitor.act(step, "submit"), visitor.act(step, "submit")]);
     expect([first.status, second.status].toSorted((one, two) => one - two)).toEqual([200, 410]);
     expect(await person.address()).toBe(person.email);
+    // The one that came too late leaves the link for a new password alone, and so does a page.
+    await other.submit(other.form("csrf"));
+    expect(other.status).toBe(400);
+    expect((await visitor.get(url)).body.step).toBe("new-password");
   });
+});
+
+it("a form that is sent twice leads to a new password", async () => {
+  const person = await changed();
+  const browser = await new Browser().get(person.link);
+  const form = browser.form("csrf");
+  await browser.submit(form);
+  await browser.submit({ ...form, fields: form.fields.filter(([name]) => name !== "csrf") });
+  expect(browser.status).toBe(403);
+  await browser.get(`${service.openid}/confirm`);
+  expect(browser.form("password").fields.map(([name]) => name)).toContain("csrf");
 });
