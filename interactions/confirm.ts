@@ -5,7 +5,7 @@
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ConfirmationPurpose } from "../records/people/confirmation-kinds.ts";
-import type { AddressChanges, EarlierAddress } from "../accounts/people/address-changes.ts";
+import type { EarlierAddress } from "../accounts/people/address-changes.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
 import type { People } from "../accounts/people/people.ts";
 import type { Clock } from "../core/clock.ts";
@@ -91,9 +91,10 @@ const NO_CLIENT: SignInClient = { client_id: "", name: "", own: true };
 /** The text that the hidden field signs. */
 const formOf = (token: string): string => `confirm ${token}`;
 
+const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
+
 export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
   const { pages, people, links, offers, forms, clock } = parts;
-  const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
   const csrfOf = (link: string): string => forms.sign(formOf(link));
 
   function askedAt(ctx: ServiceContext): AskedAt {

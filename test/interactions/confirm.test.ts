@@ -32,16 +32,16 @@ async function changed() {
   return { username: email, email, newEmail, address, link: linkIn(await service.mailTo(email)) };
 }
 
-describe("the link in the mail to the old address, as JSON", () => {
-  /** A program that has followed the link, and the step that it got. */
-  async function atUndo() {
-    const person = await changed();
-    const visitor = new JsonVisitor();
-    const { status, headers, body } = await visitor.open(person.link);
-    expect([status, headers.get("cache-control"), body.step]).toEqual([200, "no-store", "undo"]);
-    return { visitor, step: body, person };
-  }
+/** A program that has followed the link, and the step that it got. */
+async function atUndo() {
+  const person = await changed();
+  const visitor = new JsonVisitor();
+  const { status, headers, body } = await visitor.open(person.link);
+  expect([status, headers.get("cache-control"), body.step]).toEqual([200, "no-store", "undo"]);
+  return { visitor, step: body, person };
+}
 
+describe("the link in the mail to the old address, as JSON", () => {
   it("is the step undo with one action, then new-password, then done [D-ADDRESS-3, D-UI-3]", async () => {
     const { visitor, step, person } = await atUndo();
     const { csrf, ...rest } = step;
