@@ -70,7 +70,7 @@ export function formLocals(
     focused: problems.length === 0 ? empty?.name : problems.length === 1 ? place : undefined,
     inputHints: (field: FormField): Locals => ({
       ...KEYBOARDS[field.autocomplete],
-      enterkeyhint: field === fields.at(-1) ? "go" : "next",
+      enterkeyhint: fields.length === 0 || field === fields.at(-1) ? "go" : "next",
       ...(field.type === "password" && passwordHints(t, field)),
     }),
   };

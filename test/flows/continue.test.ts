@@ -162,7 +162,7 @@ describe("the step continue", () => {
 
   it("speaks Polish", async () => {
     const { browser } = await asked(native(LOOPBACK), { ui_locales: "pl" });
-    expect(browser.title).toBe("Przejść do Native App jako ada@example.com?");
+    expect(browser.title).toBe("Przejść do serwisu Native App jako ada@example.com?");
   });
 
   it("has the same actions as JSON [D-KIND-5]", async () => {
