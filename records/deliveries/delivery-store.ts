@@ -15,8 +15,6 @@ import {
   DELIVERY,
   deliveryRef,
   type StoredDelivery,
-  type Lane,
-  LANE,
   PAYLOAD,
   payloadRef,
   RECEIVER,
@@ -45,11 +43,8 @@ const OLDEST_OF = 100;
 /** The index entries in which a filter's deliveries are found, each in the order of positions. */
 async function entriesFor(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
   const { receiver, sub, state } = filter;
-  if (sub !== undefined) {
-    const lanes = await access.list<Lane>(LANE.where("user", sub));
-    return lanes.map(({ value }) => laneQuery(value));
-  }
   const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
+  if (sub !== undefined) return receivers.map((each) => laneQuery({ receiver: each.receiver, sub }));
   const index = state === "parked" ? "parked" : "receiver";
   return receivers.map((each) => DELIVERY.where(index, each.receiver));
 }
