@@ -20,6 +20,8 @@ interface PreparedRecord extends Ref {
   readonly value: string;
   readonly parent: Ref | undefined;
   readonly expiresAt: number | null;
+  readonly index: readonly IndexEntry[];
+  /** The same as JSON. */
   readonly entries: string | null;
 }
 
@@ -56,6 +58,7 @@ export function prepareRecord({
     value: JSON.stringify(value),
     parent: parent && { ...parent },
     expiresAt: expiresAt ?? null,
+    index: index.map(({ name, at, order }) => ({ name, at, order })),
     entries: index.length === 0 ? null : JSON.stringify(index),
   };
 }
@@ -79,10 +82,10 @@ export function createInsert({
      ON CONFLICT (kind, key) DO NOTHING`,
   );
   const addEntry = change(INSERT_ENTRY);
-  return ({ kind, key, value, expiresAt, entries }, version, parentId) => {
+  return ({ kind, key, value, expiresAt, index, entries }, version, parentId) => {
     const id = insertRecord(value, version, expiresAt, parentId, entries, kind, key);
     if (id === undefined) return undefined;
-    for (const { name, at, order } of readEntries(entries)) addEntry(kind, name, at, order, id);
+    for (const { name, at, order } of index) addEntry(kind, name, at, order, id);
     return id;
   };
 }
@@ -204,7 +207,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
 
   /** @returns whether the record is written: one that must be new is not, if there is one already. */
   function put(record: PreparedRecord, version: string, now: number, mustBeNew: boolean): boolean {
-    const { kind, value, parent, expiresAt, entries } = record;
+    const { kind, value, parent, expiresAt, index, entries } = record;
     const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
     const add = (): boolean => {
       const id = insert(record, version, parentId);
@@ -222,9 +225,9 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       known.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return true;
       // Most changes move a record in one index and leave the others.
-      const [were, are] = [readEntries(before.entries), readEntries(entries)];
-      changeEntries(dropEntry, { id: before.id, kind }, were, are);
-      changeEntries(addEntry, { id: before.id, kind }, are, were);
+      const were = readEntries(before.entries);
+      changeEntries(dropEntry, { id: before.id, kind }, were, index);
+      changeEntries(addEntry, { id: before.id, kind }, index, were);
       return true;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
