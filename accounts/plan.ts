@@ -65,12 +65,12 @@ interface PlannedDelivery {
 }
 
 /**
- * Why a receiver gets a notification or not: `told` (it gets one), `no_receiver` (none is configured there),
+ * Why a receiver gets a notification or not: `notified` (it gets one), `no_receiver` (none is configured there),
  * `type_not_taken` (it is configured for other types).
  */
-export type PlanReason = "told" | "no_receiver" | "type_not_taken";
+export type PlanReason = "notified" | "no_receiver" | "type_not_taken";
 
-/** The decision about one possible receiver; with the delivery when it is `told`. */
+/** The decision about one possible receiver; with the delivery when it is `notified`. */
 export interface PlanDecision {
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;
@@ -176,5 +176,5 @@ function decide(action: PlannedAction, account: PlannedAccount, candidate: Candi
       services: Object.fromEntries(candidate.services),
     },
   };
-  return { receiver, reason: "told", services, delivery: { receiver, type: action.type, body } };
+  return { receiver, reason: "notified", services, delivery: { receiver, type: action.type, body } };
 }

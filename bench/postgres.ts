@@ -17,8 +17,7 @@ export interface BenchPostgres {
 /** Where Debian installs the programs of each version. */
 const PROGRAMS = "/usr/lib/postgresql";
 
-/** Milliseconds until it must answer. */
-const PATIENCE = 30_000;
+const START_TIMEOUT_MS = 30_000;
 
 /**
  * Enough memory for a few gigabytes of data. Everything else is the default, so commits are on disk when they are
@@ -40,7 +39,7 @@ function user(): { readonly uid?: number; readonly gid?: number } {
 }
 
 async function untilReady(url: string): Promise<void> {
-  for (const end = performance.now() + PATIENCE; performance.now() < end; await pause(50)) {
+  for (const end = performance.now() + START_TIMEOUT_MS; performance.now() < end; await pause(50)) {
     const client = new Client({ connectionString: url });
     try {
       await client.connect();

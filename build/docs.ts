@@ -1,16 +1,12 @@
 /** `npm run docs` writes the generated files. With `--check`, it only lists the outdated ones. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { auditPage } from "./audit.ts";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
-import { kindsPage } from "./kinds.ts";
-import { limitsPage } from "./limits.ts";
-import { metricsPage } from "./metrics.ts";
 import { openapiPage } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { architecturePicture } from "./picture.ts";
-import { scalePage } from "./scale.ts";
+import { auditPage, kindsPage, limitsPage, metricsPage, scalePage } from "./tables.ts";
 import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");

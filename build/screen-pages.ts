@@ -327,7 +327,11 @@ function personScreens(pages: Pages): readonly Screen[] {
     {
       name: "account-delete",
       html: (visit) =>
-        pages.render(deletionView, visit, { ...at("delete"), email, told: services.map(({ name }) => name) }),
+        pages.render(deletionView, visit, {
+          ...at("delete"),
+          email,
+          notified: services.map(({ name }) => name),
+        }),
     },
     {
       name: "account-deleted",

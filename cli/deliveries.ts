@@ -230,7 +230,7 @@ same webhook-id. Receivers that are paused for another reason stay so.`,
   },
   {
     words: ["deliveries", "explain"],
-    summary: "shows who would be told of an action, and why others would not",
+    summary: "shows who would be notified of an action, and who would not, with the reason",
     operands: [{ form: "SUB", about: "the account" }],
     options: [
       ...SERVICE_OPTIONS,

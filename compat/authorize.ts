@@ -156,13 +156,13 @@ export function matchingRedirect(requireRegistered: RedirectCheck): Step {
   return async (exchange, next) => {
     const { query, client, deployment } = exchange;
     if (!query || !client || query.has("request_uri")) return next();
-    const given = query.all("redirect_uri");
-    if (given.length > 1) throw invalidRequest("redirect_uri is repeated");
+    const addresses = query.all("redirect_uri");
+    if (addresses.length > 1) throw invalidRequest("redirect_uri is repeated");
     const [first] = client.kind === "web" ? client.redirect_uris : [];
-    if (given.length === 0 && deployment.kind === "oauth2" && first !== undefined) {
+    if (addresses.length === 0 && deployment.kind === "oauth2" && first !== undefined) {
       exchange.query = query.with("redirect_uri", first);
     } else {
-      requireRegistered(exchange, client, given[0]);
+      requireRegistered(exchange, client, addresses[0]);
     }
     await next();
   };

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 type Picture = { readonly url: string } | { readonly problem: string };
 
 /** Bytes of the file at most: with both, a sign-in page stays under 45 kB. */
-export const MOST_BYTES = { logo: 8_000, logoDark: 6_000, favicon: 4_000 } as const;
+export const MAX_BYTES = { logo: 8_000, logoDark: 6_000, favicon: 4_000 } as const;
 
 interface Format {
   readonly type: string;

@@ -1,7 +1,8 @@
 /** The pages without a next step of their own, as endpoints, oidc-provider and host applications send them. */
 import { securityHeaders } from "../core/security-headers.ts";
 import { waitText } from "./look/moments.ts";
-import type { Answers, ErrorAnswer, Page, PageContext, Pages } from "./page.ts";
+import type { ErrorAnswer } from "../provider/pages.ts";
+import type { Answers, Page, PageContext, Pages } from "./page.ts";
 
 /** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */
 export const logoutPage: Page<{ readonly action: string; readonly xsrf: string }> = {

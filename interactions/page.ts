@@ -1,6 +1,6 @@
 /** What a page is, and the calls that render and send it. */
 import type { Translator } from "../core/texts.ts";
-import type { PageScript } from "../provider/pages.ts";
+import type { ErrorAnswer, ErrorPages, LogoutPages, PageScript } from "../provider/pages.ts";
 import type { LanguageHints, LanguageWishes } from "./look/language.ts";
 import type { Locals } from "./look/views.ts";
 
@@ -50,37 +50,9 @@ export interface SendOptions extends VisitHints {
   readonly script?: string;
 }
 
-/** An error that a page shows. */
-export interface ErrorAnswer {
-  readonly status: number;
-  /** A code such as those of RFC 6749, or `rate_limited`. A code without a text `error.<code>` gets `error.other`. */
-  readonly error: string;
-  /** A technical description in English, shown under details. */
-  readonly description?: string;
-  /** Seconds, for `Retry-After` and the text of `rate_limited`. */
-  readonly retryAfter?: number;
-  /** `ui_locales` of the request. */
-  readonly uiLocales?: string;
-}
-
 /** The pages that other parts of the service send. */
-export interface Answers {
-  /**
-   * 200: asks whether to sign out. The form goes to `action`, with the hidden field `xsrf` and the choice `logout`. With
-   * `atOnce`, a script presses the button, and only a browser without scripts asks.
-   */
-  confirmLogout(
-    ctx: PageContext,
-    form: { readonly action: string; readonly xsrf: string; readonly atOnce?: boolean },
-  ): void;
-  /** 200: after signing out, after choosing to stay signed in, or after deleting the account. */
-  loggedOut(ctx: PageContext, answer?: { readonly after?: "signed out" | "stayed" | "deleted" }): void;
+export interface Answers extends Pick<ErrorPages, "startAgain">, LogoutPages {
   error(ctx: PageContext, answer: ErrorAnswer): void;
-  /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
-  startAgain(
-    ctx: PageContext,
-    answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
-  ): void;
   /** 503 with `Retry-After`, in seconds. */
   unavailable(ctx: PageContext, retryAfter: number): void;
 }

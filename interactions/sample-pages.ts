@@ -436,7 +436,7 @@ function personPages(text: string): readonly Sample[] {
       now: at + 1,
     }),
     ...devicePages(text, common, at),
-    sample(deletionView, "nobody is told", { ...common, email: text, told: [] }),
-    sample(deletionView, "some are told", { ...common, email: text, told: [text, text] }),
+    sample(deletionView, "nobody is notified", { ...common, email: text, notified: [] }),
+    sample(deletionView, "some are notified", { ...common, email: text, notified: [text, text] }),
   ];
 }

@@ -24,7 +24,7 @@ export interface ExplainedAction {
 export interface Explanation {
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;
-  /** `told`, `no_receiver` (none is configured there) or `type_not_taken` (it is configured for other types). */
+  /** `notified`, `no_receiver` (none is configured there) or `type_not_taken` (it is configured for other types). */
   readonly reason: PlanReason;
   /** The keys of the affected services, sorted. */
   readonly services: readonly string[];

@@ -30,8 +30,8 @@ export interface UpkeepOptions {
   readonly outage: Outage;
 }
 
-const INTERVAL = 60_000;
-const AFTER_FAILURE = 5_000;
+const PASS_INTERVAL_MS = 60_000;
+const RETRY_INTERVAL_MS = 5_000;
 /** Deliveries or lanes in one step, so that other requests to the storage don't wait long. */
 const STEP = 500;
 
@@ -87,12 +87,12 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   }
 
   async function run(): Promise<void> {
-    let pause = INTERVAL;
+    let pause = PASS_INTERVAL_MS;
     try {
       await pass();
       outage.worked();
     } catch (error) {
-      pause = AFTER_FAILURE;
+      pause = RETRY_INTERVAL_MS;
       outage.failed(error);
     }
     if (goesOn()) timer = setTimeout(start, pause).unref();

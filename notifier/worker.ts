@@ -26,8 +26,8 @@ export interface NotificationWorker {
   close(): Promise<void>;
 }
 
-/** Milliseconds that running deliveries get when the worker is closed. */
-const GRACE = 30_000;
+/** How long running deliveries may take when the worker closes. */
+const DELIVERIES_DRAIN_MS = 30_000;
 
 /** Documented in `start-worker.ts`, which loads this module. */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
@@ -60,7 +60,7 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
     notifier.start();
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
-      await notifier.stop(GRACE);
+      await notifier.stop(DELIVERIES_DRAIN_MS);
       await storage.close();
     }
     return {

@@ -27,7 +27,7 @@ export function effectiveScope(requested: string | undefined, kind: Deployment["
   return scopes.size === 0 ? ALL_FIELDS : [...scopes].join(" ");
 }
 
-/** The scope that a client is told: what was granted, without the one that only the service uses. */
+/** The scope in an answer to a client: what was granted, without the one that only the service uses. */
 export function publicScope(granted: unknown): string {
   const scopes = typeof granted === "string" ? granted.split(" ") : [];
   return scopes.filter((scope) => scope !== "" && scope !== ALL_FIELDS).join(" ");

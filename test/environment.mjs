@@ -3,8 +3,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { TestEnvironment } from "jest-environment-node";
 
-/** Milliseconds that closing may take after the last test of a file. */
-const PATIENCE = 15_000;
+/** How long closing may take after the last test of a file. */
+const CLOSE_TIMEOUT_MS = 15_000;
 
 /** What keeps the process alive, by type. */
 function open() {
@@ -37,7 +37,7 @@ export default class ClosingEnvironment extends TestEnvironment {
   }
 
   async #left() {
-    const end = performance.now() + PATIENCE;
+    const end = performance.now() + CLOSE_TIMEOUT_MS;
     for (;;) {
       const left = [...open()].filter(([type, count]) => count > (this.#before.get(type) ?? 0));
       if (left.length === 0 || performance.now() > end)

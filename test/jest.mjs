@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
-/** Milliseconds within which jest must end after its last test. What is open after that is a leak. */
-const GRACE = 15_000;
+/** Jest must end within this time after its last test. What is open after that is a leak. */
+const EXIT_TIMEOUT_MS = 15_000;
 
 const root = join(import.meta.dirname, "..");
 const bin = join(root, "node_modules", ".bin");
@@ -71,7 +71,7 @@ function watch(child, outputFile, timeOut) {
     const look = setInterval(() => {
       if (!existsSync(outputFile)) return;
       doneAt ??= performance.now();
-      if (performance.now() - doneAt > GRACE)
+      if (performance.now() - doneAt > EXIT_TIMEOUT_MS)
         stop("the tests are over, but something that they opened is not closed");
     }, 250);
     const signals = ["SIGINT", "SIGTERM", "SIGHUP"].map((signal) => [

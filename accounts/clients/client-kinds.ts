@@ -184,27 +184,20 @@ function withoutPort(address: string): string | undefined {
 }
 
 /**
- * Whether a client has registered an address: character by character, the port of a loopback literal of a native client
- * aside (RFC 8252 section 7.3).
+ * Whether a client may send people to this address. It is registered character by character, except for the port of a
+ * loopback literal of a native client (RFC 8252 section 7.3). Addresses for development are refused in production.
  */
-export function isRegistered(
-  { native }: Pick<ClientRecord, "native">,
-  registered: readonly string[],
-  address: string,
-): boolean {
-  if (registered.includes(address)) return true;
-  const bare = native === true ? withoutPort(address) : undefined;
-  return bare !== undefined && URL.canParse(address) && registered.some((each) => withoutPort(each) === bare);
-}
-
-/** Whether a client may send people to this address, at this service. Addresses for development end with it. */
 export function isAllowedAddress(
   { kind, native }: Pick<ClientRecord, "kind" | "native">,
   registered: readonly string[],
   address: string,
   production: boolean,
 ): boolean {
-  if (!isRegistered({ ...(native && { native }) }, registered, address)) return false;
+  const bare = native === true && URL.canParse(address) ? withoutPort(address) : undefined;
+  const isRegistered =
+    registered.includes(address) ||
+    (bare !== undefined && registered.some((each) => withoutPort(each) === bare));
+  if (!isRegistered) return false;
   if (kind !== "public" || !production) return true;
   return publicAddressProblem(address, { native: native === true, production }) === undefined;
 }

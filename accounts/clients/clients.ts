@@ -365,9 +365,9 @@ function withoutTokens(record: ClientRecord): ClientRecord {
 
 /** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
 function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
-  const given = changes.grant_types ?? before.grant_types;
-  const others = given.filter((grant) => grant !== "password");
-  const password = changes.password_grant ?? given.includes("password");
+  const grants = changes.grant_types ?? before.grant_types;
+  const others = grants.filter((grant) => grant !== "password");
+  const password = changes.password_grant ?? grants.includes("password");
   const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
   const {
     client_uri: _home,

@@ -11,7 +11,7 @@ import type {
 import { isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import { palettes } from "../../core/palette.ts";
-import { MOST_BYTES, readPicture } from "../../core/pictures.ts";
+import { MAX_BYTES, readPicture } from "../../core/pictures.ts";
 import { closestLocale, readTexts, type Translator } from "../../core/texts.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 
@@ -198,7 +198,7 @@ const DEFAULT_RADIUS = 10;
 /** What mail uses of the theme, or the problems with it. */
 function readLook(theme: InteractionSettings["theme"]) {
   const colours = palettes(theme);
-  const picture = theme.logo === undefined ? undefined : readPicture(theme.logo, MOST_BYTES.logo);
+  const picture = theme.logo === undefined ? undefined : readPicture(theme.logo, MAX_BYTES.logo);
   const problems: string[] = [];
   if (picture !== undefined && "problem" in picture)
     problems.push(`config.interactions.theme.logo: ${picture.problem}`);

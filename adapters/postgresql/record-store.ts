@@ -49,8 +49,8 @@ const OLDEST = 140_000;
 /** An arbitrary number. It makes processes that start together create the tables one after the other. */
 const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
-/** Milliseconds for which a response is awaited after the deadline. */
-const GRACE = 200;
+/** How long after the deadline an answer may still arrive. */
+const LATE_ANSWER_MS = 200;
 /** Milliseconds between an unanswered attempt and the next. */
 const AGAIN = 50;
 
@@ -285,7 +285,7 @@ class PostgresStore implements RecordStore {
     for (let isAgain = false; ; isAgain = true) {
       try {
         const answer = this.#attempt(change, prepared, end, isAgain);
-        const failed = await withTimeout(end + GRACE - performance.now(), answer, lateFault);
+        const failed = await withTimeout(end + LATE_ANSWER_MS - performance.now(), answer, lateFault);
         if (failed !== null) throw failure(failedRefs(failed, prepared.refs, change));
         return;
       } catch (error) {

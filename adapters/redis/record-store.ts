@@ -38,8 +38,8 @@ const PURPOSE: Purpose = {
 const PREFIX = "sign-in:";
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Milliseconds after the deadline that an answer may still take. */
-const GRACE = 200;
+/** How long after the deadline an answer may still arrive. */
+const LATE_ANSWER_MS = 200;
 /** Milliseconds after the deadline that Redis remembers a commit: longer than it is sent again. */
 const STORED_FOR = 1_000;
 /** Milliseconds between an unanswered attempt and the next. */
@@ -196,7 +196,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
   async function commit(change: Commit, parts: readonly string[], wait: number): Promise<void> {
     if (!connection.isReady) throw new StorageUnavailable("there is no connection to Redis");
     const deadline = performance.now() + wait;
-    const end = deadline + GRACE;
+    const end = deadline + LATE_ANSWER_MS;
     for (;;) {
       try {
         const [outcome, ...failed] = await withTimeout(

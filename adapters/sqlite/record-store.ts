@@ -33,8 +33,8 @@ async function requireFile(path: string): Promise<void> {
   throw new StorageUnavailable(`${path} is not a file`);
 }
 
-/** Milliseconds between two checks whether another process has written. */
-const WATCH_INTERVAL = 50;
+/** How often to look whether another process has written. */
+const WATCH_INTERVAL_MS = 50;
 
 /** Calls `onChange` after another connection has written to the file. */
 function watch(connection: Connection, onChange: () => void): () => void {
@@ -45,7 +45,7 @@ function watch(connection: Connection, onChange: () => void): () => void {
     known = version;
   };
   // The next read meets the same fault and reports it.
-  const timer = setInterval(() => void look().catch(() => undefined), WATCH_INTERVAL).unref();
+  const timer = setInterval(() => void look().catch(() => undefined), WATCH_INTERVAL_MS).unref();
   void look().catch(() => undefined);
   return () => clearInterval(timer);
 }

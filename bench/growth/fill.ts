@@ -19,8 +19,8 @@ import { PERSON } from "../servers/people.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
 
 const DAY = 86_400_000;
-/** Milliseconds for a commit: far more than in a request. */
-const PATIENCE = 120_000;
+/** Far more than a commit gets in a request. */
+const FILL_TIMEOUT_MS = 120_000;
 /** Records of one commit. */
 const TOGETHER = 250;
 /** Parallel commits. */
@@ -59,7 +59,7 @@ export async function put(
   records: readonly RecordData[],
 ): Promise<void> {
   const starts = Array.from({ length: Math.ceil(records.length / TOGETHER) }, (_each, at) => at * TOGETHER);
-  const deadline = Date.now() + PATIENCE;
+  const deadline = Date.now() + FILL_TIMEOUT_MS;
   await Promise.all(
     starts.map((at) =>
       store.commit({ id: randomUUID(), deadline, put: records.slice(at, at + TOGETHER), relaxed: true }),

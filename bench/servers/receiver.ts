@@ -10,8 +10,7 @@ interface Arrival {
   readonly body: Buffer;
 }
 
-/** Milliseconds to wait for a missing notification. */
-const PATIENCE = 120_000;
+const ARRIVAL_TIMEOUT_MS = 120_000;
 
 let arrivals: Arrival[] = [];
 /** Waits for this many arrivals. */
@@ -33,7 +32,10 @@ function rate(from: number): number {
 function come(count: number): Promise<void> {
   if (arrivals.length >= count) return Promise.resolve();
   return new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`${arrivals.length} of ${count} came`)), PATIENCE);
+    const late = setTimeout(
+      () => reject(new Error(`${arrivals.length} of ${count} came`)),
+      ARRIVAL_TIMEOUT_MS,
+    );
     expected = {
       count,
       come() {

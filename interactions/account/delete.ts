@@ -20,15 +20,15 @@ const SIGNED_OUT_PATH = "/account/signed-out";
 /** `account-delete`: a form that deletes the account. */
 interface DeleteLocals extends PersonLocals {
   readonly email: string;
-  /** The names of the services and portals that are told. */
-  readonly told: readonly string[];
+  /** The names of the services and portals that are notified. */
+  readonly notified: readonly string[];
 }
 
 export const deletionView: Page<DeleteLocals> = {
   view: "account-delete",
   locals(t, locals) {
-    const { email, told } = locals;
-    return { ...personLocals(t, locals, t("account.delete")), email, told };
+    const { email, notified } = locals;
+    return { ...personLocals(t, locals, t("account.delete")), email, notified };
   },
 };
 
@@ -48,8 +48,8 @@ export function deletePage({ accounts, directory, seals, forgetSession }: Delete
     isUnlimited: true,
     async show({ locals, person, send }) {
       const { account } = person;
-      const told = await toldAbout(account, directory);
-      send(deletionView, { ...locals, email: account.email, told });
+      const notified = await receiversOf(account, directory);
+      send(deletionView, { ...locals, email: account.email, notified });
     },
     async submit({ ctx, person, caller }) {
       await accounts.delete(person.account.sub, byCaller(caller));
@@ -60,17 +60,17 @@ export function deletePage({ accounts, directory, seals, forgetSession }: Delete
 }
 
 /** The names of the services and portals that are notified when the account is deleted. */
-async function toldAbout(
+async function receiversOf(
   account: AccountRecord,
   directory: Pick<DirectoryRecords, "findEntry" | "findEntries">,
 ): Promise<readonly string[]> {
   const planned = await readPlannedDirectory(directory, [account]);
   const action = { type: "DELETE_ACCOUNT", at: 0 } as const;
-  const told = explainDeliveries(action, account, undefined, planned).filter(
-    ({ reason }) => reason === "told",
+  const notified = explainDeliveries(action, account, undefined, planned).filter(
+    ({ reason }) => reason === "notified",
   );
   const names = await Promise.all(
-    told.flatMap(({ receiver, services }) =>
+    notified.flatMap(({ receiver, services }) =>
       receiver.startsWith("portal:")
         ? [directory.findEntry("portal", receiver.slice("portal:".length))]
         : services.map((key) => directory.findEntry("service", key)),

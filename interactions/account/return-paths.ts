@@ -24,7 +24,7 @@ export interface ReturnPaths {
 /** Seconds. */
 const LIFETIME = 600;
 /** Characters; the sealed path stays far below the limit of `state`. */
-const MOST_PATH = 1_024;
+const MAX_PATH_LENGTH = 1_024;
 
 /** The associated data of the encryption, with the digest of the browser. */
 function context(digest: string): string {
@@ -34,7 +34,7 @@ function context(digest: string): string {
 /** Whether this is a path of the account pages or that for the code of a device, in the form that browsers normalise paths to. */
 export function isAccountPath(path: string, { url, path: base }: Pick<Deployment, "url" | "path">): boolean {
   const home = `${base}/account`;
-  if (path.length > MOST_PATH || !/^\/[\x21-\x7e]*$/.test(path) || /[\\#]/.test(path)) return false;
+  if (path.length > MAX_PATH_LENGTH || !/^\/[\x21-\x7e]*$/.test(path) || /[\\#]/.test(path)) return false;
   const { origin } = new URL(url);
   const target = URL.parse(path, origin);
   // A browser would read it as another host or another path.

@@ -148,7 +148,7 @@ const TONES: Readonly<Record<DeliveryState, Tone>> = {
 };
 
 /** Characters of a response to show at most: it comes from outside. */
-const MOST_ANSWER = 4_096;
+const MAX_ANSWER_LENGTH = 4_096;
 /** Results that need attention. */
 const BAD: ReadonlySet<string> = new Set([
   "superseded",
@@ -319,7 +319,7 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
 
 function shownAttempt(t: Translator, attempt: ShownAttempt, moment: Moments): Locals {
   // Control characters would be invisible, or change the text around them.
-  const answer = attempt.answer?.slice(0, MOST_ANSWER).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
+  const answer = attempt.answer?.slice(0, MAX_ANSWER_LENGTH).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
   const duration = Math.ceil(attempt.duration);
   const what = attemptText(t, attempt);
   const isWell = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;

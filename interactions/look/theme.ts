@@ -2,7 +2,7 @@
 import type { InteractionSettings } from "../../config/configuration.ts";
 import { isColour, isFontList, isPrintable } from "../../config/value-forms.ts";
 import { bestOf, LIGHT, type Palette, palettes, TEXT_CONTRAST } from "../../core/palette.ts";
-import { MOST_BYTES, readPicture } from "../../core/pictures.ts";
+import { MAX_BYTES, readPicture } from "../../core/pictures.ts";
 
 /** The checked theme, or its problems. */
 export interface Theme {
@@ -23,7 +23,7 @@ export interface Theme {
 }
 
 /** Pixels. */
-const MOST_RADIUS = 24;
+const MAX_RADIUS_PX = 24;
 const DEFAULT_RADIUS = 10;
 const DEFAULT_FONTS = "system-ui, sans-serif";
 /** Names that CSS knows. Others are names of fonts on the person's device. */
@@ -47,8 +47,8 @@ const CHECKS: Readonly<Record<string, { accepts(value: unknown): boolean; readon
   background: { accepts: isThemeColour, problem: "must be a colour such as #ffffff" },
   text: { accepts: isThemeColour, problem: "must be a colour such as #1a1d23" },
   radius: {
-    accepts: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MOST_RADIUS,
-    problem: `must be a whole number of pixels from 0 to ${MOST_RADIUS}`,
+    accepts: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_RADIUS_PX,
+    problem: `must be a whole number of pixels from 0 to ${MAX_RADIUS_PX}`,
   },
   fonts: {
     accepts: (value) => isText(value, 200) && isFontList(value),
@@ -86,9 +86,9 @@ export function readTheme(theme: InteractionSettings["theme"]): Theme {
   };
   if (wrong.length > 0) return { ...nothing, problems: wrong };
   const pictures = {
-    logo: logo && readPicture(logo, MOST_BYTES.logo),
-    logoDark: logoDark && readPicture(logoDark, MOST_BYTES.logoDark),
-    favicon: favicon && readPicture(favicon, MOST_BYTES.favicon),
+    logo: logo && readPicture(logo, MAX_BYTES.logo),
+    logoDark: logoDark && readPicture(logoDark, MAX_BYTES.logoDark),
+    favicon: favicon && readPicture(favicon, MAX_BYTES.favicon),
   };
   const problems = Object.entries(pictures).flatMap(([key, picture]) =>
     picture && "problem" in picture ? [`config.interactions.theme.${key}: ${picture.problem}`] : [],

@@ -39,9 +39,8 @@ export interface LaneWorkerOptions {
 }
 
 /** How much longer than an attempt a lease lasts: time for the round trips to the storage. */
-const LEASE_MARGIN = 15_000;
-/** Milliseconds before a result that could not be recorded is recorded again. */
-const RECORD_AGAIN = 250;
+const LEASE_MARGIN_MS = 15_000;
+const RECORD_RETRY_MS = 250;
 
 /** The reason of a delivery whose receiver is no longer configured. */
 export const RECEIVER_REMOVED = "receiver_removed";
@@ -56,15 +55,14 @@ export class LaneWorker {
   readonly lease: LeaseTerms;
   readonly #options: LaneWorkerOptions;
   readonly #random: () => number;
-  /** Milliseconds of one attempt at most. */
-  readonly #timeout: number;
+  readonly #attemptTimeoutMs: number;
   readonly #running = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #stopping = false;
 
   constructor(options: LaneWorkerOptions) {
-    this.#timeout = options.settings.timeouts.total * 1000;
-    const span = this.#timeout + LEASE_MARGIN;
+    this.#attemptTimeoutMs = options.settings.timeouts.total * 1000;
+    const span = this.#attemptTimeoutMs + LEASE_MARGIN_MS;
     this.lease = { owner: options.owner, span, holdAgain: span };
     this.#options = options;
     this.#random = options.random ?? Math.random;
@@ -129,7 +127,7 @@ export class LaneWorker {
   }
 
   #isLate({ leaseEnd }: Claim): boolean {
-    return leaseEnd - this.#options.clock.now() < this.#timeout;
+    return leaseEnd - this.#options.clock.now() < this.#attemptTimeoutMs;
   }
 
   async #prepare({ delivery }: Claim): Promise<Prepared> {
@@ -196,9 +194,9 @@ export class LaneWorker {
           ...(!this.#stopping && { lease: this.lease }),
         });
       } catch (error) {
-        const over = this.#abort.signal.aborted || performance.now() + RECORD_AGAIN > end;
+        const over = this.#abort.signal.aborted || performance.now() + RECORD_RETRY_MS > end;
         if (over || !(error instanceof StorageUnavailable)) throw error;
-        await pause(RECORD_AGAIN);
+        await pause(RECORD_RETRY_MS);
       }
     }
   }

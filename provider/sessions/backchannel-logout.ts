@@ -87,7 +87,7 @@ export function createBackchannelLogout(
 
   function giveUp({ client: { clientId } }: Logout, reason: BackchannelFailure, attempts: number): void {
     const tried = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
-    onWarning(`${clientId} was not told that a session ended (${reason}, after ${tried})`);
+    onWarning(`${clientId} was not notified that a session ended (${reason}, after ${tried})`);
     events.emit("backchannel.failed", { client_id: clientId, reason, attempts });
   }
 
@@ -236,9 +236,9 @@ function hostFetch(send: typeof globalThis.fetch, rules: AddressRules): typeof g
 }
 
 /** `fetch` of oidc-provider: logout tokens obey the address rules of notifications. */
-export function backchannelFetch({ fetch: given, notifications }: Configuration): typeof globalThis.fetch {
+export function backchannelFetch({ fetch: ownFetch, notifications }: Configuration): typeof globalThis.fetch {
   const rules = createAddressRules(notifications.allowedReceivers);
-  if (given !== undefined) return hostFetch(given, rules);
+  if (ownFetch !== undefined) return hostFetch(ownFetch, rules);
   const agents = createGuardedAgents({ rules, keep: 0 });
   return (target, init) => {
     const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;

@@ -26,8 +26,8 @@ interface UsedSession {
   use?: SessionUse;
 }
 
-/** Seconds after which another use of a session is stored. A use in between costs no write. */
-const USE_INTERVAL = 300;
+/** A use of a session within this time of the stored one is not stored. */
+const USE_INTERVAL_SECONDS = 300;
 
 /** Stores with each session where it is used: when someone signs in, and when a client sends the browser here. */
 export function storeSessionUse(provider: Provider, clock: Clock): void {
@@ -35,7 +35,7 @@ export function storeSessionUse(provider: Provider, clock: Clock): void {
     const session: (typeof ctx.oidc.session & UsedSession) | undefined = ctx.oidc.session;
     if (session?.accountId === undefined) return;
     const at = seconds(clock);
-    if (session.use !== undefined && at - session.use.at < USE_INTERVAL) return;
+    if (session.use !== undefined && at - session.use.at < USE_INTERVAL_SECONDS) return;
     session.use = { at, ...whereFrom(exchangeOf(ctx).address, ctx.req.headers["user-agent"]) };
   };
   provider.on("interaction.ended", store);

@@ -131,7 +131,7 @@ describe("who is notified of what", () => {
     const action = { type: "PROFILE_CHANGED", at: 5 } as const;
     const decisions = explainDeliveries(action, before, { ...before, name: "A" }, directory);
     expect(decisions.map(({ receiver, reason, services }) => ({ receiver, reason, services }))).toEqual([
-      { receiver: "service:1", reason: "told", services: ["1"] },
+      { receiver: "service:1", reason: "notified", services: ["1"] },
       { receiver: "service:2", reason: "type_not_taken", services: ["2"] },
       { receiver: "service:3", reason: "no_receiver", services: ["3"] },
       { receiver: "portal:p", reason: "type_not_taken", services: ["1", "2", "3"] },

@@ -12,8 +12,7 @@ import { type Server, SERVERS, through } from "./backends.ts";
 import { openAt } from "./open-at.ts";
 
 const clock = createSystemClock();
-/** Milliseconds within which a store recovers. */
-const PATIENCE = 30_000;
+const RECOVERY_TIMEOUT_MS = 30_000;
 /** Milliseconds within which every call ends. */
 const ANSWERED = 8_000;
 /** How often connections break. */
@@ -52,7 +51,7 @@ function calls(store: RecordStore): (() => Promise<unknown>)[] {
 
 /** Repeats all calls until they succeed. */
 async function untilHealed(): Promise<void> {
-  const end = performance.now() + PATIENCE;
+  const end = performance.now() + RECOVERY_TIMEOUT_MS;
   for (;;) {
     const codes = await outcomes(calls(opened).map((call) => call()));
     const wrong = codes.filter((code) => code !== "done" && code !== "condition_failed");

@@ -204,7 +204,7 @@ describe("the commands on a service", () => {
     expect(found).toEqual({ ...listed, history: [] });
     expect(await office.objects("deliveries", "list", "--account", sub, "--state", "parked")).toEqual([]);
     const [told] = await office.objects("deliveries", "explain", sub, "--type", "DELETE_ACCOUNT");
-    expect(told).toMatchObject({ receiver: "service:news", reason: "told", services: ["news"] });
+    expect(told).toMatchObject({ receiver: "service:news", reason: "notified", services: ["news"] });
   });
 
   it("list records of the audit by account and age, and print new ones once while they come", async () => {

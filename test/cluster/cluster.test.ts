@@ -24,7 +24,7 @@ import {
 } from "../faults/person.ts";
 import { PASSWORD } from "../faults/stage.ts";
 import { rounds } from "../rounds.ts";
-import { type App, Cluster, PATIENCE } from "./cluster.ts";
+import { type App, Cluster, TEST_TIMEOUT_MS } from "./cluster.ts";
 
 const PEOPLE = Array.from({ length: 20 }, (_, number) => `person${number}`);
 const [KEEPING, ROTATING] = CLIENTS as [(typeof CLIENTS)[0], (typeof CLIENTS)[0]];
@@ -37,7 +37,7 @@ let base: string;
 beforeAll(async () => {
   cluster = await Cluster.open(PEOPLE);
   base = cluster.url;
-}, PATIENCE);
+}, TEST_TIMEOUT_MS);
 afterAll(() => cluster.close());
 
 /** Runs a whole sign-in. @returns What the client saw. */
@@ -79,7 +79,7 @@ describe("four processes behind one address", () => {
       expect((await use(code)).status).toBe(400);
       expect(await areAlive(tokens)).toEqual([false, false]);
     },
-    PATIENCE,
+    TEST_TIMEOUT_MS,
   );
 
   it(
@@ -93,7 +93,7 @@ describe("four processes behind one address", () => {
       const served = cluster.apps.map(({ requests }, index) => requests - before[index]!);
       expect(Math.max(...served) - Math.min(...served)).toBeLessThanOrEqual(1);
     },
-    PATIENCE,
+    TEST_TIMEOUT_MS,
   );
 
   it(
@@ -108,7 +108,7 @@ describe("four processes behind one address", () => {
       expect((await use(code)).status).toBe(400);
       expect(await areAlive(tokens)).toEqual([false, false]);
     },
-    PATIENCE,
+    TEST_TIMEOUT_MS,
   );
 
   it(
@@ -126,7 +126,7 @@ describe("four processes behind one address", () => {
       const next = await sendPatiently(refresh(base, ROTATING, first!.refresh_token));
       expect(next.status).toBe(200);
     },
-    PATIENCE,
+    TEST_TIMEOUT_MS,
   );
 });
 
@@ -269,7 +269,7 @@ describe("processes that are killed while people sign in and accounts change", (
       expect(book.codes.length).toBeGreaterThanOrEqual(SIGN_INS);
       await expect(brokenPromises(base, book, sendPatiently)).resolves.toEqual([]);
     },
-    PATIENCE,
+    TEST_TIMEOUT_MS,
   );
 });
 
@@ -320,6 +320,6 @@ describe("a process that gets SIGTERM", () => {
       const others = await fetch(`${base}/openid/oauth2/jwks`);
       expect(others.status).toBe(200);
     },
-    PATIENCE,
+    TEST_TIMEOUT_MS,
   );
 });

@@ -23,8 +23,8 @@ const ON_MONGODB = process.env["TEST_STORAGE"]?.startsWith("mongodb") === true;
 
 /** How many processes there are. */
 const PROCESSES = 4;
-/** Milliseconds for a test, and for idle connections: none closes while the next request is sent on it. */
-export const PATIENCE = 600_000;
+/** For a test, and for idle connections: none closes while the next request is sent on it. */
+export const TEST_TIMEOUT_MS = 600_000;
 /** The port of a process that has not started yet: connections to it are refused. */
 const NOBODY = 1;
 
@@ -113,7 +113,7 @@ export class Cluster {
     const logFile = join(folder, "apps.log");
     const log = openSync(logFile, "a");
     const apps: App[] = [];
-    const proxy = createServer({ keepAliveTimeout: PATIENCE });
+    const proxy = createServer({ keepAliveTimeout: TEST_TIMEOUT_MS });
     const url = await listening(proxy);
     const config = {
       deployments: { oauth2: { url: url }, openid: { url: `${url}/openid` } },

@@ -13,7 +13,7 @@ import type { Ready, Step } from "./step.ts";
 import { expectUnavailable } from "./unavailable.ts";
 
 /** Milliseconds for a test; a busy machine needs most of it. */
-const PATIENCE = 300_000;
+const TEST_TIMEOUT_MS = 300_000;
 /** Milliseconds that a slow server takes longer: more than a request may take. */
 const SLOW = 6_000;
 
@@ -88,7 +88,7 @@ describe.each(SERVERS)("a $name", ({ name, describe: describeServer, start }) =>
       line = await Line.to(Number(new URL(address).port));
       const keys = { secrets: [randomBytes(32).toString("base64")] };
       stage = await openStage({ [part]: through(line.port, address), keys });
-    }, PATIENCE);
+    }, TEST_TIMEOUT_MS);
     afterAll(async () => {
       await stage.close();
       await line.close();
@@ -122,7 +122,7 @@ describe.each(SERVERS)("a $name", ({ name, describe: describeServer, start }) =>
           );
         expect(refused).toBeGreaterThan(0);
       },
-      PATIENCE,
+      TEST_TIMEOUT_MS,
     );
   });
 });

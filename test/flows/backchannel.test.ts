@@ -61,7 +61,7 @@ function failures({ service }: RunningService, count: number): Promise<Failed[]>
 const warnings = ({ log }: RunningService): string[] =>
   log.flatMap((line) => {
     const { level, msg } = JSON.parse(line) as { level: number; msg: string };
-    return level === 40 && msg.includes("was not told") ? [msg] : [];
+    return level === 40 && msg.includes("was not notified") ? [msg] : [];
   });
 
 /** What is not zero. */
@@ -112,7 +112,9 @@ describe("a back-channel logout", () => {
     ]);
     expect(new Set(tokens.map((token) => decodeJwt(token).jti)).size).toBe(3);
     expect(warnings(service)).toHaveLength(7);
-    expect(warnings(service)).toContain("a-500 was not told that a session ended (status, after 3 attempts)");
+    expect(warnings(service)).toContain(
+      "a-500 was not notified that a session ended (status, after 3 attempts)",
+    );
     expect(await counted(service)).toEqual([
       'sign_in_backchannel_logouts_total{result="failed",reason="connection"} 3',
       'sign_in_backchannel_logouts_total{result="failed",reason="status"} 2',
@@ -154,7 +156,7 @@ describe("a back-channel logout", () => {
       await endSessions(service, { inside: urlOf(peer) });
       expect(await failed).toEqual([{ client_id: "inside", reason: "refused_address", attempts: 1 }]);
       expect(warnings(service)).toEqual([
-        "inside was not told that a session ended (refused_address, after 1 attempt)",
+        "inside was not notified that a session ended (refused_address, after 1 attempt)",
       ]);
       expect(await counted(service)).toEqual([
         'sign_in_backchannel_logouts_total{result="failed",reason="refused_address"} 1',

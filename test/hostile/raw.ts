@@ -9,8 +9,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** The timeout in milliseconds. */
-const PATIENCE = 20_000;
+const ANSWER_TIMEOUT_MS = 20_000;
 
 /** The complete response, or `undefined`. */
 function parse(bytes: Buffer, ended: boolean): RawAnswer | undefined {
@@ -50,17 +49,17 @@ export function sendRaw(
     const settle = (ended: boolean): boolean => {
       const answer = parse(Buffer.concat(chunks), ended);
       if (answer === undefined) return false;
-      clearTimeout(patience);
+      clearTimeout(timeout);
       socket.destroy();
       resolve(answer);
       return true;
     };
     const fail = (why: string): void => {
-      clearTimeout(patience);
+      clearTimeout(timeout);
       socket.destroy();
       reject(new Error(`${why}: ${Buffer.concat(chunks).toString("latin1")}`));
     };
-    const patience = setTimeout(() => fail("no answer"), PATIENCE);
+    const timeout = setTimeout(() => fail("no answer"), ANSWER_TIMEOUT_MS);
     socket.on("data", (chunk) => {
       chunks.push(chunk);
       settle(false);

@@ -40,7 +40,7 @@ export function linkIn({ text }: MailMessage): string {
   return /https?:\S+\/confirm\?token=\S+/.exec(text)?.[0] ?? "";
 }
 
-const PATIENCE = 10_000;
+const MAIL_TIMEOUT_MS = 10_000;
 
 export async function startSelfService(
   interactions: SignInServiceConfig["interactions"] = { registration: ASKS },
@@ -61,7 +61,7 @@ export async function startSelfService(
     ...running,
     sent,
     async mailTo(address) {
-      const end = Date.now() + PATIENCE;
+      const end = Date.now() + MAIL_TIMEOUT_MS;
       for (;;) {
         const found = sent.findLast((message) => message.to === address && !used.has(message));
         if (found !== undefined) {

@@ -18,7 +18,7 @@ import { pino } from "pino";
 import { createSignInService, startSweeper } from "../../lib/service.ts";
 
 /** Milliseconds between two passes. */
-const INTERVAL = 30_000;
+const PASS_INTERVAL_MS = 30_000;
 
 /** A store with so many expired artifacts, as the sweeper sees it. */
 function expired(count: number) {
@@ -69,12 +69,12 @@ describe("the sweeper", () => {
     const store = expired(1_200);
     const sweeper = startSweeper(store, SILENT);
     expect(store.passes).toEqual([]);
-    await jest.advanceTimersByTimeAsync(INTERVAL);
+    await jest.advanceTimersByTimeAsync(PASS_INTERVAL_MS);
     expect(store.passes).toEqual([500, 500, 200]);
-    await jest.advanceTimersByTimeAsync(INTERVAL);
+    await jest.advanceTimersByTimeAsync(PASS_INTERVAL_MS);
     expect(store.passes.length).toBe(4);
     await sweeper.stop();
-    await jest.advanceTimersByTimeAsync(10 * INTERVAL);
+    await jest.advanceTimersByTimeAsync(10 * PASS_INTERVAL_MS);
     expect(store.passes.length).toBe(4);
     expect(jest.getTimerCount()).toBe(0);
   });
@@ -90,10 +90,10 @@ describe("the sweeper", () => {
       failed: (error) => void reports.push((error as Error).message),
       worked: () => void reports.push("works"),
     });
-    await jest.advanceTimersByTimeAsync(2 * INTERVAL);
+    await jest.advanceTimersByTimeAsync(2 * PASS_INTERVAL_MS);
     expect(reports).toEqual(["away", "away"]);
     away = false;
-    await jest.advanceTimersByTimeAsync(INTERVAL);
+    await jest.advanceTimersByTimeAsync(PASS_INTERVAL_MS);
     expect(reports).toEqual(["away", "away", "works"]);
     await sweeper.stop();
   });
@@ -108,7 +108,7 @@ describe("the sweeper", () => {
       },
     };
     const sweeper = startSweeper(slow, SILENT);
-    await jest.advanceTimersByTimeAsync(INTERVAL);
+    await jest.advanceTimersByTimeAsync(PASS_INTERVAL_MS);
     let stopped = false;
     const stopping = sweeper.stop().finally(() => {
       stopped = true;

@@ -154,12 +154,12 @@ describe("service.notifications", () => {
     await expect(service.notifications.explain({ sub, type: "PROFILE_CHANGED" })).resolves.toEqual([
       {
         receiver: "group:media",
-        reason: "told",
+        reason: "notified",
         services: ["1", "2"],
         paused: true,
         body: { notification_type: "PROFILE_CHANGED", data: { ...data, services } },
       },
-      expect.objectContaining({ receiver: "service:3", reason: "told", services: ["3"], paused: false }),
+      expect.objectContaining({ receiver: "service:3", reason: "notified", services: ["3"], paused: false }),
       { receiver: "service:4", reason: "no_receiver", services: ["4"], paused: false },
       { receiver: "portal:main", reason: "type_not_taken", services: ["1", "2", "3", "4"], paused: false },
     ]);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openSqlite } from "../../adapters/sqlite/record-store.ts";
-import { kindsPage } from "../../build/kinds.ts";
+import { kindsPage } from "../../build/tables.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { artifactKind, GRANT } from "../../records/artifacts/artifact-kinds.ts";

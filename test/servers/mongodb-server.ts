@@ -13,8 +13,7 @@ import { isExecutable, SECANTUS } from "../../examples/cluster/stores.ts";
 import { freePorts } from "../examples/processes.ts";
 import { standStill } from "./stand-still.ts";
 
-/** A server has to answer in so many milliseconds. */
-const PATIENCE = 60_000;
+const START_TIMEOUT_MS = 60_000;
 
 /** How a server of the test's own is started. */
 interface Options {
@@ -148,7 +147,7 @@ async function isReady(url: string, port: number, standalone: boolean): Promise<
 }
 
 async function untilReady(url: string, port: number, standalone: boolean): Promise<void> {
-  const end = performance.now() + PATIENCE;
+  const end = performance.now() + START_TIMEOUT_MS;
   while (!(await isReady(url, port, standalone))) {
     if (performance.now() > end) throw new Error("the MongoDB of the tests does not answer");
     await pause(20);

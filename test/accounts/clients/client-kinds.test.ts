@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { AnyNewClient } from "../../../accounts/clients/client.ts";
-import { isNativeAddress, isRegistered } from "../../../accounts/clients/client-kinds.ts";
+import { isAllowedAddress, isNativeAddress } from "../../../accounts/clients/client-kinds.ts";
 import { isUuid } from "../../../config/value-forms.ts";
 import { type Domain, openDomain } from "../open-domain.ts";
 
@@ -232,7 +232,8 @@ describe("the addresses of a public client", () => {
       "http://[::1]:7777/callback",
       "https://app.example/callback",
     ];
-    const matches = (address: string): boolean => isRegistered({ native: true }, registered, address);
+    const matches = (address: string, isNative = true): boolean =>
+      isAllowedAddress({ kind: "public", ...(isNative && { native: true }) }, registered, address, false);
     for (const address of [
       "http://127.0.0.1/callback",
       "http://127.0.0.1:1/callback",
@@ -263,7 +264,7 @@ describe("the addresses of a public client", () => {
       "https://127.0.0.1/callback",
     ])
       expect([address, matches(address)]).toEqual([address, false]);
-    expect(isRegistered({}, registered, "http://127.0.0.1:1/callback")).toBe(false);
+    expect(matches("http://127.0.0.1:1/callback", false)).toBe(false);
   });
 
   it("are claimable by any application on the device, unless they are https", () => {

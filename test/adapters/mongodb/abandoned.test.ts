@@ -6,8 +6,8 @@ import { Transactions } from "../../../adapters/mongodb/transactions.ts";
 import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
 import { Wire } from "../../servers/wire.ts";
 
-/** Milliseconds: less than the minute after which the server ends such transactions by itself. */
-const PATIENCE = 20_000;
+/** Less than the minute after which the server itself ends such transactions. */
+const ANSWER_DELAY_MS = 20_000;
 /** Milliseconds for each stage of an operation. */
 const TIMES = { serverSelectionTimeoutMS: 500, connectTimeoutMS: 500, heartbeatFrequencyMS: 500 };
 
@@ -72,12 +72,12 @@ describeOwnMongo("a transaction that is cut off", () => {
   ])("%s holds nothing when the server answers again", async (id, write) => {
     await held(server.client).insertOne({ _id: id, by: "nobody" });
     // The server hears all, and none of its answers gets here: the looks at it give the connections up.
-    wire.delay = PATIENCE;
+    wire.delay = ANSWER_DELAY_MS;
     await expect(transactions.run((session) => write(id, session), 100)).rejects.toBeInstanceOf(MongoError);
     expect(await isFree(id, server.client)).toBe(false);
     wire.delay = 0;
     wire.cut();
-    const end = performance.now() + PATIENCE;
+    const end = performance.now() + ANSWER_DELAY_MS;
     while (!(await isFree(id, server.client))) {
       if (performance.now() > end) throw new Error("it is held for ever");
       await pause(50);

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { listen, type Listener } from "../../../cli/server/listener.ts";
 
 /** Milliseconds: longer than a test may take. */
-const PATIENCE = 600_000;
+const STOP_TIMEOUT_MS = 600_000;
 const HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
 
 let listener: Listener;
@@ -24,7 +24,7 @@ it.each([
   ["has sent a partial request", HEAD.slice(0, 30)],
 ])("it waits for no connection that %s", async (_what, text) => {
   socket.write(text);
-  await listener.stop(PATIENCE);
+  await listener.stop(STOP_TIMEOUT_MS);
 });
 
 it("a server that stops waits for a partly received request, its body and its response", async () => {
@@ -34,7 +34,7 @@ it("a server that stops waits for a partly received request, its body and its re
     arrived.resolve();
   });
   socket.write(HEAD.slice(0, 30));
-  const stopped = listener.stop(PATIENCE);
+  const stopped = listener.stop(STOP_TIMEOUT_MS);
   socket.write(HEAD.slice(30));
   await arrived.promise;
   // Longer than headers may take.
@@ -52,7 +52,7 @@ it("the last response on a connection says so, so that its client does not send 
   });
   socket.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   await arrived.promise;
-  const stopped = listener.stop(PATIENCE);
+  const stopped = listener.stop(STOP_TIMEOUT_MS);
   answered.resolve();
   await Promise.all([stopped, new Promise((resolve) => void socket.once("close", resolve))]);
   expect(output).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\nConnection: close\r\n/);

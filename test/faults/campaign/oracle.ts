@@ -18,8 +18,8 @@ export interface Expected {
 
 export const ANY_TIME = '"timestamp":"ANY"';
 
-/** A change waits so long for the storage at most (5 s), and for its turn. Seconds. */
-const LONGEST_COMMIT = 10;
+/** A change waits at most 5 s for its turn, and 5 s for the storage. */
+const MAX_COMMIT_SECONDS = 10;
 
 const PROFILE = ["username", "email", "name", "surname", "date_of_birth", "gender"] as const;
 
@@ -69,7 +69,8 @@ function expectedOf(change: Committed): Expected[] {
   const account = after ?? before;
   if (account === undefined) return [];
   // A deleted account has no time of its last change any more.
-  const [from, to] = after === undefined ? [at - LONGEST_COMMIT, at] : [after.updated_at, after.updated_at];
+  const [from, to] =
+    after === undefined ? [at - MAX_COMMIT_SECONDS, at] : [after.updated_at, after.updated_at];
   return toldOf(change).flatMap((told) =>
     RECEIVERS.flatMap((receiver) => {
       const services = shareOf(receiver, account, told);

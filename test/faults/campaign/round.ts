@@ -91,8 +91,8 @@ function notifications(): NonNullable<SignInServiceConfig["notifications"]> {
 
 /** What the campaign begins with has other numbers than its changes, which are counted up from 0. */
 const FIRST_NUMBER = 1_000_000;
-/** Milliseconds in which fewer deliveries have to wait than before: else those that wait are taken for lost. */
-const PATIENCE = 60_000;
+/** If the number of waiting deliveries does not fall for this long, they count as lost. */
+const STALL_TIMEOUT_MS = 60_000;
 /** Milliseconds within which processes end after SIGTERM. */
 const ENDING = 35_000;
 const LOOK = 100;
@@ -230,14 +230,14 @@ export class Round {
   }
 
   async #untilDelivered(reader: Reader): Promise<void> {
-    let [least, until] = [Infinity, performance.now() + PATIENCE];
+    let [least, until] = [Infinity, performance.now() + STALL_TIMEOUT_MS];
     for (;;) {
       // A storage that does not answer is asked again: what killed processes had begun may block it for a while.
       const waiting = await reader.waiting().catch((error: unknown) => {
         if (error instanceof StorageUnavailable) return Infinity;
         throw error;
       });
-      if (waiting < least) [least, until] = [waiting, performance.now() + PATIENCE];
+      if (waiting < least) [least, until] = [waiting, performance.now() + STALL_TIMEOUT_MS];
       if (waiting === 0 || performance.now() > until) return;
       await pause(LOOK, undefined, { signal: this.#options.signal });
     }

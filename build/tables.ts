@@ -1,0 +1,111 @@
+/** The tables in `docs/` that are generated from declarations. The text around them is written by hand. */
+import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
+import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/attempt-limits.ts";
+import { defaults } from "../config/defaults.ts";
+import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
+import { KINDS } from "../records/all-kinds.ts";
+import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
+import { type Page, pageWithTables } from "./page.ts";
+
+function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [heads, heads.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+export const auditPage: Page = pageWithTables("docs/audit.md", () => ({
+  "all actions": table(
+    ["Action", "Subject", "Means"],
+    Object.entries(AUDIT_ACTIONS).map(([action, { about, means }]) => [
+      `\`${action}\``,
+      about ?? "none",
+      means,
+    ]),
+  ),
+}));
+
+export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
+  kinds: table(
+    ["Kind", "One record is", "Personal data", "Ends"],
+    KINDS.all.map(({ name, declaration: { holds, personal = "none", expires = "when it is removed" } }) => [
+      `\`${name}\``,
+      holds,
+      personal,
+      expires,
+    ]),
+  ),
+  keys: table(
+    ["Kind", "Key", "Parent", "Store", "Copied"],
+    KINDS.all.map(({ name, declaration: { key, parent, store, exported } }) => [
+      `\`${name}\``,
+      key,
+      parent === undefined ? "" : `\`${parent.kind.name}\``,
+      store,
+      exported ? "yes" : "no",
+    ]),
+  ),
+  indexes: table(
+    ["Kind", "Index", "For"],
+    KINDS.all.flatMap(({ name, declaration: { index = {}, indexFor = {} } }) =>
+      Object.keys(index).map((each) => [
+        `\`${name}\``,
+        `\`${each}\``,
+        (indexFor as Readonly<Record<string, string>>)[each] ?? "",
+      ]),
+    ),
+  ),
+}));
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+function windowOf(seconds: number): string {
+  if (seconds === DAY) return "per day";
+  return seconds === HOUR ? "per hour" : `in ${seconds / MINUTE} min`;
+}
+
+function rowOf([name, { counts, per, failuresOnly, rule }]: [string, LimitDeclaration]): string[] {
+  const { points, seconds } = rule(defaults.rateLimits);
+  return [
+    `\`${name}\``,
+    counts,
+    per,
+    `${points.toLocaleString("en")} ${windowOf(seconds)}`,
+    failuresOnly ? "no" : "yes",
+  ];
+}
+
+export const limitsPage: Page = pageWithTables("docs/security.md", () => ({
+  limits: table(
+    ["Limit", "What it counts", "For each", "Default", "Successes count"],
+    Object.entries(RATE_LIMITS).map(rowOf),
+  ),
+}));
+
+function labelsOf({ labels }: MetricDeclaration): string {
+  return Object.entries(labels)
+    .map(([label, values]) => {
+      const text = typeof values === "string" ? values : values.map((value) => `\`${value}\``).join(", ");
+      return `\`${label}\`: ${text}`;
+    })
+    .join("<br>");
+}
+
+export const metricsPage: Page = pageWithTables("docs/metrics.md", () => ({
+  metrics: table(
+    ["Metric", "Type", "Labels", "Meaning", "Of"],
+    METRICS.map((metric) => [
+      `\`sign_in_${metric.name}\``,
+      metric.type,
+      labelsOf(metric),
+      metric.help,
+      metric.of === "process" ? "one process" : "the service",
+    ]),
+  ),
+}));
+
+/** The counts are those of the last `npm run bench -- statements`. */
+export const scalePage: Page = pageWithTables("docs/scale.md", () => {
+  const counts = readCounts();
+  const tables = STORAGES.map((name) => `### ${name}\n\n${countTable(counts[name])}`);
+  return { statements: tables.join("\n\n") };
+});
