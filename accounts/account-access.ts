@@ -151,3 +151,17 @@ export function withoutSessions(before: AccountRecord): AccountRecord {
 export function withoutTokens(before: AccountRecord): AccountRecord {
   return { ...before, tokens_generation: before.tokens_generation + 1 };
 }
+
+/** Another password or none. All sessions and tokens of the old one end. @param now seconds since the epoch. */
+export function withPassword(
+  before: AccountRecord,
+  password_hash: string | null,
+  now: number,
+): AccountRecord {
+  return {
+    ...withoutTokens(withoutSessions(before)),
+    password_hash,
+    password_changed_at: now,
+    password_generation: (before.password_generation ?? 0) + 1,
+  };
+}

@@ -13,6 +13,7 @@ import { MAIL, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { raisedKeys } from "./generations.ts";
+import { normaliseName } from "./text-rules.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
 import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
@@ -54,6 +55,12 @@ export type AccountAction =
   | "account.password_reset"
   | "account.address_restored"
   | "account.terms_accepted"
+  | "account.app_added"
+  | "account.passkey_added"
+  | "account.factor_removed"
+  | "account.factors_removed"
+  | "account.factors_undone"
+  | "account.recovery_codes_replaced"
   | "account.disabled"
   | "account.enabled"
   | "account.rehashed"
@@ -70,6 +77,12 @@ export type AccountAction =
 const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.rehashed",
   "account.terms_accepted",
+  "account.app_added",
+  "account.passkey_added",
+  "account.factor_removed",
+  "account.factors_removed",
+  "account.factors_undone",
+  "account.recovery_codes_replaced",
   "account.sessions_ended",
   "account.tokens_revoked",
   "account.device_connected",
@@ -170,6 +183,7 @@ export class AccountWriter {
     const at = seconds(clock);
     const record = decision.record && {
       ...decision.record,
+      ...currentFactors(before, decision.record),
       consents: this.bounded(decision.record.consents),
       services_since: sinceWhen(before, decision.record, at),
       ...(INTERNAL.has(action) ? {} : { updated_at: at }),
@@ -258,6 +272,24 @@ export class AccountWriter {
     if (clientIds.length > 0)
       await artifacts.removeByAccount({ accountId: sub, clientIds, models: ["Grant"] });
   }
+}
+
+/**
+ * The factors with a new generation if sessions ended, or the password or the address changed: whoever may have used them
+ * must show a second factor again, in remembered browsers too.
+ */
+function currentFactors(
+  before: AccountRecord | undefined,
+  after: AccountRecord,
+): Pick<AccountRecord, "factors"> | undefined {
+  if (before?.factors === undefined || after.factors === undefined) return undefined;
+  const { generation } = before.factors;
+  const isCurrent =
+    generation !== after.factors.generation ||
+    (before.sessions_generation === after.sessions_generation &&
+      before.password_generation === after.password_generation &&
+      normaliseName(before.email) === normaliseName(after.email));
+  return isCurrent ? undefined : { factors: { ...after.factors, generation: generation + 1 } };
 }
 
 /** When each service was assigned. Assignments of old records stay without a time. */

@@ -4,6 +4,7 @@ import { described } from "../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
+import { appSecret } from "./factors/factor.ts";
 import {
   canonicalEmail,
   clientIdProblem,
@@ -72,6 +73,12 @@ const newFields = {
     form: "a text that `passwords` allows",
     description: "The first password",
     otherwise: "none: the person can't sign in with one",
+  }),
+  app: described(appSecret.optional(), {
+    form: "an object: `secret`, 10 to 64 bytes in Base32",
+    description:
+      "An authenticator app that the person has set up in another system (RFC 6238: SHA-1, 6 digits, 30 seconds)",
+    otherwise: "none",
   }),
 };
 

@@ -4,6 +4,7 @@ import type { Caller } from "../records/audit/audit-event.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import type { CallOptions } from "./arguments.ts";
+import type { FactorChanges, Factors, NewRecoveryCodes } from "./factors/factor.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
 export interface Account {
@@ -58,6 +59,11 @@ export interface NewAccount extends AccountFields {
   readonly email: string;
   /** Without one, the account can't sign in with a password. */
   readonly password?: string | null | undefined;
+  /**
+   * An authenticator app that the person has set up in another system: its secret in Base32. The account then has no
+   * recovery codes until the person, or `resetRecoveryCodes`, makes some.
+   */
+  readonly app?: { readonly secret: string } | undefined;
 }
 
 /** What `accounts.import` takes: an account of another system, with its identifiers. */
@@ -173,6 +179,30 @@ export interface Accounts {
   endSessions(sub: string, options?: CallOptions): Promise<boolean>;
   /** Ends all codes and tokens and forgets the consents, or those of one client. `false` if there is no such account. */
   revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
+  /** The second factors of the account; `undefined` if there is no such account. */
+  factors(sub: string): Promise<Factors | undefined>;
+  /**
+   * Adds an authenticator app whose secret another system has made, in Base32 (RFC 6238 with SHA-1, 6 digits, 30
+   * seconds). Ends all sessions; if mail is configured, the person gets a mail. With the first factor come recovery codes.
+   * @throws AlreadyExists when the account has an app.
+   * @throws NotFound if there is no such account.
+   */
+  addApp(sub: string, app: { readonly secret: string }, options?: CallOptions): Promise<NewRecoveryCodes>;
+  /**
+   * Removes a passkey by its id, or the authenticator app. Recovery codes go with the last factor. Ends all sessions; if
+   * mail is configured, the person gets a mail. `false` if there is no such factor.
+   */
+  removeFactor(sub: string, idOrApp: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Removes all passkeys, the authenticator app and the recovery codes: for somebody who has lost them. Make sure first
+   * who asks. Ends all sessions; if mail is configured, the person gets a mail. `false` if the account has no factor.
+   */
+  removeFactors(sub: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Replaces the recovery codes. Ends all sessions; if mail is configured, the person gets a mail.
+   * @throws NotFound if there is no such account, or it has no second factor.
+   */
+  resetRecoveryCodes(sub: string, options?: CallOptions): Promise<NewRecoveryCodes>;
 }
 
 /** The outcome of comparing a name and a password. */
@@ -230,7 +260,7 @@ interface NewAddressUndo {
 }
 
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
-export interface AccountInternals {
+export interface AccountInternals extends FactorChanges {
   /** The record that `find` shows a part of: with generations and consents. */
   record(sub: string): Promise<AccountRecord | undefined>;
   /** The record that `findByLogin` shows a part of. A name that no account has costs the same reads. */

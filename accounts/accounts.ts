@@ -19,7 +19,7 @@ import {
   stateOf,
   toAccount,
 } from "./account.ts";
-import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
+import { createAccountAccess, noAccount, withPassword } from "./account-access.ts";
 import {
   type AccountAction,
   AccountWriter,
@@ -28,7 +28,11 @@ import {
 } from "./account-change.ts";
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
+import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
+import { appRecord, createAccountFactors, importedFactors } from "./factors/account-factors.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
+import type { Confirmations } from "./people/confirmations.ts";
+import type { SecretKey } from "../core/sealing.ts";
 import { createConsents } from "./clients/consents.ts";
 import { normaliseName } from "./text-rules.ts";
 
@@ -40,7 +44,11 @@ const userIdSchema = integer(1);
 interface AccountsOptions extends AccountWriterOptions {
   readonly passwords: Passwords;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
-  readonly mailDeployment?: DeploymentKind | undefined;
+  readonly mailDeployment: DeploymentKind | undefined;
+  /** The HMAC key of recovery codes. */
+  readonly codeKey: SecretKey;
+  /** Makes the link that undoes a first second factor. */
+  readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
 }
 
 /** The accounts of one storage. */
@@ -72,14 +80,17 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     const { record } = await writer.change(
       sub,
       caller,
-      async (before) => {
+      async (before, tx) => {
         if (before !== undefined) throw new AlreadyExists("an account with this sub");
         const userId = input.user_id ?? (await directory.nextUserId());
         const now = seconds(clock);
         // A password that comes from elsewhere was chosen nobody knows when.
         const isChosen = hash !== null && action !== "account.imported";
+        const { app } = input;
+        if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(options, sub, app.secret, 0)));
         const fresh = {
           ...newRecord(input, sub, userId, hash, now),
+          ...(app !== undefined && { factors: importedFactors() }),
           ...(isChosen && { password_changed_at: now }),
           ...more,
         };
@@ -94,6 +105,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     ...createAccountAccess(writer, directory),
     ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
+    ...createAccountFactors(writer, { ...options, records: options.storage.records }),
     record: (sub) => directory.findAccount(sub),
 
     async create(input, callOptions) {
@@ -258,16 +270,6 @@ function isStill(record: AccountRecord | undefined, as: AccountState): record is
   if (record === undefined || isDisabled(record)) return false;
   const { email, password_generation } = stateOf(record);
   return email === as.email && password_generation === as.password_generation;
-}
-
-/** Another password or none. All sessions and tokens of the old one end. */
-function withPassword(before: AccountRecord, password_hash: string | null, now: number): AccountRecord {
-  return {
-    ...withoutTokens(withoutSessions(before)),
-    password_hash,
-    password_changed_at: now,
-    password_generation: (before.password_generation ?? 0) + 1,
-  };
 }
 
 function newRecord(

@@ -41,7 +41,7 @@ import {
   sessionCookieName,
 } from "../provider/sessions/cookies.ts";
 import type { Passwords } from "../accounts/passwords/passwords.ts";
-import { createConfirmations } from "../accounts/people/confirmations.ts";
+import type { Confirmations } from "../accounts/people/confirmations.ts";
 import { createPeople, type People } from "../accounts/people/people.ts";
 import { type AttemptLimits, createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { createPasswordCheck } from "../accounts/limits/password-check.ts";
@@ -66,6 +66,7 @@ interface ServiceHttpOptions {
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   /** For the delivery console. */
   readonly notifications: Notifications;
+  readonly confirmations: Confirmations;
   readonly passwords: Passwords;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;
@@ -181,17 +182,10 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
 }
 
 function openPeople(
-  { configuration, storage, keys, accounts, passwords, audit, onMail, onWarning }: ServiceHttpOptions,
+  { configuration, storage, accounts, confirmations, passwords, audit, onWarning }: ServiceHttpOptions,
   limits: AttemptLimits,
 ): People {
   const { clock } = configuration;
-  const confirmations = createConfirmations({
-    records: storage.records,
-    clock,
-    sealer: keys.sealer,
-    key: keys.confirmations,
-    onMail,
-  });
   const { directory } = storage;
   const parts = { directory, accounts, confirmations, passwords, limits, audit, clock };
   return createPeople(configuration, parts, onWarning);

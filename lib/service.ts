@@ -25,6 +25,7 @@ import type { Keys } from "../accounts/keys/signing-keys.ts";
 import { createLogger, describeDefect } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
+import { createConfirmations } from "../accounts/people/confirmations.ts";
 import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
 import { passwordLength } from "../accounts/passwords/password-rules.ts";
 import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
@@ -158,6 +159,13 @@ async function build(
     const warm = warmsUp ? Promise.all([passwords.warm(), loadBodyReader()]) : undefined;
     // A failure is reported by the sign-in that meets it.
     const warmedUp = warm?.catch(() => undefined);
+    const confirmations = createConfirmations({
+      records: storage.records,
+      clock,
+      sealer,
+      key: keys.confirmations,
+      onMail: () => notifier.wakeMail(),
+    });
     // Accounts and the HTTP side need each other: account changes end sessions, whose clients get a logout token.
     let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
     const accounts = createAccounts({
@@ -168,6 +176,8 @@ async function build(
       sealer,
       grantable: GRANTABLE,
       mailDeployment: mailDeployment(configuration),
+      confirmations,
+      codeKey: keys.confirmations,
       notify: () => notifier.wake(),
       onMail: () => notifier.wakeMail(),
       onEnded: (ended) => sessionsEnded?.(ended),
@@ -189,6 +199,7 @@ async function build(
       keys,
       accounts,
       clients,
+      confirmations,
       passwords,
       events,
       audit,

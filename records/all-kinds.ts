@@ -13,6 +13,14 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "./directory/directory-kinds.ts";
+import {
+  AUTHENTICATOR_APP,
+  PASSKEY,
+  RECOVERY_CODES,
+  REMEMBERED_BROWSER,
+  USED_CHALLENGE,
+  USED_RP_ID,
+} from "./factors/factor-kinds.ts";
 import { CONFIRMATION } from "./people/confirmation-kinds.ts";
 import { MAIL } from "./people/mail-kinds.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
@@ -44,6 +52,12 @@ export const KINDS: Kinds = collectKinds([
   FAILED_SIGN_INS,
   SIGNED_IN_BEFORE,
   CONFIRMATION,
+  AUTHENTICATOR_APP,
+  PASSKEY,
+  RECOVERY_CODES,
+  REMEMBERED_BROWSER,
+  USED_CHALLENGE,
+  USED_RP_ID,
   ...ARTIFACTS,
   RATE_LIMIT,
   STORAGE_FORMAT,

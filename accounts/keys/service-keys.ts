@@ -24,7 +24,7 @@ export interface ServiceKeys {
   readonly forms: readonly KeyObject[];
   /** The HMAC key for names and addresses in rate limits. */
   readonly rateLimits: KeyObject;
-  /** The HMAC key for codes and links that are sent by mail. */
+  /** The HMAC key for codes and links that are sent by mail, and for recovery codes. */
   readonly confirmations: KeyObject;
   /** The HMAC key for the codes that people type for their devices. */
   readonly userCodes: KeyObject;

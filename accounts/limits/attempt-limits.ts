@@ -72,6 +72,16 @@ export interface AttemptLimits {
   recipient(request: MailRequest): Promise<boolean>;
   /** A change that a signed-in person makes. Its point is not given back. */
   change(sub: string): Promise<Attempt>;
+  /**
+   * A code of an authenticator app, or a recovery code, after the right password.
+   * @param attempt.device the id of a browser that has signed in to the account completely before. It has a bucket of its
+   *   own, and is stopped by no other.
+   */
+  secondFactor(attempt: {
+    readonly factor: "app" | "recovery";
+    readonly sub: string;
+    readonly device: string | undefined;
+  }): Promise<Attempt>;
   /** Revealing that a username is taken. @param asker the `sub` of an account, or the id of a running registration. */
   usernameTaken(asker: string): Promise<Attempt>;
 }
@@ -104,6 +114,9 @@ export interface LimitDeclaration {
 
 /** Attempts with a name after 100 failures in a row, until one succeeds. */
 const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
+
+/** Wrong codes of an app, and wrong recovery codes. Each counts by itself. */
+const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
 
 /** How often one account, or one registration, may learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
@@ -257,6 +270,20 @@ const LIMITS = {
     rule: (limits) => limits.changes,
     about: ["subject"],
   },
+  "secondFactor.app": {
+    counts: "Wrong codes of an authenticator app",
+    per: "account; account and browser, if the browser has signed in to the account before",
+    failuresOnly: true,
+    rule: () => SECOND_FACTOR,
+    about: ["subject"],
+  },
+  "secondFactor.recovery": {
+    counts: "Wrong recovery codes",
+    per: "account; account and browser, if the browser has signed in to the account before",
+    failuresOnly: true,
+    rule: () => SECOND_FACTOR,
+    about: ["subject"],
+  },
   usernames: {
     counts: "Answers that a username is taken",
     per: "account, or running registration",
@@ -408,6 +435,8 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       take([...askedBuckets(request), bucket("registrations", callerNetwork(request.address))]),
     recipient: async (request) => (await take(mailBuckets("sent", request))).allowed,
     change: (sub) => take([bucket("changes", sub)]),
+    secondFactor: ({ factor, sub, device }) =>
+      take([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
     usernameTaken: (asker) => take([bucket("usernames", asker)]),
   };
 }

@@ -91,6 +91,12 @@ export interface Confirmations {
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
   find<Extra>(place: ConfirmationPlace): Promise<Pending<Extra> | undefined>;
+  /** The same in a transaction, without a condition. */
+  peek<Extra>(
+    within: Transaction,
+    purpose: ConfirmationPurpose,
+    subject: string,
+  ): Promise<Pending<Extra> | undefined>;
   /** What a link is for, without using it. @param link the token as it came, which may be anything. */
   findByLink<Extra>(link: string): Promise<Pending<Extra> | undefined>;
   /**
@@ -123,29 +129,35 @@ export interface Confirmations {
 
 /** How long a code and a link work. */
 export const CONFIRMATION_LIFETIME_MS = 3_600_000;
-/** How long the undo link of a change of address works. */
+/** How long the link works that undoes a change of address, or a first second factor. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
+const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set(["address-undo", "factor-undo"]);
 /** How many wrong codes end a code. */
 const CODE_TRIES = 5;
 
 /** Crockford's Base32: without I, L, O and U. */
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-const CODE = /^[0-9A-HJKMNP-TV-Z]{8}$/;
+const CODE = /^[0-9A-HJKMNP-TV-Z]+$/;
 const CODE_LENGTH = 8;
 const LINK_BYTES = 32;
 /** Longer than a code with spaces and dashes. Longer text is not even normalised. */
 const MAX_TYPED_LENGTH = 64;
 
+/** A random code that people can type: 5 bits a character. */
+export function randomCode(length: number): string {
+  return [...randomBytes(length)].map((byte) => ALPHABET[byte % ALPHABET.length]).join("");
+}
+
 function newSecrets(): ConfirmationSecrets {
-  const code = [...randomBytes(CODE_LENGTH)].map((byte) => ALPHABET[byte % ALPHABET.length]).join("");
-  return { code, link: randomBytes(LINK_BYTES).toString("base64url") };
+  return { code: randomCode(CODE_LENGTH), link: randomBytes(LINK_BYTES).toString("base64url") };
 }
 
 /**
  * A code as typed: case, spaces and dashes don't count, O is 0, I and L are 1. `undefined` if it can't be one: that is
  * a slip, not a guess.
+ * @param length of the code. Default: that of a code in mail.
  */
-export function normaliseCode(typed: string): string | undefined {
+export function normaliseCode(typed: string, length: number = CODE_LENGTH): string | undefined {
   if (typed.length > MAX_TYPED_LENGTH) return undefined;
   const code = typed
     .toWellFormed()
@@ -154,7 +166,7 @@ export function normaliseCode(typed: string): string | undefined {
     .replaceAll(/[\s\p{Pd}]/gu, "")
     .replaceAll("O", "0")
     .replaceAll(/[IL]/g, "1");
-  return CODE.test(code) ? code : undefined;
+  return code.length === length && CODE.test(code) ? code : undefined;
 }
 
 interface ConfirmationsOptions {
@@ -197,7 +209,7 @@ export function createConfirmations({
       confirmed: false,
       sealed: sealer.seal(confirmationContext(purpose, subject), JSON.stringify(extra)),
       createdAt: now,
-      expiresAt: now + (purpose === "address-undo" ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS),
+      expiresAt: now + (UNDOING.has(purpose) ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS),
     };
     return { record, secrets };
   }
@@ -272,6 +284,10 @@ export function createConfirmations({
     },
 
     find,
+    async peek<Extra>(within: Transaction, purpose: ConfirmationPurpose, subject: string) {
+      const [found] = await within.peekAll([CONFIRMATION.ref([purpose, subject])]);
+      return found && opened<Extra>(found);
+    },
     findByLink: (link) => (isLink(link) ? find({ link }) : Promise.resolve(undefined)),
 
     renew: (place, mail) =>

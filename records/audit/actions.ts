@@ -51,6 +51,11 @@ const ACTIONS = {
     about: "account",
     means: "A person ended the access of a device on the page of the connected services",
   },
+  second_factor: {
+    about: "account",
+    means:
+      "A code of an authenticator app, a recovery code or a passkey was refused; `factor` says which, and `stopped` that the app accepts no codes after too many wrong ones",
+  },
   "session.ended": {
     about: "account",
     means: "A sign-in session ended: its owner signed out, or ended it on the page of their sessions",
@@ -81,6 +86,29 @@ const ACTIONS = {
   },
   "account.terms_accepted": { about: "account", means: "A person accepted the terms of use" },
   "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },
+  "account.app_added": { about: "account", means: "An authenticator app was added to an account" },
+  "account.passkey_added": { about: "account", means: "A passkey was added to an account" },
+  "account.factor_removed": {
+    about: "account",
+    means: "An authenticator app or a passkey was removed; `factor` says which",
+  },
+  "account.factors_removed": {
+    about: "account",
+    means: "All second factors of an account were removed, with its recovery codes",
+  },
+  "account.factors_undone": {
+    about: "account",
+    means:
+      "The first second factor of an account was undone with the link in the mail about it: all factors are gone, and sessions, tokens and the password ended",
+  },
+  "account.recovery_codes_replaced": {
+    about: "account",
+    means: "An account received new recovery codes; the old ones ended",
+  },
+  "account.recovery_code_used": {
+    about: "account",
+    means: "A recovery code was used in place of a second factor; `left` says how many are left",
+  },
   "account.disabled": { about: "account", means: "An account was disabled" },
   "account.enabled": { about: "account", means: "A disabled account was enabled" },
   "account.deleted": { about: "account", means: "An account was deleted" },

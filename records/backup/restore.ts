@@ -19,6 +19,7 @@ import {
   USER_ID,
 } from "../directory/directory-kinds.ts";
 import { ENTRIES, type StoredEntry, type StoredServiceKey } from "../directory/directory-kinds.ts";
+import { AUTHENTICATOR_APP, STEP_MS, type StoredApp } from "../factors/factor-kinds.ts";
 import { SignInError } from "../../core/errors.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
 import { KINDS } from "../all-kinds.ts";
@@ -45,8 +46,17 @@ function withRaisedGenerations(account: AccountRecord): AccountRecord {
     tokens_generation: account.tokens_generation + FORWARD,
     service_generations: raised(account.service_generations),
     client_generations: raised(account.client_generations),
+    ...(account.factors && {
+      factors: { ...account.factors, generation: account.factors.generation + FORWARD },
+    }),
   };
 }
+
+/** With the codes of now and the next step refused: they may have been used since the backup. */
+const withUsedSteps = (app: StoredApp, now: number): StoredApp => ({
+  ...app,
+  last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1),
+});
 
 /** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */
 function held(receiver: KnownReceiver): KnownReceiver {
@@ -54,11 +64,12 @@ function held(receiver: KnownReceiver): KnownReceiver {
 }
 
 /** The value of a record after the restore. */
-function restored(kind: AnyKind, value: object): object {
+function restored(kind: AnyKind, value: object, now: number): object {
   if (kind === ACCOUNT) {
     const account = accountIn(value as IdentifierOwner);
     return account === undefined ? value : withRaisedGenerations(account);
   }
+  if (kind === AUTHENTICATOR_APP) return withUsedSteps(value as StoredApp, now);
   return kind === RECEIVER ? held(value as KnownReceiver) : value;
 }
 
@@ -67,6 +78,8 @@ const wrong = (): SignInError =>
 
 /** A backup, record by record. */
 interface BackupReader {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
   readonly onStart: (start: BackupStart) => void;
   readonly onRecord: (kind: AnyKind, record: RecordData) => void;
   /** @param bytes that were read so far. */
@@ -82,7 +95,7 @@ async function readBackup(
   file: FileHandle,
   secrets: readonly string[],
   signal: AbortSignal,
-  { onStart, onRecord, onProgress }: BackupReader,
+  { now, onStart, onRecord, onProgress }: BackupReader,
 ): Promise<number> {
   let count = -1;
   let end: BackupEnd | undefined;
@@ -95,7 +108,7 @@ async function readBackup(
         const kind = KINDS.all.find((each) => each.name === name);
         if (kind === undefined) throw wrong();
         if (kind === STORAGE_FORMAT && !isCurrentFormat(value)) throw wrong();
-        const found = { kind: name, key, version: "", value: restored(kind, value) as typeof value };
+        const found = { kind: name, key, version: "", value: restored(kind, value, now) as typeof value };
         onRecord(kind, kind.restore(expiresAt === null ? found : { ...found, expiresAt }));
         count += 1;
       } else if (count === -1) {
@@ -139,11 +152,12 @@ export interface BackupSummary {
  */
 export async function checkBackup(
   file: FileHandle,
-  { secrets, sealer, signal, onProgress }: RestoreRun,
+  { secrets, sealer, clock, signal, onProgress }: RestoreRun,
 ): Promise<BackupSummary> {
   let created_at = 0;
   let accounts = 0;
   const records = await readBackup(file, secrets, signal, {
+    now: clock.now(),
     onStart: (start) => ({ created_at } = start),
     onRecord(kind, { key, value }) {
       if (kind === USER_ID) accounts += 1;
@@ -165,6 +179,7 @@ export async function restoreBackup(
   const configured = new Set<string>();
   const known = new Set<string>();
   await readBackup(file, secrets, signal, {
+    now: clock.now(),
     onStart({ counters }) {
       const { counter = "" } = USER_ID.declaration;
       for (const [name, value] of Object.entries({ [counter]: 0, ...counters }))

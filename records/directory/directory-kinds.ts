@@ -108,7 +108,7 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
   store: "storage",
   exported: true,
   personal:
-    "e-mail address, user name, names, date of birth, gender, language, password hash, assignments, consents",
+    "e-mail address, user name, names, date of birth, gender, language, password hash, ids of passkeys, assignments, consents",
 });
 
 export const API: Kind<StoredApi> = defineKind<StoredApi>({

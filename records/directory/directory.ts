@@ -31,6 +31,8 @@ export interface AccountRecord {
   readonly password_generation?: number;
   /** When the password was last set or ended, in seconds since the epoch. Missing: never, or before an import. */
   readonly password_changed_at?: number;
+  /** The second factors. Missing: the account never had one. */
+  readonly factors?: AccountFactors;
   /** The changes of address that a mailed link can undo, oldest first. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
@@ -49,6 +51,21 @@ export interface AccountRecord {
   readonly created_at: number;
   /** Seconds since the epoch. */
   readonly updated_at: number;
+}
+
+/** Which second factors an account has. Their secrets and keys are in records of their own. */
+export interface AccountFactors {
+  /**
+   * Raised by every change of the factors, and when the sessions, the password or the address change. Remembered
+   * browsers and enrolments of an earlier one have ended.
+   */
+  readonly generation: number;
+  /** The user handle of the account's passkeys (WebAuthn): 32 random bytes, Base64url. */
+  readonly user_handle: string;
+  /** Whether there is an authenticator app. */
+  readonly app: boolean;
+  /** The credential ids of the passkeys, oldest first. */
+  readonly passkeys: readonly string[];
 }
 
 /** A change of address that can be undone. Undoing it undoes the later ones too. */

@@ -2,14 +2,20 @@
 import { defineKind, type Kind } from "../kinds.ts";
 
 /** What a code or link confirms. One made for one purpose is unknown to the others. */
-export type ConfirmationPurpose = "registration" | "password-reset" | "address-change" | "address-undo";
+export type ConfirmationPurpose =
+  | "registration"
+  | "password-reset"
+  | "address-change"
+  | "address-undo"
+  | "factor-enrolment"
+  | "factor-undo";
 
 /** A confirmation as it is stored. Times are in milliseconds since the epoch. */
 export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
   /**
-   * The `sub` of the account; for a registration, its interaction; for an unknown name, a digest of it; for an undo, the
-   * id of the change.
+   * The `sub` of the account; for a registration, its interaction; for an unknown name, a digest of it; for the undo of a
+   * change of address, the id of the change; for the enrolment of a factor, the sign-in or session that waits for it.
    */
   readonly subject: string;
   /** The sign-in that waits for the code; `null` if none does. */
@@ -34,8 +40,8 @@ export const confirmationContext = (purpose: ConfirmationPurpose, subject: strin
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
   holds:
-    "what a code or link in mail allows: a registration, a password reset, a change of address, or undoing one",
-  key: "its purpose and its subject: a `sub`, or the id of a sign-in or of a change",
+    "what a code or link in mail allows: a registration, a password reset, a change of address or a first second factor, or undoing one of the last two",
+  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session or of a change",
   keyOf: ({ purpose, subject }) => [purpose, subject],
   index: {
     link: ({ link }) => [{ at: link }],
@@ -48,7 +54,7 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
     link: "following the link in a mail",
     interaction: "typing the code of a password reset in the sign-in that waits for it",
   },
-  expires: "an hour after the mail; undoing a change of address: seven days after the change",
+  expires: "an hour after the mail; undoing a change: seven days after it",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({
     ...rest,

@@ -12,6 +12,10 @@ export type MailKind =
   | "known-address"
   | "reset-password"
   | "confirm-address"
+  | "confirm-factor"
+  | "factors-changed"
+  | "recovery-code-used"
+  | "app-stopped"
   | "many-failures"
   | "new-browser"
   | "device-connected";
@@ -20,9 +24,10 @@ const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-registration",
   "reset-password",
   "confirm-address",
+  "confirm-factor",
 ]);
 
-/** Whether the mail brings a code and a link. */
+/** Whether the mail brings a code. */
 export const isWithCode = ({ kind }: Pick<StoredMail, "kind">): boolean => WITH_CODE.has(kind);
 
 /** A mail to one person. */

@@ -14,6 +14,7 @@ import type { SessionsEnded } from "../../accounts/account-change.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { createAccounts } from "../../accounts/accounts.ts";
 import type { ClientInternals, Clients } from "../../accounts/clients/client.ts";
+import { createConfirmations } from "../../accounts/people/confirmations.ts";
 import { createClients } from "../../accounts/clients/clients.ts";
 import { createDirectory, type Directory } from "../../accounts/directory.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
@@ -101,11 +102,15 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   const notified: NewDelivery[] = [];
   const ended: SessionsEnded[] = [];
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+  const key = Buffer.alloc(32, 8);
   const accounts = createAccounts({
     storage,
     clock,
     events,
     sealer,
+    mailDeployment: undefined,
+    codeKey: key,
+    confirmations: createConfirmations({ records: storage.records, clock, sealer, key }),
     grantable: GRANTABLE,
     passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
     notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),

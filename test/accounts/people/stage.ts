@@ -103,6 +103,8 @@ export async function openPeople(
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
   const { directory, outbox } = storage;
   const ended: SessionsEnded[] = [];
+  const key = createSecretKey(randomBytes(32));
+  const confirmations = createConfirmations({ records: storage.records, clock, sealer, key });
   const accounts = createAccounts({
     storage,
     clock,
@@ -111,10 +113,10 @@ export async function openPeople(
     grantable: { scopes: [], claims: [] },
     passwords,
     mailDeployment: "openid",
+    codeKey: key,
+    confirmations,
     onEnded: (each) => void ended.push(each),
   });
-  const key = createSecretKey(randomBytes(32));
-  const confirmations = createConfirmations({ records: storage.records, clock, sealer, key });
   const limits = createAttemptLimits(rateLimits, storage.rateLimits, key);
   const mailed = { mailDeployment: "openid", onMail: () => undefined } as const;
   const check = createPasswordCheck(accounts, { store: storage.signIns, key, sealer, clock, ...mailed });

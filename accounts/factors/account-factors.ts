@@ -1,0 +1,413 @@
+/**
+ * The changes of an account's second factors. Whoever asks, a change is one account change: it ends all other sessions
+ * and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
+ */
+import { randomBytes } from "node:crypto";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import { AlreadyExists, NotFound } from "../../core/errors.ts";
+import { hmac, type Sealer, type SecretKey } from "../../core/sealing.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
+import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import {
+  appContext,
+  AUTHENTICATOR_APP,
+  PASSKEY,
+  RECOVERY_CODES,
+  type StoredApp,
+  type StoredPasskey,
+  USED_RP_ID,
+} from "../../records/factors/factor-kinds.ts";
+import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
+import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail-kinds.ts";
+import type { Records, Transaction } from "../../records/records.ts";
+import { type Accounts, isDisabled } from "../account.ts";
+import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
+import type { AccountAction, AccountWriter, Decide } from "../account-change.ts";
+import { anyString, callerOf, checked } from "../arguments.ts";
+import { type Confirmations, randomCode } from "../people/confirmations.ts";
+import type { EarlierAddress } from "../people/address-changes.ts";
+import {
+  appSecret,
+  type ChangedFactors,
+  type FactorChanges,
+  type Factors,
+  type FactorState,
+  hasSecondFactor,
+  isStill,
+  MAX_PASSKEYS,
+  MAX_WRONG_CODES,
+  type NewFactor,
+  normaliseSecret,
+  type OwnFactorChange,
+  type UnchangedFactors,
+} from "./factor.ts";
+
+const RECOVERY_CODE_COUNT = 10;
+/** Characters of 5 bits each. */
+export const RECOVERY_CODE_LENGTH = 10;
+
+const NO_FACTORS: Pick<AccountFactors, "generation" | "app" | "passkeys"> = {
+  generation: 0,
+  app: false,
+  passkeys: [],
+};
+
+/** The keyed digest under which a recovery code is stored. @param code in its normal form. */
+export function recoveryCodeHmac(key: SecretKey, sub: string, code: string): string {
+  return hmac(key, JSON.stringify(["recovery code", sub, code]));
+}
+
+/** As people read and type it. */
+const shown = (code: string): string => `${code.slice(0, 5)}-${code.slice(5)}`;
+
+/**
+ * Where codes and links go that guard the factors: for seven days after a change of a confirmed address, to the address
+ * before it, so that whoever has taken over the mailbox of the new one can't enrol.
+ */
+export async function guardAddress(
+  tx: Transaction,
+  confirmations: Pick<Confirmations, "peek">,
+  { email, address_undos = [] }: Pick<AccountRecord, "email" | "address_undos">,
+  clock: Clock,
+): Promise<string> {
+  for (const { id, expires_at } of address_undos) {
+    if (expires_at <= clock.now()) continue;
+    const earlier = await confirmations.peek<EarlierAddress>(tx, "address-undo", id);
+    if (earlier !== undefined) return earlier.extra.email;
+  }
+  return email;
+}
+
+type PublicCalls = Pick<
+  Accounts,
+  "factors" | "addApp" | "removeFactor" | "removeFactors" | "resetRecoveryCodes"
+>;
+
+interface AccountFactorOptions {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly sealer: Sealer;
+  /** The HMAC key of recovery codes. */
+  readonly codeKey: SecretKey;
+  readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment: DeploymentKind | undefined;
+}
+
+/** The record of an app, to be stored with the account that has it. */
+export function appRecord(
+  { sealer, clock }: Pick<AccountFactorOptions, "sealer" | "clock">,
+  sub: string,
+  secret: string,
+  lastStep: number,
+): StoredApp {
+  return {
+    sub,
+    sealed: sealer.seal(appContext(sub), normaliseSecret(secret)),
+    added_at: seconds(clock),
+    last_used_at: null,
+    last_step: lastStep,
+    wrong_codes: 0,
+  };
+}
+
+/** The user handle of a new account's passkeys (WebAuthn section 5.4.3). */
+export function newUserHandle(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+/** The factors of an account that was created with an app. */
+export function importedFactors(): AccountFactors {
+  return { generation: 1, user_handle: newUserHandle(), app: true, passkeys: [] };
+}
+
+export function createAccountFactors(
+  writer: AccountWriter,
+  options: AccountFactorOptions,
+): PublicCalls & FactorChanges {
+  const { records, clock, codeKey, confirmations, mailDeployment } = options;
+
+  /** New codes, stored in place of the old ones. */
+  function putRecoveryCodes(tx: Transaction, sub: string): string[] {
+    const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => randomCode(RECOVERY_CODE_LENGTH));
+    const hmacs = codes.map((code) => recoveryCodeHmac(codeKey, sub, code));
+    tx.overwrite(RECOVERY_CODES.record({ sub, codes: hmacs }));
+    return codes.map(shown);
+  }
+
+  /** Mail about a change, to the address that guards the factors and to the current one. @param link undoes it. */
+  async function notices(
+    tx: Transaction,
+    account: AccountRecord,
+    params: NewMail["params"],
+    link?: string,
+  ): Promise<NewMail[]> {
+    if (mailDeployment === undefined) return [];
+    const guard = await guardAddress(tx, confirmations, account, clock);
+    const about = {
+      kind: "factors-changed" satisfies MailKind,
+      deployment: mailDeployment,
+      at: clock.now(),
+    } as const;
+    const guarded = noticeTo(
+      { ...account, email: guard },
+      { ...about, params: { ...params, ...(link !== undefined && { link }) } },
+    );
+    return guard === account.email ? [guarded] : [guarded, noticeTo(account, { ...about, params })];
+  }
+
+  async function add(
+    sub: string,
+    factor: NewFactor,
+    as: FactorState | undefined,
+    { keepSession }: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors> {
+    let refusal: UnchangedFactors["kind"] = "gone";
+    let recoveryCodes: readonly string[] = [];
+    const decide: Decide = async (before, tx) => {
+      recoveryCodes = [];
+      refusal = "gone";
+      if (before === undefined || (as !== undefined && isDisabled(before))) return undefined;
+      refusal = "outdated";
+      if (as !== undefined && !isStill(before, as)) return undefined;
+      const { app, passkeys, generation } = before.factors ?? NO_FACTORS;
+      refusal = "full";
+      if (factor.kind === "app" ? app : passkeys.length >= MAX_PASSKEYS) return undefined;
+      const isFirst = !hasSecondFactor(before);
+      const user_handle =
+        before.factors?.user_handle ?? (factor.kind === "passkey" ? factor.userHandle : newUserHandle());
+      const undo =
+        isFirst && before.email_verified && mailDeployment !== undefined
+          ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })
+          : undefined;
+      const mails = await notices(tx, before, { change: `${factor.kind}-added` }, undo?.link);
+      const factors: AccountFactors = {
+        generation: generation + 1,
+        user_handle,
+        app: app || factor.kind === "app",
+        passkeys: factor.kind === "passkey" ? [...passkeys, factor.passkey.id] : passkeys,
+      };
+      if (factor.kind === "app")
+        tx.overwrite(AUTHENTICATOR_APP.record(appRecord(options, sub, factor.secret, factor.lastStep)));
+      else await putPasskey(tx, sub, factor.passkey);
+      if (undo !== undefined) tx.overwrite(undo.record);
+      if (isFirst) recoveryCodes = putRecoveryCodes(tx, sub);
+      return {
+        action: factor.kind === "app" ? "account.app_added" : "account.passkey_added",
+        record: { ...withoutSessions(before), factors },
+        keepSession,
+        mails,
+      };
+    };
+    const { changed, record } = await writer.change(sub, caller, decide);
+    if (!changed || record === undefined) return { kind: refusal };
+    return { kind: "changed", recoveryCodes, sessions_generation: record.sessions_generation };
+  }
+
+  async function putPasskey(
+    tx: Transaction,
+    sub: string,
+    passkey: Extract<NewFactor, { readonly kind: "passkey" }>["passkey"],
+  ): Promise<void> {
+    const { rp_id } = passkey;
+    if ((await tx.get(USED_RP_ID.ref(rp_id))) === undefined) tx.put(USED_RP_ID.record({ rp_id }));
+    const stored = { ...passkey, sub, added_at: seconds(clock), last_used_at: null };
+    tx.create(PASSKEY.record(stored), () => new AlreadyExists("this passkey"));
+  }
+
+  /** Removes some factors. Recovery codes and the undo link go with the last one. */
+  async function removed(
+    tx: Transaction,
+    before: AccountRecord,
+    which: (id: string) => boolean,
+  ): Promise<AccountRecord | undefined> {
+    const { factors } = before;
+    if (factors === undefined) return undefined;
+    const gone = factors.passkeys.filter(which);
+    const withoutApp = factors.app && which("app");
+    if (gone.length === 0 && !withoutApp) return undefined;
+    const after: AccountRecord = {
+      ...before,
+      factors: {
+        ...factors,
+        generation: factors.generation + 1,
+        app: factors.app && !withoutApp,
+        passkeys: factors.passkeys.filter((id) => !which(id)),
+      },
+    };
+    for (const id of gone) tx.remove(PASSKEY.ref(id));
+    if (withoutApp) tx.remove(AUTHENTICATOR_APP.ref(before.sub));
+    if (!hasSecondFactor(after)) {
+      tx.remove(RECOVERY_CODES.ref(before.sub));
+      tx.remove(CONFIRMATION.ref(["factor-undo", before.sub]));
+    }
+    return after;
+  }
+
+  /** Removes the factors that `which` accepts. It gets the ids of the passkeys, and `app`. */
+  async function remove(
+    sub: string,
+    which: (id: string) => boolean,
+    action: AccountAction,
+    change: NewMail["params"],
+    { keepSession }: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors> {
+    const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
+      const after = before && (await removed(tx, before, which));
+      if (before === undefined || after === undefined) return undefined;
+      const { factor } = change;
+      const mails = await notices(tx, before, change);
+      const detail = factor === undefined ? {} : { detail: { factor } };
+      return { action, record: withoutSessions(after), keepSession, mails, ...detail };
+    });
+    if (!changed || record === undefined) return { kind: "gone" };
+    return { kind: "changed", recoveryCodes: [], sessions_generation: record.sessions_generation };
+  }
+
+  function removeOne(
+    sub: string,
+    which: string,
+    change: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors> {
+    const factor = which === "app" ? "app" : "passkey";
+    const params = { change: `${factor}-removed`, factor };
+    return remove(sub, (id) => id === which, "account.factor_removed", params, change, caller);
+  }
+
+  async function replaceRecoveryCodes(
+    sub: string,
+    { keepSession }: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors> {
+    let recoveryCodes: readonly string[] = [];
+    const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
+      if (before?.factors === undefined || !hasSecondFactor(before)) return undefined;
+      const mails = await notices(tx, before, { change: "recovery-codes" });
+      recoveryCodes = putRecoveryCodes(tx, sub);
+      const { factors } = before;
+      const after = {
+        ...withoutSessions(before),
+        factors: { ...factors, generation: factors.generation + 1 },
+      };
+      return { action: "account.recovery_codes_replaced", record: after, keepSession, mails };
+    });
+    if (!changed || record === undefined) return { kind: "gone" };
+    return { kind: "changed", recoveryCodes, sessions_generation: record.sessions_generation };
+  }
+
+  return {
+    addFactor: add,
+    removeOwnFactor: removeOne,
+    replaceRecoveryCodes,
+
+    async undoFactors(within, sub, caller) {
+      const { changed, record } = await writer.change(
+        sub,
+        caller,
+        async (before, tx) => {
+          if (before === undefined || isDisabled(before)) return undefined;
+          const after = await removed(tx, before, () => true);
+          if (after === undefined) return undefined;
+          const mails = await notices(tx, before, { change: "all-removed" });
+          return {
+            action: "account.factors_undone",
+            record: withPassword(after, null, seconds(clock)),
+            mails,
+          };
+        },
+        { within },
+      );
+      return changed ? record : undefined;
+    },
+
+    async factors(sub) {
+      checked("sub", anyString, sub);
+      const found = await records.find(ACCOUNT.ref(sub));
+      const account = accountIn(found?.value);
+      if (account === undefined) return undefined;
+      const { passkeys: ids } = account.factors ?? NO_FACTORS;
+      const [app, codes, ...passkeys] = await records.store.get([
+        AUTHENTICATOR_APP.ref(sub),
+        RECOVERY_CODES.ref(sub),
+        ...ids.map((id) => PASSKEY.ref(id)),
+      ]);
+      return shownFactors({
+        app: app?.value as StoredApp | undefined,
+        codes: (codes?.value as { readonly codes: readonly string[] } | undefined)?.codes ?? [],
+        passkeys: passkeys.flatMap((each) =>
+          each === undefined ? [] : [each.value as unknown as StoredPasskey],
+        ),
+      });
+    },
+
+    async addApp(sub, app, callOptions) {
+      checked("sub", anyString, sub);
+      const { secret } = checked("app", appSecret, app);
+      const added = await add(
+        sub,
+        { kind: "app", secret, lastStep: 0 },
+        undefined,
+        {},
+        callerOf(callOptions),
+      );
+      if (added.kind === "full") throw new AlreadyExists("an authenticator app of this account");
+      if (added.kind !== "changed") throw noAccount();
+      return { recovery_codes: [...added.recoveryCodes] };
+    },
+
+    async removeFactor(sub, which, callOptions) {
+      checked("sub", anyString, sub);
+      checked("id", anyString, which);
+      return (await removeOne(sub, which, {}, callerOf(callOptions))).kind === "changed";
+    },
+
+    async removeFactors(sub, callOptions) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(callOptions);
+      const params = { change: "all-removed" };
+      const result = await remove(sub, () => true, "account.factors_removed", params, {}, caller);
+      return result.kind === "changed";
+    },
+
+    async resetRecoveryCodes(sub, callOptions) {
+      checked("sub", anyString, sub);
+      const result = await replaceRecoveryCodes(sub, {}, callerOf(callOptions));
+      if (result.kind !== "changed") throw new NotFound("a second factor of this account");
+      return { recovery_codes: [...result.recoveryCodes] };
+    },
+  };
+}
+
+function shownFactors({
+  app,
+  codes,
+  passkeys,
+}: {
+  readonly app: StoredApp | undefined;
+  readonly codes: readonly string[];
+  readonly passkeys: readonly StoredPasskey[];
+}): Factors {
+  return {
+    app:
+      app === undefined
+        ? null
+        : {
+            added_at: app.added_at,
+            last_used_at: app.last_used_at,
+            stopped: app.wrong_codes >= MAX_WRONG_CODES,
+          },
+    passkeys: passkeys.map(({ id, name, added_at, last_used_at, backed_up }) => ({
+      id,
+      name,
+      added_at,
+      last_used_at,
+      backed_up,
+    })),
+    recovery_codes_left: codes.length,
+  };
+}

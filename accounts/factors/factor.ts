@@ -1,0 +1,161 @@
+/** What a second factor of an account is, and how changes of factors are called. */
+import type { z } from "zod";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
+import type { Transaction } from "../../records/records.ts";
+import { exactly, ruled } from "../arguments.ts";
+
+/** At most so many passkeys has an account. */
+export const MAX_PASSKEYS = 10;
+/** Wrong codes in a row after which an app accepts none, until a passkey, a recovery code or an operator helps. */
+export const MAX_WRONG_CODES = 100;
+
+/** The second factors of an account, as `accounts.factors` returns them. Times are in seconds since the epoch. */
+export interface Factors {
+  /** The authenticator app; `null` if there is none. */
+  readonly app: {
+    readonly added_at: number;
+    /** `null`: never since it was added. */
+    readonly last_used_at: number | null;
+    /** Whether it accepts no codes after 100 wrong ones in a row, until a passkey or a recovery code is used. */
+    readonly stopped: boolean;
+  } | null;
+  /** Oldest first. */
+  readonly passkeys: readonly {
+    /** The credential id, Base64url. */
+    readonly id: string;
+    /** Chosen by the person. */
+    readonly name: string;
+    readonly added_at: number;
+    readonly last_used_at: number | null;
+    /** Whether it was copied to other devices, as far as its last use says. */
+    readonly backed_up: boolean;
+  }[];
+  readonly recovery_codes_left: number;
+}
+
+/** Recovery codes, in plain text only here. */
+export interface NewRecoveryCodes {
+  /** Ten codes such as `K7QM2-XTV4N`; none if the account keeps those that it has. */
+  readonly recovery_codes: readonly string[];
+}
+
+/** Whether the account has a second factor: then its password alone signs nobody in. */
+export function hasSecondFactor({ factors }: Pick<AccountRecord, "factors">): boolean {
+  return factors !== undefined && (factors.app || factors.passkeys.length > 0);
+}
+
+/** The generation of the account's factors; 0 if it never had one. */
+export function factorsGeneration({ factors }: Pick<AccountRecord, "factors">): number {
+  return factors?.generation ?? 0;
+}
+
+/** What an account was like when an enrolment began. No factor is added once something of it has changed. */
+export interface FactorState {
+  readonly email: string;
+  readonly password_generation: number;
+  readonly sessions_generation: number;
+  readonly factors_generation: number;
+}
+
+export function factorStateOf(record: AccountRecord): FactorState {
+  return {
+    email: record.email,
+    password_generation: record.password_generation ?? 0,
+    sessions_generation: record.sessions_generation,
+    factors_generation: factorsGeneration(record),
+  };
+}
+
+/** Whether nothing has changed since. */
+export function isStill(record: AccountRecord, as: FactorState): boolean {
+  const now = factorStateOf(record);
+  return (Object.keys(now) as (keyof FactorState)[]).every((name) => now[name] === as[name]);
+}
+
+/** A factor that has been tried. */
+export type NewFactor =
+  /** `secret` in Base32; `lastStep` is the time step of the code that was tried. */
+  | { readonly kind: "app"; readonly secret: string; readonly lastStep: number }
+  | {
+      readonly kind: "passkey";
+      readonly passkey: Omit<StoredPasskey, "sub" | "added_at" | "last_used_at">;
+      /** Of the account, if it has none yet. */
+      readonly userHandle: string;
+    };
+
+/** How a person changes their factors. */
+export interface OwnFactorChange {
+  /** The `uid` of the session that stays signed in, with the returned generation from now on. Left out: none does. */
+  readonly keepSession?: string | undefined;
+}
+
+/** What a change of factors returns. */
+export interface ChangedFactors {
+  readonly kind: "changed";
+  /** The new ones, to be shown once; empty if the old ones stay. */
+  readonly recoveryCodes: readonly string[];
+  /** What the session that stays has to carry from now on. */
+  readonly sessions_generation: number;
+}
+
+/** Why nothing was changed. */
+export type UnchangedFactors =
+  /** The account has changed since the enrolment began: start again. */
+  | { readonly kind: "outdated" }
+  /** There is an app already, or ten passkeys. */
+  | { readonly kind: "full" }
+  /** There is no such account or factor, or the account is disabled. */
+  | { readonly kind: "gone" };
+
+/** Changes that only the service itself makes. */
+export interface FactorChanges {
+  /**
+   * Adds a factor. With the first one come recovery codes, and a mail with a link that undoes it for seven days.
+   * @param as the account when the enrolment began.
+   * @throws AlreadyExists when the passkey belongs to an account.
+   */
+  addFactor(
+    sub: string,
+    factor: NewFactor,
+    as: FactorState,
+    change: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors>;
+  /** @param which the id of a passkey, or `app`. */
+  removeOwnFactor(
+    sub: string,
+    which: string,
+    change: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors>;
+  /** Makes new recovery codes; the old ones end. `gone` without a second factor. */
+  replaceRecoveryCodes(
+    sub: string,
+    change: OwnFactorChange,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors>;
+  /**
+   * Undoes the first factor: all factors and recovery codes are removed, and all sessions, codes, tokens and the password
+   * end. `undefined`, and nothing is put, if the account is gone or disabled, or has no factor.
+   */
+  undoFactors(within: Transaction, sub: string, caller: Caller): Promise<AccountRecord | undefined>;
+}
+
+/** Base32 (RFC 4648) of 10 to 64 bytes. */
+const SECRET = /^[A-Z2-7]{16,103}$/;
+
+/** A secret as people and exports write it: case, spaces, dashes and padding don't count. */
+export function normaliseSecret(secret: string): string {
+  return secret.toUpperCase().replaceAll(/[\s-]/g, "").replace(/=+$/, "");
+}
+
+/** What is taken of an app that another system has set up. */
+export const appSecret: z.ZodType<{ readonly secret: string }> = exactly({
+  secret: ruled((secret) =>
+    secret.length <= 200 && SECRET.test(normaliseSecret(secret))
+      ? undefined
+      : "must be 10 to 64 bytes in Base32",
+  ),
+});
