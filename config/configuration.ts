@@ -241,6 +241,17 @@ export interface RegistrationSettings {
   readonly check?: (request: RegistrationRequest) => boolean | Promise<boolean>;
 }
 
+/** Passkeys (WebAuthn). They are off where the host of a deployment is an IP address. */
+export interface PasskeySettings {
+  /**
+   * Domain of passkeys (`rpId`): the host of each deployment, or a domain above it. Passkeys work for no other one. Default:
+   * `cookies.domain`, otherwise the host of the deployments.
+   */
+  readonly rpId?: string;
+  /** Earlier domains, whose passkeys still work. Default `[]`. */
+  readonly previousRpIds: readonly string[];
+}
+
 /** The pages. */
 export interface InteractionSettings {
   /** Whether people can register; production needs `mail` for it. Default `false`. */
@@ -258,6 +269,8 @@ export interface InteractionSettings {
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The look. */
   readonly theme: Theme;
+  /** Passkeys. They are off where the host of a deployment is an IP address. */
+  readonly passkeys: PasskeySettings;
   /** Links in the footer of each page; `{locale}` stands for the page's language. */
   readonly links: PageLinks;
   /**
@@ -410,6 +423,11 @@ export interface Settings {
   };
   /** The pages. */
   readonly interactions: InteractionSettings;
+  /** Second factors. */
+  readonly secondFactor: {
+    /** Days for which people can choose not to be asked for it again in a browser. Default: not offered. */
+    readonly remember?: number;
+  };
   /** The service's cookies. */
   readonly cookies: {
     /**

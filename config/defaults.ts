@@ -10,6 +10,7 @@ type Defaulted =
   | "passwords"
   | "rateLimits"
   | "audit"
+  | "secondFactor"
   | "operators"
   | "features"
   | "notifications"
@@ -98,8 +99,10 @@ export const defaults: Defaults = deepFreeze({
     views: [],
     copy: {},
     theme: {},
+    passkeys: { previousRpIds: [] },
     links: {},
   },
+  secondFactor: {},
   cookies: { prefix: "" },
   operators: [],
   features: { dpop: false },

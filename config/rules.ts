@@ -288,6 +288,33 @@ const registrationSendsMail: Rule = {
       : [],
 };
 
+/** A browser makes and uses passkeys for the host of the page, or a domain above it. */
+const passkeysHaveOneDomain: Rule = {
+  reads: ["deployments", "cookies.domain", "interactions.passkeys"],
+  find({ config: { interactions, cookies }, bases }) {
+    const hosts = validBases(bases).map(({ url }) => new URL(url).hostname);
+    if (hosts.some(isIpAddress)) return [];
+    const { rpId } = interactions.passkeys;
+    const path = ["interactions", "passkeys", "rpId"];
+    const domain = rpId ?? cookies.domain;
+    if (domain === undefined)
+      return new Set(hosts).size < 2
+        ? []
+        : [{ path, text: "is required: the deployments are on two hosts, and passkeys are for one domain" }];
+    if (rpId === undefined) return [];
+    if (hosts.some((host) => host !== domain && !host.endsWith(`.${domain}`)))
+      return [{ path, text: "must be the host of each deployment, or a domain above it" }];
+    return !domain.includes(".") && hosts.some((host) => host !== domain)
+      ? [{ path, text: "must not be a top-level domain: browsers refuse it" }]
+      : [];
+  },
+};
+
+/** Whether the host of a URL is an IP address: browsers make no passkeys there. */
+export function isIpAddress(host: string): boolean {
+  return /^\[|^[\d.]+$/.test(host);
+}
+
 /** Problems are reported in this order. */
 const settingRules: readonly Rule[] = [
   durableInProduction,
@@ -301,6 +328,7 @@ const settingRules: readonly Rule[] = [
   copyIsShown,
   uiIsElsewhere,
   registrationSendsMail,
+  passkeysHaveOneDomain,
 ];
 
 /** Whether the paths are equal or one is above the other. The empty path is above all paths. */

@@ -18,6 +18,7 @@ import {
   type NotificationSettings,
   type OwnStore,
   type PageLinks,
+  type PasskeySettings,
   type PasswordRules,
   type RateLimit,
   type RateLimits,
@@ -256,8 +257,19 @@ function imageFile(types: string, maxBytes: string): z.ZodType<string> {
   return text(4096, isPrintable, `the path of a ${types} or SVG file of at most ${maxBytes} bytes`);
 }
 
+const passkeyDomain = text(253, isHostName, "a domain in lower case, such as `example.com`");
+
 const interactions = section<InteractionSettings>(
   {
+    passkeys: section<PasskeySettings>(
+      {
+        rpId: described(passkeyDomain, {
+          otherwise: "`cookies.domain`, otherwise the host of the deployments",
+        }),
+        previousRpIds: described(list(passkeyDomain, 0), { form: "a list of different domains" }),
+      },
+      defaults.interactions.passkeys,
+    ),
     registration: described(z.union([z.boolean(), registration]), {
       form: "`true`, `false`, or an object with `fields`, `terms`, `domains` and `check`",
     }),
@@ -456,6 +468,10 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
       writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
       holds: "address",
     }),
+    secondFactor: section<Configuration["secondFactor"]>(
+      { remember: described(whole(1, 90), { otherwise: "not offered" }) },
+      defaults.secondFactor,
+    ),
     cookies,
     operators: list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0),
     features: section<Configuration["features"]>({ dpop: flag() }, defaults.features),

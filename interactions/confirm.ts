@@ -6,6 +6,7 @@ import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ConfirmationPurpose } from "../records/people/confirmation-kinds.ts";
 import type { EarlierAddress } from "../accounts/people/address-changes.ts";
+import type { Enrolments } from "../accounts/factors/enrolment.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
 import type { People } from "../accounts/people/people.ts";
 import type { Clock } from "../core/clock.ts";
@@ -25,10 +26,10 @@ export const CONFIRM_PATH = "/confirm";
 /** The parameter of the address for browsers that don't have the sign-in. */
 export const ELSEWHERE = "elsewhere";
 
-/** What the page says: a link confirms nothing in this browser, or nothing any more, or undoes a change of address. */
+/** What the page says: a link confirms nothing in this browser, or nothing any more, or undoes a change. */
 interface ConfirmMessage {
-  readonly kind: "elsewhere" | "gone" | "taken" | "undo";
-  /** `undo` only: the address that comes back, and the form that asks for it. */
+  readonly kind: "elsewhere" | "gone" | "taken" | "undo" | "undo-factor";
+  /** `undo` and `undo-factor` only: the address that comes back, if one does, and the form that asks for it. */
   readonly form?: { readonly email: string; readonly action: string; readonly csrf: string };
 }
 
@@ -39,6 +40,7 @@ const MESSAGES: Readonly<
   gone: (t) => ({ heading: t("confirm-email.gone.title"), text: t("confirm-email.gone") }),
   taken: (t) => ({ heading: t("undo.taken.title"), text: t("undo.taken") }),
   undo: (t, email) => ({ heading: t("undo.title"), text: t("undo.text", { email }) }),
+  "undo-factor": (t) => ({ heading: t("undo.factor.title"), text: t("undo.factor.text") }),
 };
 
 export const confirmPage: Page<ConfirmMessage & { readonly accountUrl: string }> = {
@@ -47,6 +49,7 @@ export const confirmPage: Page<ConfirmMessage & { readonly accountUrl: string }>
     ...MESSAGES[kind](t, form?.email ?? ""),
     layout: "end",
     accountUrl,
+    submit: t(kind === "undo-factor" ? "undo.factor.submit" : "undo.submit"),
     action: form?.action ?? "",
     csrf: form?.csrf ?? "",
   }),
@@ -60,6 +63,8 @@ export interface ConfirmParts {
   /** Signs the hidden field of the form. */
   readonly forms: Signer;
   readonly clock: Clock;
+  /** Missing without mail. */
+  readonly enrolments: Pick<Enrolments, "undo"> | undefined;
 }
 
 export interface ConfirmHandlers {
@@ -72,15 +77,18 @@ type Answer =
   /** `used`: the link was good when the form was shown. Another tab may have gone on with a link for a new password. */
   | { readonly kind: "elsewhere" | "gone" | "used" }
   | { readonly kind: "location"; readonly location: string }
-  /** Asks whether to undo a change of address. `isTaken`: it can't be undone, another account has the address. */
-  | { readonly kind: "undo"; readonly link: string; readonly email: string; readonly isTaken?: true }
+  /**
+   * Asks whether to undo a change of address, or a first second factor: then `email` is `null`. `isTaken`: it can't be
+   * undone, another account has the address.
+   */
+  | { readonly kind: "undo"; readonly link: string; readonly email: string | null; readonly isTaken?: true }
   /** It is undone. The link is for a new password. */
   | { readonly kind: "undone"; readonly link: string }
   | { readonly kind: "password"; readonly link: string; readonly problems: readonly Problem[] }
   | { readonly kind: "done"; readonly location: string };
 
 /** The steps of the sign-in that waits for a link. */
-const STEP_OF: Readonly<Record<Exclude<ConfirmationPurpose, "address-change" | "address-undo">, string>> = {
+const STEP_OF: Readonly<Record<Extract<ConfirmationPurpose, "registration" | "password-reset">, string>> = {
   registration: "confirm-email",
   "password-reset": "new-password",
 };
@@ -94,7 +102,7 @@ const formOf = (token: string): string => `confirm ${token}`;
 const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
 
 export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
-  const { pages, people, links, offers, forms, clock } = parts;
+  const { pages, people, links, offers, forms, clock, enrolments } = parts;
   const csrfOf = (link: string): string => forms.sign(formOf(link));
 
   function askedAt(ctx: ServiceContext): AskedAt {
@@ -119,6 +127,9 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     }
     const { purpose, interaction, extra } = pending;
     if (purpose === "address-undo") return { kind: "undo", link, email: extra.email };
+    if (purpose === "factor-undo") return { kind: "undo", link, email: null };
+    // Its mail brings a code and no link.
+    if (purpose === "factor-enrolment") return { kind: "gone" };
     if (purpose === "address-change") return { kind: "location", location: `${path}/account/email` };
     const isElsewhere = new URLSearchParams(ctx.querystring).has(ELSEWHERE) || interaction === undefined;
     // Only the browser that has the sign-in can show this step. Others come back here.
@@ -137,6 +148,12 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       const result = await addressChanges.undo(link, askedAt(ctx));
       if (result.kind === "taken") return { kind: "undo", link, email, isTaken: true };
       if (result.kind !== "undone") return { kind: "used" };
+      links.write(ctx, result.reset);
+      return { kind: "undone", link: result.reset };
+    }
+    if (pending.purpose === "factor-undo") {
+      const result = await enrolments?.undo(link, askedAt(ctx));
+      if (result?.kind !== "undone") return { kind: "used" };
       links.write(ctx, result.reset);
       return { kind: "undone", link: result.reset };
     }
@@ -195,7 +212,8 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       case "undo": {
         const { email, link, isTaken } = answer;
         if (isTaken) return message(409, { kind: "taken" });
-        return message(200, { kind: "undo", form: { email, action: pathOf(ctx), csrf: csrfOf(link) } });
+        const form = { email: email ?? "", action: pathOf(ctx), csrf: csrfOf(link) };
+        return message(200, { kind: email === null ? "undo-factor" : "undo", form });
       }
       case "password": {
         const step = passwordStep(ctx, answer.link, answer.problems);
@@ -280,7 +298,8 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
 
 /** What the step `undo` is made of. */
 interface Undo {
-  readonly email: string;
+  /** The address that comes back; `null`: a first second factor is undone. */
+  readonly email: string | null;
   readonly csrf: string;
   /** The path to post to. */
   readonly href: string;
@@ -293,11 +312,11 @@ export function describeUndo(t: Translator, { email, csrf, href, isTaken }: Undo
   return {
     step: "undo",
     client: NO_CLIENT,
-    title: t("undo.title"),
-    text: [t("undo.text", { email }), t("undo.effect")].join("\n"),
+    title: email === null ? t("undo.factor.title") : t("undo.title"),
+    text: [email === null ? t("undo.factor.text") : t("undo.text", { email }), t("undo.effect")].join("\n"),
     fields: [],
     problems: isTaken ? [taken] : [],
-    actions: [{ name: "submit", label: t("undo.submit"), method: "POST", href }],
+    actions: [{ name: "submit", label: t(email === null ? "undo.factor.submit" : "undo.submit"), method: "POST", href }],
     csrf,
     locale: t.locale,
     expires_in: LINK_COOKIE_SECONDS,

@@ -41,6 +41,7 @@ import {
   sessionCookieName,
 } from "../provider/sessions/cookies.ts";
 import type { Passwords } from "../accounts/passwords/passwords.ts";
+import { createSecondFactors, relyingPartyOf, type SecondFactors } from "../accounts/factors/factors.ts";
 import type { Confirmations } from "../accounts/people/confirmations.ts";
 import { createPeople, type People } from "../accounts/people/people.ts";
 import { type AttemptLimits, createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
@@ -105,6 +106,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const people = openPeople(options, limits);
+  const secondFactors = openSecondFactors(options, limits);
   const mails = {
     store: storage.signIns,
     key: keys.rateLimits,
@@ -138,7 +140,14 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   // oidc-provider checks its settings here, so that a mistake stops the start.
   currentProvider();
   const newBrowsers = createNewBrowsers(mails);
-  const steps = createSteps(options, { ...shared, newBrowsers, currentProvider, people, pages });
+  const steps = createSteps(options, {
+    ...shared,
+    newBrowsers,
+    currentProvider,
+    people,
+    secondFactors,
+    pages,
+  });
   const connections = watchConnections(monotonic);
   const findBrowser = createFindBrowser(configuration);
   const routes = createRoutes({
@@ -191,6 +200,36 @@ function openPeople(
   return createPeople(configuration, parts, onWarning);
 }
 
+/** Codes, passkeys, their enrolment and remembered browsers. */
+function openSecondFactors(
+  {
+    configuration,
+    storage,
+    keys,
+    accounts,
+    confirmations,
+    audit,
+    mailDeployment,
+    onMail,
+  }: ServiceHttpOptions,
+  limits: AttemptLimits,
+): SecondFactors {
+  return createSecondFactors(configuration, {
+    records: storage.records,
+    auditStore: storage.audit,
+    clock: configuration.clock,
+    sealer: keys.sealer,
+    codeKey: keys.confirmations,
+    relyingParty: relyingPartyOf(configuration),
+    accounts,
+    confirmations,
+    limits,
+    audit,
+    mailDeployment,
+    onMail,
+  });
+}
+
 /** The steps of a sign-in, and the page that links in mail lead to. */
 interface Steps {
   readonly flow: SignInFlow;
@@ -204,10 +243,11 @@ function createSteps(
     readonly currentProvider: CurrentProvider;
     readonly newBrowsers: NewBrowsers;
     readonly people: People;
+    readonly secondFactors: SecondFactors;
     readonly pages: Pages;
   },
 ): Steps {
-  const { people, pages } = shared;
+  const { people, secondFactors, pages } = shared;
   const forms = createSigner(keys.forms);
   const devices = deviceCookies(configuration, forms);
   const links = linkCookie(configuration);
@@ -227,7 +267,15 @@ function createSteps(
       show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
       submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
     },
-    confirm: createConfirmHandlers({ pages, people, links, offers, forms, clock: configuration.clock }),
+    confirm: createConfirmHandlers({
+      pages,
+      people,
+      links,
+      offers,
+      forms,
+      clock: configuration.clock,
+      enrolments: secondFactors.enrolments,
+    }),
   };
 }
 

@@ -25,6 +25,7 @@ import type { Keys } from "../accounts/keys/signing-keys.ts";
 import { createLogger, describeDefect } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
+import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { createConfirmations } from "../accounts/people/confirmations.ts";
 import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
 import { passwordLength } from "../accounts/passwords/password-rules.ts";
@@ -138,6 +139,14 @@ async function build(
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
   await requireIssuerOfJwts(configuration, directory);
+  if (isServer) {
+    const relyingParty = relyingPartyOf(configuration);
+    if (relyingParty === undefined)
+      logger.info(
+        "passkeys are off: browsers make none for an IP address; use a host name such as localhost",
+      );
+    await checkPasskeyDomains(storage.records, relyingParty);
+  }
   const events = createEvents(onDefect);
   if (isServer) await warnAboutNetwork(configuration, onWarning);
   const metrics = createMetrics(events, storage);

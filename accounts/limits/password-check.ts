@@ -11,6 +11,7 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../account.ts";
+import { hasSecondFactor } from "../factors/factor.ts";
 import { namesOf, typedName } from "../text-rules.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { hmac, type Sealer } from "../../core/sealing.ts";
@@ -39,7 +40,8 @@ export type CheckedPassword =
   | { readonly kind: "limited"; readonly attempt: Attempt }
   | {
       readonly kind: "refused";
-      readonly reason: "credentials" | "disabled";
+      /** `second_factor`: the password alone, of an account that needs more. The caller gets the answer of a wrong one. */
+      readonly reason: "credentials" | "disabled" | "second_factor";
       readonly record: AccountRecord | undefined;
     }
   /** `device` is the id of a browser that has signed in to this account before. */
@@ -112,9 +114,11 @@ export function createPasswordCheck(
       try {
         record ??= deviceOf === undefined ? await accounts.recordByLogin(name) : undefined;
         const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password);
-        if (!ok || record === undefined) {
+        // A client can't ask for a second factor, so nobody learns whether the password was right.
+        const isHalf = ok && way === "password_grant" && record !== undefined && hasSecondFactor(record);
+        if (!ok || record === undefined || isHalf) {
           if (subject !== undefined) await addFailure(way, subject, record);
-          return { kind: "refused", reason: refusal, record };
+          return { kind: "refused", reason: isHalf ? "second_factor" : refusal, record };
         }
         await Promise.all([attempt.succeed(), clear([way], record)]);
         return { kind: "right", record, device };

@@ -103,6 +103,40 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     ],
     footer: t("mail.footer.asked"),
   }),
+  "confirm-factor": ({ t, params }) => ({
+    subject: t("mail.factor.subject"),
+    reason: params["client"] === undefined ? undefined : t("mail.continue", { client: params["client"] }),
+    blocks: [
+      t("mail.factor.text"),
+      { code: params["code"] ?? "" },
+      t("mail.factor.once"),
+      t("mail.factor.notYou"),
+    ],
+    footer: t("mail.footer.asked"),
+  }),
+  "factors-changed": (values) =>
+    notice(values, values.t("mail.factors.subject"), [
+      values.t(`mail.factors.${changeOf(values)}`, { time: values.time }),
+      values.t("mail.factors.signedOut"),
+      ...(values.params["link"] === undefined
+        ? [values.t("mail.factors.notYou"), { label: values.t("account.link"), url: values.links.account }]
+        : [
+            values.t("mail.factors.undo"),
+            { label: values.t("mail.factors.undo.label"), url: values.links.confirm },
+          ]),
+    ]),
+  "recovery-code-used": (values) =>
+    notice(values, values.t("mail.recovery.subject"), [
+      values.t("mail.recovery.text", { time: values.time, left: values.params["left"] ?? "" }),
+      values.t("mail.recovery.notYou"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
+  "app-stopped": (values) =>
+    notice(values, values.t("mail.stopped.subject"), [
+      values.t("mail.stopped.text", { time: values.time, count: values.params["count"] ?? "" }),
+      values.t("mail.stopped.what"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
   "many-failures": (values) =>
     notice(values, values.t("mail.failures.subject"), [
       values.t("mail.failures.text", { time: values.time, count: values.params["failures"] ?? "" }),
@@ -122,6 +156,20 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
       { label: values.t("account.link"), url: values.links.account },
     ]),
 };
+
+const FACTOR_CHANGES = [
+  "app-added",
+  "passkey-added",
+  "app-removed",
+  "passkey-removed",
+  "all-removed",
+  "recovery-codes",
+] as const;
+
+/** What happened to the second factors. */
+function changeOf({ params }: Values): (typeof FACTOR_CHANGES)[number] {
+  return FACTOR_CHANGES.find((change) => change === params["change"]) ?? "all-removed";
+}
 
 /** The families of browser and system, as far as they are known. */
 function browserText({ t, params: { browser, system }, time }: Values): string {

@@ -74,11 +74,13 @@ export interface AskedFor {
  * Takes the points of a request for mail and looks up its name, in an order that does not reveal which names exist: without a
  * device cookie the points come first, and an unknown name costs the same reads and comparisons.
  */
-export async function askedFor(
-  options: Pick<PeopleOptions, "accounts" | "limits" | "audit">,
+export async function askedFor<Limit extends "mail" | "registration">(
+  options: Pick<PeopleOptions, "accounts" | "audit"> & {
+    readonly limits: Pick<AttemptLimits, Limit | "recipient">;
+  },
   name: string,
   at: AskedAt,
-  limit: "mail" | "registration",
+  limit: Limit,
 ): Promise<AskedFor | Limited> {
   const { accounts, limits } = options;
   const { address, device: deviceOf } = at;

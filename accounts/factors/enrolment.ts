@@ -1,0 +1,302 @@
+/**
+ * Enrolling a second factor: the code to the confirmed address that guards the first one, what an app or a browser is
+ * given to make a factor, and the try of the new factor before it counts (decisions.md, The first factor).
+ *
+ * What somebody has who only knows the password: no code in the mailbox, so no enrolment. Who only has a session: the
+ * caller asks for a recent sign-in before `sendCode` and `begin`.
+ */
+import { randomUUID } from "node:crypto";
+import { type Clock } from "../../core/clock.ts";
+import { AlreadyExists } from "../../core/errors.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import type { Records } from "../../records/records.ts";
+import { type AccountInternals, isDisabled, stateOf } from "../account.ts";
+import type { Attempt, AttemptLimits } from "../limits/attempt-limits.ts";
+import type { Confirmations, Unproven } from "../people/confirmations.ts";
+import {
+  type AskedAt,
+  askedFor,
+  callerAs,
+  type Limited,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "../people/requests.ts";
+import { textProblem } from "../text-rules.ts";
+import { guardAddress, newUserHandle } from "./account-factors.ts";
+import { matchingStep } from "./codes.ts";
+import {
+  type ChangedFactors,
+  type FactorState,
+  factorStateOf,
+  hasSecondFactor,
+  isStill,
+  MAX_PASSKEYS,
+  type OwnFactorChange,
+  type UnchangedFactors,
+} from "./factor.ts";
+import type { PasskeyCreation, Passkeys } from "./passkeys.ts";
+
+/**
+ * A running enrolment, to be kept sealed with the step or the page: it holds the secret of the new app. It can be stored
+ * as JSON. It allows adding one factor; whatever changes the account's factors, password, address or sessions ends it.
+ */
+export interface Enrolment {
+  readonly sub: string;
+  readonly as: FactorState;
+  /** The secret of a new app in Base32, and its `otpauth:` address for a QR code. `null`: the account has an app. */
+  readonly app: { readonly secret: string; readonly uri: string } | null;
+  /** What the browser makes a passkey with. `null`: passkeys are off, or the account has ten. */
+  readonly passkey: { readonly publicKey: PasskeyCreation } | null;
+  /** Milliseconds since the epoch: ten minutes after it began. */
+  readonly expiresAt: number;
+}
+
+/** Why an enrolment did not begin. */
+type NotBegun =
+  /** The account has no second factor yet: call `sendCode`, and pass the code that the person enters. */
+  | { readonly kind: "code-required" }
+  /** There is no such account, or it is disabled; or there is nothing that it could add. */
+  | { readonly kind: "gone" }
+  | Unproven;
+
+/** Why a factor was not added. */
+type NotAdded =
+  /** The code or the passkey is wrong, or the name is empty or too long. The enrolment goes on. */
+  { readonly kind: "wrong" } | UnchangedFactors | Limited;
+
+/** All calls reject with `StorageUnavailable` when the storage fails. */
+export interface Enrolments {
+  /** What new passkeys and apps are called. */
+  readonly issuer: string;
+  /**
+   * Sends a code to the confirmed address, or to the one before it for seven days after a change. An address that is not
+   * confirmed gets it as well, and the code then confirms it.
+   * @param place what the code belongs to: the id of the interaction, or the `uid` of the session.
+   */
+  sendCode(
+    sub: string,
+    place: string,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "sent" } | { readonly kind: "gone" } | Limited>;
+  /**
+   * Begins an enrolment. Call it after a recent sign-in.
+   * @param code as typed; for the first factor of an account only, and not needed without mail... see `sendCode`.
+   */
+  begin(
+    sub: string,
+    place: string,
+    code: string | undefined,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "begun"; readonly enrolment: Enrolment } | NotBegun>;
+  /** Adds the app once its code is right. @param code as typed. */
+  addApp(
+    enrolment: Enrolment,
+    code: string,
+    change: OwnFactorChange,
+    at: AskedAt,
+  ): Promise<ChangedFactors | NotAdded>;
+  /** Adds a passkey. @param credential `RegistrationResponseJSON`, which may be anything. @param name as typed. */
+  addPasskey(
+    enrolment: Enrolment,
+    credential: unknown,
+    name: string,
+    change: OwnFactorChange,
+    at: AskedAt,
+  ): Promise<ChangedFactors | NotAdded>;
+  /**
+   * Undoes the first factor of an account with the link from the mail about it, within seven days and in any browser: all
+   * factors, codes, tokens, sessions and the password end.
+   * @returns `undone` with the token of a link to choose a new password, for this browser.
+   */
+  undo(link: string, at: AskedAt): Promise<{ readonly kind: "undone"; readonly reset: string } | Unproven>;
+}
+
+export interface EnrolmentsOptions {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly accounts: AccountInternals;
+  readonly confirmations: Confirmations;
+  readonly limits: Pick<AttemptLimits, "mail" | "recipient" | "change">;
+  readonly audit: PeopleOptions["audit"];
+  /** Missing if passkeys are off. */
+  readonly passkeys: Passkeys | undefined;
+  readonly issuer: string;
+}
+
+const LIFETIME_MS = 600_000;
+const MAX_PASSKEY_NAME = 64;
+
+/** What a code was sent for. */
+interface CodeFor {
+  readonly sub: string;
+  readonly as: FactorState;
+}
+
+export function createEnrolments(options: EnrolmentsOptions): Enrolments {
+  const { records, clock, accounts, confirmations, limits, passkeys, issuer } = options;
+  const purpose = "factor-enrolment";
+
+  async function enabled(sub: string): Promise<AccountRecord | undefined> {
+    const account = accountIn((await records.find(ACCOUNT.ref(sub)))?.value);
+    return account === undefined || isDisabled(account) ? undefined : account;
+  }
+
+  async function made(account: AccountRecord): Promise<Enrolment | undefined> {
+    const { app = false, passkeys: ids = [], user_handle = newUserHandle() } = account.factors ?? {};
+    if (app && (passkeys === undefined || ids.length >= MAX_PASSKEYS)) return undefined;
+    const creation =
+      passkeys === undefined || ids.length >= MAX_PASSKEYS
+        ? undefined
+        : await passkeys.creation(account, passkeys.challenge().challenge, user_handle);
+    return {
+      sub: account.sub,
+      as: factorStateOf(account),
+      app: app ? null : await newApp(issuer, account.username ?? account.email),
+      passkey: creation === undefined ? null : { publicKey: creation },
+      expiresAt: Math.floor(clock.now()) + LIFETIME_MS,
+    };
+  }
+
+  async function add(
+    { sub, as, expiresAt }: Enrolment,
+    at: AskedAt,
+    change: OwnFactorChange,
+    tried: () => Promise<Parameters<AccountInternals["addFactor"]>[1] | undefined>,
+  ): Promise<ChangedFactors | NotAdded> {
+    if (expiresAt <= clock.now()) return { kind: "outdated" };
+    const attempt: Attempt = await limits.change(sub);
+    const limited = refusalOf(options, at, attempt);
+    if (limited !== undefined) return limited;
+    const factor = await tried();
+    if (factor === undefined) return { kind: "wrong" };
+    try {
+      return await accounts.addFactor(sub, factor, as, change, callerAs(sub, at));
+    } catch (error) {
+      if (!(error instanceof AlreadyExists)) throw error;
+      // The credential id belongs to an account already.
+      return { kind: "wrong" };
+    }
+  }
+
+  return {
+    issuer,
+
+    async sendCode(sub, place, at) {
+      const account = await enabled(sub);
+      if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
+      const to = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
+      const asked = await askedFor(options, account.email, at, "mail");
+      if (asked.kind === "limited") return asked;
+      const isFree = await asked.mayGetMail(to);
+      const locale = account.locale ?? at.locale;
+      const mail = mailWith(options, {
+        kind: "confirm-factor",
+        to: isFree ? to : "",
+        locale,
+        deployment: at.deployment,
+        clientName: at.clientName,
+      });
+      await confirmations.issue<CodeFor>({
+        purpose,
+        subject: place,
+        extra: { sub, as: factorStateOf(account) },
+        // Without a link: it would enrol in whatever browser opens it.
+        mail: ({ code }) => mail({ code, link: "" }),
+      });
+      return { kind: "sent" };
+    },
+
+    async begin(sub, place, code, at) {
+      const account = await enabled(sub);
+      if (account === undefined) return { kind: "gone" };
+      if (hasSecondFactor(account)) return begun(await made(account));
+      if (code === undefined) return { kind: "code-required" };
+      const proven = await confirmations.prove<CodeFor, { readonly kind: "proven" } | Unproven>(
+        purpose,
+        { subject: place },
+        { code },
+        async (pending, tx) => {
+          const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+          pending.remove();
+          const { extra } = pending;
+          if (current === undefined || extra.sub !== sub || !isStill(current, extra.as))
+            return { kind: "gone" };
+          if (!current.email_verified) {
+            const undo = {
+              id: randomUUID(),
+              ...confirmations.prepare({ purpose: "address-undo", subject: sub, extra }),
+            };
+            await accounts.changeAddress(tx, sub, current.email, stateOf(current), undo, callerAs(sub, at));
+          }
+          return { kind: "proven" };
+        },
+      );
+      if (proven.kind !== "proven") return proven;
+      // A factor that was added meanwhile, by whoever else has the mailbox, makes it start again.
+      const current = await enabled(sub);
+      return begun(current && !hasSecondFactor(current) ? await made(current) : undefined);
+    },
+
+    addApp: (enrolment, code, change, at) =>
+      add(enrolment, at, change, async () => {
+        const { app } = enrolment;
+        const lastStep = app === null ? undefined : await matchingStep(app.secret, code, clock);
+        if (app === null || lastStep === undefined) return undefined;
+        return { kind: "app", secret: app.secret, lastStep };
+      }),
+
+    addPasskey: (enrolment, credential, name, change, at) =>
+      add(enrolment, at, change, async () => {
+        const { passkey: wanted } = enrolment;
+        const label = name.trim();
+        const isNamed = textProblem(label) === undefined && label.length <= MAX_PASSKEY_NAME;
+        if (wanted === null || passkeys === undefined || !isNamed) return undefined;
+        const { challenge, user } = wanted.publicKey;
+        const passkey = await passkeys.checkNew(credential, challenge, label);
+        return passkey && { kind: "passkey", passkey, userHandle: user.id };
+      }),
+
+    undo: (link, at) =>
+      confirmations.prove<object, Awaited<ReturnType<Enrolments["undo"]>>>(
+        "factor-undo",
+        undefined,
+        { link },
+        async (pending, tx) => {
+          const sub = pending.subject;
+          const account = await accounts.undoFactors(tx, sub, callerAs(sub, at));
+          if (account === undefined) return { kind: "gone" };
+          const reset = confirmations.prepare({
+            purpose: "password-reset",
+            subject: sub,
+            extra: stateOf(account),
+          });
+          tx.overwrite(reset.record);
+          return { kind: "undone", reset: reset.link };
+        },
+      ),
+  };
+}
+
+function begun(
+  enrolment: Enrolment | undefined,
+): { readonly kind: "begun"; readonly enrolment: Enrolment } | { readonly kind: "gone" } {
+  return enrolment === undefined ? { kind: "gone" } : { kind: "begun", enrolment };
+}
+
+/** A new secret of 160 bits (RFC 4226 section 4), and the address that authenticator apps read from a QR code. */
+async function newApp(issuer: string, label: string): Promise<NonNullable<Enrolment["app"]>> {
+  const { Secret, TOTP } = await import("otpauth");
+  const secret = new Secret({ size: 20 });
+  // A colon separates the issuer from the label.
+  const totp = new TOTP({
+    issuer: issuer.replaceAll(":", " "),
+    label,
+    algorithm: "SHA1",
+    digits: 6,
+    period: 30,
+    secret,
+  });
+  return { secret: secret.base32, uri: totp.toString() };
+}

@@ -1,0 +1,85 @@
+/** Everything about second factors that the sign-in and the account pages call. */
+import type { Configuration } from "../../config/configuration.ts";
+import { isIpAddress } from "../../config/rules.ts";
+import { ConfigurationError } from "../../core/errors.ts";
+import { USED_RP_ID } from "../../records/factors/factor-kinds.ts";
+import type { Records } from "../../records/records.ts";
+import { createFactorCodes, type FactorCodes, type FactorCodesOptions } from "./codes.ts";
+import { createEnrolments, type Enrolments, type EnrolmentsOptions } from "./enrolment.ts";
+import { createPasskeys, type Passkeys, type RelyingParty } from "./passkeys.ts";
+import { createRememberedBrowsers, type RememberedBrowsers } from "./remembered-browsers.ts";
+
+/** What there is depends on the configuration: pages must not offer what is missing. */
+export interface SecondFactors {
+  readonly codes: FactorCodes;
+  /** Missing if passkeys are off: the host is an IP address. */
+  readonly passkeys?: Passkeys;
+  /** Missing without mail: nobody could confirm a first factor. */
+  readonly enrolments?: Enrolments;
+  readonly rememberedBrowsers: RememberedBrowsers;
+}
+
+type SecondFactorsOptions = FactorCodesOptions &
+  Omit<EnrolmentsOptions, "passkeys" | "issuer"> & {
+    /** `undefined` if passkeys are off. */
+    readonly relyingParty: RelyingParty | undefined;
+  };
+
+export function createSecondFactors(
+  {
+    interactions,
+    secondFactor,
+    deployments,
+  }: Pick<Configuration, "interactions" | "secondFactor" | "deployments">,
+  options: SecondFactorsOptions,
+): SecondFactors {
+  const { relyingParty, records, clock, mailDeployment } = options;
+  const passkeys = relyingParty && createPasskeys({ ...options, relyingParty });
+  const { host = "" } = deployments.openid ?? deployments.oauth2 ?? {};
+  const issuer = interactions.theme.name ?? host;
+  return {
+    codes: createFactorCodes(options),
+    ...(passkeys && { passkeys }),
+    ...(mailDeployment !== undefined && {
+      enrolments: createEnrolments({ ...options, passkeys, issuer }),
+    }),
+    rememberedBrowsers: createRememberedBrowsers(records, clock, secondFactor.remember),
+  };
+}
+
+/** For whom passkeys are made; `undefined` if they are off, because browsers make none for IP addresses. */
+export function relyingPartyOf({
+  interactions,
+  cookies,
+  deployments,
+}: Pick<Configuration, "interactions" | "cookies" | "deployments">): RelyingParty | undefined {
+  const bases = [deployments.openid, deployments.oauth2].filter((each) => each !== undefined);
+  const hosts = bases.map(({ url }) => new URL(url).hostname);
+  if (hosts.some(isIpAddress)) return undefined;
+  const { rpId, previousRpIds } = interactions.passkeys;
+  const id = rpId ?? cookies.domain ?? hosts[0] ?? "";
+  return {
+    id,
+    previousIds: previousRpIds,
+    origins: [...new Set(bases.map(({ url }) => new URL(url).origin))],
+    name: interactions.theme.name ?? id,
+  };
+}
+
+/**
+ * Refuses a start under which stored passkeys would no longer work.
+ * @throws ConfigurationError naming their domains.
+ */
+export async function checkPasskeyDomains(
+  records: Records,
+  relyingParty: RelyingParty | undefined,
+): Promise<void> {
+  if (relyingParty === undefined) return;
+  const known = [relyingParty.id, ...relyingParty.previousIds];
+  const used = await records.all<{ readonly rp_id: string }>(USED_RP_ID.name);
+  const lost = used.map(({ rp_id }) => rp_id).filter((rpId) => !known.includes(rpId));
+  if (lost.length > 0)
+    throw new ConfigurationError([
+      `config.interactions.passkeys: passkeys were made for ${lost.join(", ")}, and this service is ${relyingParty.id}: set rpId to the domain they were made for, or name it in previousRpIds`,
+    ]);
+}

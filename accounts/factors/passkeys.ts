@@ -1,0 +1,424 @@
+/**
+ * Passkeys (WebAuthn Level 3): what a browser is asked for, and the checks of what it answers (decisions.md, Passkeys).
+ * A challenge is a value that the caller keeps with its step. It is answered once: the answer is recorded in the
+ * transaction that accepts it, so two processes that get the same one accept it once.
+ */
+import { hash, randomBytes } from "node:crypto";
+import { z } from "zod";
+import { type Clock, seconds } from "../../core/clock.ts";
+import { AlreadyExists } from "../../core/errors.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import {
+  AUTHENTICATOR_APP,
+  PASSKEY,
+  type StoredPasskey,
+  USED_CHALLENGE,
+} from "../../records/factors/factor-kinds.ts";
+import type { Records, Transaction } from "../../records/records.ts";
+import { isDisabled } from "../account.ts";
+import { type AskedAt, callerAs } from "../people/requests.ts";
+import { forgetWrongCodes } from "./codes.ts";
+import type { NewFactor } from "./factor.ts";
+
+/** For whom passkeys are made, and where they may be used. */
+export interface RelyingParty {
+  /** The domain of new passkeys (`rpId`). */
+  readonly id: string;
+  /** Earlier domains, whose passkeys still work. */
+  readonly previousIds: readonly string[];
+  /** The origins of the deployments. */
+  readonly origins: readonly string[];
+  /** What authenticators show. */
+  readonly name: string;
+}
+
+/** A challenge, to be kept with the step that shows it and with nothing else. It can be stored as JSON. */
+export interface PasskeyChallenge {
+  /** 32 random bytes, Base64url. */
+  readonly challenge: string;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+/** `PublicKeyCredentialRequestOptionsJSON` of WebAuthn section 5.1.9. */
+export interface PasskeyRequest {
+  readonly challenge: string;
+  readonly rpId: string;
+  readonly timeout: number;
+  readonly userVerification: "required";
+  readonly allowCredentials: readonly PasskeyDescriptor[];
+}
+
+/** `PublicKeyCredentialCreationOptionsJSON` of WebAuthn section 5.1.8. */
+export interface PasskeyCreation {
+  readonly challenge: string;
+  readonly rp: { readonly id: string; readonly name: string };
+  readonly user: { readonly id: string; readonly name: string; readonly displayName: string };
+  readonly pubKeyCredParams: readonly { readonly type: "public-key"; readonly alg: number }[];
+  readonly timeout: number;
+  readonly excludeCredentials: readonly PasskeyDescriptor[];
+  readonly authenticatorSelection: {
+    readonly residentKey: "required";
+    readonly requireResidentKey: true;
+    readonly userVerification: "required";
+  };
+  readonly attestation: "none";
+}
+
+interface PasskeyDescriptor {
+  readonly type: "public-key";
+  readonly id: string;
+  readonly transports?: readonly string[];
+}
+
+/** A passkey that has signed a challenge: both factors in one. */
+export interface UsedPasskey {
+  readonly kind: "right";
+  /** The account that it belongs to. */
+  readonly account: AccountRecord;
+  /** For `amr`: `swk` if it can be copied to other devices, `hwk` if it stays in one. */
+  readonly backupEligible: boolean;
+}
+
+/** All calls reject with `StorageUnavailable` when the storage fails. */
+export interface Passkeys {
+  readonly relyingParty: RelyingParty;
+  /** A new challenge, for five minutes. */
+  challenge(): PasskeyChallenge;
+  /** What the first page asks for: any passkey of this service. Tells nothing about accounts. */
+  anyRequest(challenge: PasskeyChallenge): PasskeyRequest;
+  /** What is asked for after the right password, or in a session: a passkey of this account. */
+  accountRequest(account: AccountRecord, challenge: PasskeyChallenge): Promise<PasskeyRequest>;
+  /** What is asked for to make a new passkey. @param userHandle of the account. */
+  creation(account: AccountRecord, challenge: string, userHandle: string): Promise<PasskeyCreation>;
+  /**
+   * Checks a new passkey. Nothing is stored: see `FactorChanges.addFactor`.
+   * @param credential `RegistrationResponseJSON`, which may be anything.
+   * @returns `undefined` if anything about it is wrong.
+   */
+  checkNew(
+    credential: unknown,
+    challenge: string,
+    name: string,
+  ): Promise<Extract<NewFactor, { readonly kind: "passkey" }>["passkey"] | undefined>;
+  /**
+   * Signs in with a passkey.
+   * @param credential `AuthenticationResponseJSON`, which may be anything.
+   * @param challenge as it was kept with the step; drop it afterwards, whatever the answer.
+   * @param sub the account of the step, if it has one; of another account, a passkey is refused.
+   * @returns `refused` for an unknown passkey, a disabled account and a wrong signature alike.
+   */
+  use(
+    credential: unknown,
+    challenge: PasskeyChallenge,
+    sub: string | undefined,
+    at: AskedAt,
+  ): Promise<UsedPasskey | { readonly kind: "refused" }>;
+}
+
+export interface PasskeysOptions {
+  readonly relyingParty: RelyingParty;
+  readonly records: Records;
+  readonly audit: Pick<AuditCollector, "note">;
+  readonly clock: Clock;
+}
+
+const CHALLENGE_LIFETIME_MS = 300_000;
+/** ES256, EdDSA with Ed25519, RS256 (RFC 9053, RFC 8812). */
+const ALGORITHMS: readonly number[] = [-7, -8, -257];
+const RSA_BYTES = { least: 256, most: 512 };
+const MAX_COUNTER = 2 ** 32 - 1;
+
+/** Base64url of at most so many bytes. */
+const bytes = (most: number) =>
+  z
+    .string()
+    .max(Math.ceil((most * 4) / 3))
+    .regex(/^[\w-]*$/);
+
+/** At most 1,023 bytes (WebAuthn section 6.5.1). */
+const credentialId = bytes(1_023).min(1);
+const clientDataJSON = bytes(4_096);
+
+/** The members that are read; browsers send others too. */
+const assertion = z.object({
+  id: credentialId,
+  rawId: credentialId,
+  type: z.literal("public-key"),
+  response: z.object({
+    clientDataJSON,
+    authenticatorData: bytes(4_096),
+    signature: bytes(1_024),
+    userHandle: bytes(64).nullish(),
+  }),
+});
+const attestation = z.object({
+  id: credentialId,
+  rawId: credentialId,
+  type: z.literal("public-key"),
+  response: z.object({
+    clientDataJSON,
+    attestationObject: bytes(32_768),
+    transports: z.array(z.string()).nullish(),
+  }),
+});
+
+/** Those of WebAuthn section 5.8.4. Others are dropped, so that nobody stores text of their own. */
+const TRANSPORTS: ReadonlySet<string> = new Set(["ble", "hybrid", "internal", "nfc", "smart-card", "usb"]);
+
+export function createPasskeys({ relyingParty, records, audit, clock }: PasskeysOptions): Passkeys {
+  const { id: rpId, previousIds, origins } = relyingParty;
+  const rpIds = [rpId, ...previousIds];
+
+  async function passkeysOf({ factors }: Pick<AccountRecord, "factors">): Promise<StoredPasskey[]> {
+    const refs = (factors?.passkeys ?? []).map((id) => PASSKEY.ref(id));
+    if (refs.length === 0) return [];
+    const found = await records.store.get(refs);
+    return found.flatMap((each) => (each === undefined ? [] : [each.value as unknown as StoredPasskey]));
+  }
+
+  const request = (
+    { challenge }: PasskeyChallenge,
+    id: string,
+    allowCredentials: PasskeyRequest["allowCredentials"],
+  ): PasskeyRequest => ({
+    challenge,
+    rpId: id,
+    timeout: CHALLENGE_LIFETIME_MS,
+    userVerification: "required",
+    allowCredentials,
+  });
+
+  return {
+    relyingParty,
+    challenge: () => ({
+      challenge: randomBytes(32).toString("base64url"),
+      expiresAt: Math.floor(clock.now()) + CHALLENGE_LIFETIME_MS,
+    }),
+    anyRequest: (challenge) => request(challenge, rpId, []),
+
+    async accountRequest(account, challenge) {
+      const own = await passkeysOf(account);
+      // A request is for one domain: the current one, unless all passkeys are of earlier ones.
+      const domain = rpIds.find((each) => own.some(({ rp_id }) => rp_id === each)) ?? rpId;
+      return request(challenge, domain, own.filter(({ rp_id }) => rp_id === domain).map(descriptor));
+    },
+
+    async creation(account, challenge, userHandle) {
+      const { email, name, surname } = account;
+      return {
+        challenge,
+        rp: { id: rpId, name: relyingParty.name },
+        user: {
+          id: userHandle,
+          name: account.username ?? email,
+          displayName: [name, surname].filter((part) => part !== null).join(" ") || email,
+        },
+        pubKeyCredParams: ALGORITHMS.map((alg) => ({ type: "public-key", alg })),
+        timeout: CHALLENGE_LIFETIME_MS,
+        excludeCredentials: (await passkeysOf(account)).map(descriptor),
+        authenticatorSelection: {
+          residentKey: "required",
+          requireResidentKey: true,
+          userVerification: "required",
+        },
+        attestation: "none",
+      };
+    },
+
+    async checkNew(credential, challenge, name) {
+      const read = attestation.safeParse(credential);
+      if (!read.success || isCrossOrigin(read.data.response.clientDataJSON)) return undefined;
+      const { id, rawId, type, response } = read.data;
+      const [{ verifyRegistrationResponse }, helpers] = await loadLibrary();
+      try {
+        const { clientDataJSON: clientData, attestationObject } = response;
+        const { verified, registrationInfo } = await verifyRegistrationResponse({
+          response: {
+            id,
+            rawId,
+            type,
+            clientExtensionResults: {},
+            response: {
+              clientDataJSON: clientData,
+              attestationObject: withoutStatement(attestationObject, helpers),
+            },
+          },
+          expectedChallenge: challenge,
+          expectedOrigin: [...origins],
+          expectedRPID: rpId,
+          requireUserPresence: true,
+          requireUserVerification: true,
+          supportedAlgorithmIDs: [...ALGORITHMS],
+        });
+        if (!verified || registrationInfo.credential.id !== id) return undefined;
+        const { credential: made, credentialDeviceType, credentialBackedUp } = registrationInfo;
+        if (!isSupportedKey(helpers.decodeCredentialPublicKey(made.publicKey))) return undefined;
+        const transports = (response.transports ?? []).filter((each) => TRANSPORTS.has(each));
+        return {
+          id,
+          public_key: Buffer.from(made.publicKey).toString("base64url"),
+          counter: made.counter,
+          transports: [...new Set(transports)],
+          backup_eligible: credentialDeviceType === "multiDevice",
+          backed_up: credentialBackedUp,
+          rp_id: rpId,
+          name,
+        };
+      } catch {
+        // The library throws for each check that fails, and for what it can't parse.
+        return undefined;
+      }
+    },
+
+    async use(credential, challenge, sub, at) {
+      const read = assertion.safeParse(credential);
+      if (!read.success || challenge.expiresAt <= clock.now()) return { kind: "refused" };
+      if (isCrossOrigin(read.data.response.clientDataJSON)) return { kind: "refused" };
+      try {
+        const used = await records.transact((tx) => verify(tx, read.data, challenge, sub));
+        if (used !== undefined) return { kind: "right", ...used };
+      } catch (error) {
+        if (!(error instanceof AlreadyExists)) throw error;
+      }
+      if (sub !== undefined) {
+        const event = { ...callerAs(sub, at), action: "second_factor", subject: sub } as const;
+        audit.note({ ...event, outcome: "failure", reason: "wrong", detail: { factor: "passkey" } });
+      }
+      return { kind: "refused" };
+    },
+  };
+
+  /** Checks an assertion and records its use; `undefined` if anything about it is wrong. */
+  async function verify(
+    tx: Transaction,
+    { id, rawId, type, response }: z.infer<typeof assertion>,
+    { challenge, expiresAt }: PasskeyChallenge,
+    sub: string | undefined,
+  ): Promise<Omit<UsedPasskey, "kind"> | undefined> {
+    const passkey = await tx.get(PASSKEY.ref(id));
+    if (passkey === undefined || (sub !== undefined && passkey.sub !== sub)) return undefined;
+    const [owner, app] = await tx.getAll([ACCOUNT.ref(passkey.sub), AUTHENTICATOR_APP.ref(passkey.sub)]);
+    const account = accountIn(owner);
+    if (account?.factors?.passkeys.includes(id) !== true || isDisabled(account)) return undefined;
+    const { userHandle } = response;
+    // Without an account that is known, the user handle is what names it (WebAuthn section 7.2, step 6).
+    if (userHandle === undefined || userHandle === null) {
+      if (sub === undefined) return undefined;
+    } else if (userHandle !== account.factors.user_handle) return undefined;
+    if (!rpIds.includes(passkey.rp_id)) return undefined;
+    const info = await verifiedAssertion({ id, rawId, type, response }, challenge, passkey);
+    if (info === undefined) return undefined;
+    if ((info.credentialDeviceType === "multiDevice") !== passkey.backup_eligible) return undefined;
+    const digest = hash("sha256", challenge, "base64url");
+    const answered = USED_CHALLENGE.record({ digest, expires_at_ms: expiresAt });
+    tx.create(answered, () => new AlreadyExists("an answer to this challenge"));
+    tx.put(
+      PASSKEY.record({
+        ...passkey,
+        counter: Math.min(info.newCounter, MAX_COUNTER),
+        backed_up: info.credentialBackedUp,
+        last_used_at: seconds(clock),
+      }),
+    );
+    forgetWrongCodes(tx, app);
+    return { account, backupEligible: passkey.backup_eligible };
+  }
+
+  /** The checks of WebAuthn section 7.2 that the library makes, the counter among them. */
+  async function verifiedAssertion(
+    { id, rawId, type, response }: z.infer<typeof assertion>,
+    challenge: string,
+    passkey: StoredPasskey,
+  ) {
+    const [{ verifyAuthenticationResponse }] = await loadLibrary();
+    try {
+      const { clientDataJSON: clientData, authenticatorData, signature } = response;
+      const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+        response: {
+          id,
+          rawId,
+          type,
+          clientExtensionResults: {},
+          response: { clientDataJSON: clientData, authenticatorData, signature },
+        },
+        expectedChallenge: challenge,
+        expectedOrigin: [...origins],
+        expectedRPID: passkey.rp_id,
+        requireUserVerification: true,
+        credential: {
+          id: passkey.id,
+          publicKey: new Uint8Array(Buffer.from(passkey.public_key, "base64url")),
+          counter: passkey.counter,
+        },
+      });
+      return verified ? authenticationInfo : undefined;
+    } catch {
+      // The library throws for each check that fails, and for what it can't parse.
+      return undefined;
+    }
+  }
+}
+
+type Library = [typeof import("@simplewebauthn/server"), typeof import("@simplewebauthn/server/helpers")];
+
+/** Loaded with the first passkey. */
+function loadLibrary(): Promise<Library> {
+  return Promise.all([import("@simplewebauthn/server"), import("@simplewebauthn/server/helpers")]);
+}
+
+function descriptor({ id, transports }: StoredPasskey): PasskeyDescriptor {
+  return { type: "public-key", id, ...(transports.length > 0 && { transports }) };
+}
+
+/**
+ * Whether the browser says that a page of another origin asked for it, or says something that can't be read. The library
+ * accepts that where the browser does not name the other origin.
+ */
+function isCrossOrigin(clientData: string): boolean {
+  try {
+    const read: unknown = JSON.parse(Buffer.from(clientData, "base64url").toString("utf8"));
+    if (typeof read !== "object" || read === null) return true;
+    const { crossOrigin = false } = read as { readonly crossOrigin?: unknown };
+    return crossOrigin !== false || "topOrigin" in read;
+  } catch {
+    return true;
+  }
+}
+
+/**
+ * The attestation object as if the authenticator had been asked for none, which it was. Checking a statement would parse
+ * certificates of a stranger and fetch the revocation lists that they name, and decide nothing.
+ * @throws if it can't be decoded.
+ */
+function withoutStatement(
+  attestationObject: string,
+  { isoCBOR, decodeAttestationObject }: Library[1],
+): string {
+  const decoded = decodeAttestationObject(new Uint8Array(Buffer.from(attestationObject, "base64url")));
+  const authData = decoded.get("authData");
+  const encoded = isoCBOR.encode(
+    new Map<string, string | Uint8Array | Map<string, string>>([
+      ["fmt", "none"],
+      ["attStmt", new Map<string, string>()],
+      ["authData", authData],
+    ]),
+  );
+  return Buffer.from(encoded).toString("base64url");
+}
+
+/** COSE labels (RFC 9052 section 7, RFC 9053 section 7, RFC 8230 section 4). */
+const COSE = { kty: 1, alg: 3, crv: -1, n: -1 } as const;
+
+/** Whether the type, curve and size of the key are those of its algorithm (WebAuthn section 5.8.5). */
+function isSupportedKey(key: unknown): boolean {
+  const members = key as ReadonlyMap<number, unknown>;
+  const [kty, alg, curve] = [members.get(COSE.kty), members.get(COSE.alg), members.get(COSE.crv)];
+  if (alg === -7) return kty === 2 && curve === 1;
+  if (alg === -8) return kty === 1 && curve === 6;
+  const modulus = members.get(COSE.n);
+  if (alg !== -257 || kty !== 3 || !ArrayBuffer.isView(modulus)) return false;
+  return modulus.byteLength >= RSA_BYTES.least && modulus.byteLength <= RSA_BYTES.most;
+}
