@@ -19,4 +19,12 @@ export type {
 export type { TestReceiver } from "./test-receiver.ts";
 export type { TestClock } from "./test-clock.ts";
 export { Browser, UnexpectedAnswer } from "./browser/browser.ts";
+export {
+  type AnswerOverrides,
+  type AuthenticatorOptions,
+  createAuthenticator,
+  type PublicKeyCredentialJson,
+  type TestAuthenticator,
+} from "./authenticator.ts";
+export { totpCode } from "./totp-code.ts";
 export { Mailbox } from "./mailbox.ts";

@@ -40,8 +40,7 @@ export type CheckedPassword =
   | { readonly kind: "limited"; readonly attempt: Attempt }
   | {
       readonly kind: "refused";
-      /** `second_factor`: the password alone, of an account that needs more. The caller gets the answer of a wrong one. */
-      readonly reason: "credentials" | "disabled" | "second_factor";
+      readonly reason: "credentials" | "disabled";
       readonly record: AccountRecord | undefined;
     }
   /** `device` is the id of a browser that has signed in to this account before. */
@@ -118,7 +117,7 @@ export function createPasswordCheck(
         const isHalf = ok && way === "password_grant" && record !== undefined && hasSecondFactor(record);
         if (!ok || record === undefined || isHalf) {
           if (subject !== undefined) await addFailure(way, subject, record);
-          return { kind: "refused", reason: isHalf ? "second_factor" : refusal, record };
+          return { kind: "refused", reason: refusal, record };
         }
         await Promise.all([attempt.succeed(), clear([way], record)]);
         return { kind: "right", record, device };

@@ -18,6 +18,10 @@ import type { Registrations } from "../../../accounts/people/registrations.ts";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import { createAttemptLimits } from "../../../accounts/limits/attempt-limits.ts";
 import { type CheckedPassword, createPasswordCheck } from "../../../accounts/limits/password-check.ts";
+import type { RelyingParty } from "../../../accounts/factors/passkeys.ts";
+import { createSecondFactors, type SecondFactors } from "../../../accounts/factors/factors.ts";
+import { KINDS } from "../../../records/all-kinds.ts";
+import { Records } from "../../../records/records.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
@@ -31,6 +35,13 @@ export const AT: AskedAt = {
   caller: { actor: ANONYMOUS, client: "news" },
   address: "192.0.2.1",
   locale: "pl",
+};
+
+export const RELYING_PARTY: RelyingParty = {
+  id: "login.example",
+  previousIds: ["old.example"],
+  origins: ["https://login.example", "https://id.login.example"],
+  name: "Example",
 };
 
 /** Each from another network, so that the limits of a caller don't count. */
@@ -75,6 +86,9 @@ export interface PeopleStage {
   readonly addressChanges: AddressChanges;
   /** Signs in at the form. */
   signIn(name: string, password: string, at: AskedAt): Promise<CheckedPassword>;
+  readonly factors: SecondFactors;
+  /** The same over the same storage, as in another process. */
+  otherFactors(): SecondFactors;
   readonly refusals: AuditEvent[];
   /** What was noted for the audit. */
   readonly noted: readonly AuditEvent[];
@@ -138,6 +152,27 @@ export async function openPeople(
     },
     console.error,
   );
+  const otherFactors = (): SecondFactors =>
+    createSecondFactors(
+      {
+        interactions: defaults.interactions,
+        secondFactor: { remember: 30 },
+        deployments: {},
+      },
+      {
+        records: new Records(storage.records.store, clock, KINDS),
+        auditStore: storage.audit,
+        clock,
+        sealer,
+        codeKey: key,
+        accounts,
+        confirmations,
+        limits,
+        audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
+        relyingParty: RELYING_PARTY,
+        ...mailed,
+      },
+    );
   async function mails(): Promise<Mail[]> {
     const claims = await outbox.claim(1_000, 60_000);
     await Promise.all(claims.map((claim) => outbox.remove(claim)));
@@ -162,6 +197,8 @@ export async function openPeople(
         limit: (guessed, device) => limits.signIn({ name, address, device, guessed }),
         ...(read && { device: read }),
       }),
+    factors: otherFactors(),
+    otherFactors,
     refusals,
     noted,
     ended,

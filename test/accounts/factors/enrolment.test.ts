@@ -1,0 +1,297 @@
+/** Enrolment, removal, the link that undoes a first factor, and remembered browsers, over a real storage. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { totpCode } from "../../../testing/totp-code.ts";
+import { AT, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "../people/stage.ts";
+
+let stage: PeopleStage;
+let enrolments: Enrolments;
+let sub: string;
+beforeEach(async () => {
+  stage = await openPeople();
+  enrolments = stage.factors.enrolments as Enrolments;
+  ({ sub } = await stage.accounts.create({
+    email: "ada@example.com",
+    password: PASSWORD,
+    email_verified: true,
+  }));
+});
+afterEach(() => stage.storage.close());
+
+const GONE = { kind: "gone" };
+const record = async () => (await stage.accounts.record(sub)) as AccountRecord;
+
+/** The code from the mail. */
+async function mailedCode(place = "place"): Promise<string> {
+  await expect(enrolments.sendCode(sub, place, AT)).resolves.toEqual({ kind: "sent" });
+  return (await stage.mail()).code;
+}
+
+async function begin(code?: string, place = "place"): Promise<Enrolment> {
+  const begun = await enrolments.begin(sub, place, code, AT);
+  if (begun.kind !== "begun") throw new Error(begun.kind);
+  return begun.enrolment;
+}
+
+const codeOf = ({ app }: Enrolment) => totpCode(app?.secret ?? "", stage.clock.now());
+const addApp = (enrolment: Enrolment, keepSession?: string) =>
+  enrolments.addApp(enrolment, codeOf(enrolment), { keepSession }, AT);
+
+/** Adds the first factor. @returns the link in the mail about it. */
+async function enrol(): Promise<string> {
+  await expect(addApp(await begin(await mailedCode()))).resolves.toMatchObject({ kind: "changed" });
+  return (await stage.mail()).link;
+}
+
+describe("the first factor", () => {
+  it("needs a code from the confirmed address, and comes with recovery codes", async () => {
+    await expect(enrolments.begin(sub, "place", undefined, AT)).resolves.toEqual({ kind: "code-required" });
+    await expect(enrolments.begin(sub, "place", "00000000", AT)).resolves.toEqual(GONE);
+    const code = await mailedCode();
+    await expect(enrolments.begin(sub, "place", wrongCode(code), AT)).resolves.toEqual({
+      kind: "wrong",
+      triesLeft: 4,
+    });
+    // Where another sign-in waits, the code is worth nothing.
+    await expect(enrolments.begin(sub, "elsewhere", code, AT)).resolves.toEqual(GONE);
+    const enrolment = await begin(code);
+    await expect(enrolments.begin(sub, "place", code, AT)).resolves.toEqual(GONE);
+    expect(enrolment.app?.uri).toMatch(/^otpauth:\/\/totp\/.*secret=/);
+    const wrong = codeOf(enrolment) === "000000" ? "111111" : "000000";
+    await expect(enrolments.addApp(enrolment, wrong, {}, AT)).resolves.toEqual({ kind: "wrong" });
+    await expect(stage.accounts.factors(sub)).resolves.toEqual({
+      app: null,
+      passkeys: [],
+      recovery_codes_left: 0,
+    });
+    const { sessions_generation } = await record();
+    const added = await addApp(enrolment, "my session");
+    expect(added).toMatchObject({ kind: "changed", sessions_generation: sessions_generation + 1 });
+    expect(stage.ended).toMatchObject([{ sub, keepSession: "my session" }]);
+    await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ recovery_codes_left: 10 });
+    await expect(stage.mail()).resolves.toMatchObject({
+      kind: "factors-changed",
+      to: "ada@example.com",
+      link: expect.stringMatching(/^[\w-]{43}$/),
+      mail: { params: { change: "app-added" } },
+    });
+    // The code that added it is used.
+    await expect(stage.factors.codes.useApp(sub, codeOf(enrolment), AT)).resolves.toEqual({ kind: "wrong" });
+    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    expect(records).toMatchObject([{ action: "account.app_added", actor: { kind: "account", id: sub } }]);
+  });
+
+  it("of one account is not opened by the code of another", async () => {
+    const eve = await stage.accounts.create({ email: "eve@example.com", email_verified: true });
+    const code = await mailedCode();
+    await expect(enrolments.begin(eve.sub, "place", code, AT)).resolves.toEqual(GONE);
+  });
+
+  it("is guarded by the address before it for seven days after a change", async () => {
+    await stage.addressChanges.start(sub, "thief@example.com", AT);
+    await stage.addressChanges.confirm(sub, { code: (await stage.mail()).code }, AT);
+    await stage.mails();
+    await expect(enrolments.sendCode(sub, "place", AT)).resolves.toEqual({ kind: "sent" });
+    const { to, code } = await stage.mail();
+    expect(to).toBe("ada@example.com");
+    await addApp(await begin(code));
+    const told = (await stage.mails()).map((mail) => [mail.to, mail.link !== ""]);
+    expect(told).toEqual([
+      ["ada@example.com", true],
+      ["thief@example.com", false],
+    ]);
+    await stage.accounts.removeFactors(sub);
+    await stage.mails();
+    stage.clock.advance(7 * 86_400);
+    await enrolments.sendCode(sub, "place", AT);
+    await expect(stage.mail()).resolves.toMatchObject({ to: "thief@example.com" });
+  });
+
+  it("confirms an address that was not confirmed", async () => {
+    await stage.accounts.update(sub, { email_verified: false });
+    await begin(await mailedCode());
+    await expect(stage.accounts.find(sub)).resolves.toMatchObject({ email_verified: true });
+  });
+
+  it.each([
+    ["the password was changed", () => stage.accounts.setPassword(sub, NEW_PASSWORD)],
+    ["the address was changed", () => stage.accounts.update(sub, { email: "new@example.com" })],
+    ["the sessions were ended", () => stage.accounts.endSessions(sub)],
+    ["another factor was added", () => stage.accounts.addApp(sub, { secret: "GEZDGNBVGY3TQOJQ" })],
+    ["the account was deleted", () => stage.accounts.delete(sub)],
+    ["ten minutes have passed", async () => stage.clock.advance(600)],
+  ])("is not added once %s", async (_what, act) => {
+    const enrolment = await begin(await mailedCode());
+    await act();
+    const { kind } = await addApp(enrolment);
+    expect(["outdated", "gone"]).toContain(kind);
+  });
+
+  it("is added once by two enrolments at the same moment", async () => {
+    const one = await begin(await mailedCode("one"), "one");
+    const two = await begin(await mailedCode("two"), "two");
+    const results = await Promise.all([addApp(one), addApp(two), addApp(one)]);
+    expect(results.map(({ kind }) => kind).toSorted()).toEqual(["changed", "outdated", "outdated"]);
+  });
+
+  it("is undone with the link in the mail, within seven days: factors, sessions, tokens and the password end", async () => {
+    const link = await enrol();
+    stage.clock.advance(7 * 86_400 - 1);
+    const before = await record();
+    const undone = await enrolments.undo(link, AT);
+    expect(undone).toEqual({ kind: "undone", reset: expect.stringMatching(/^[\w-]{43}$/) });
+    const after = await record();
+    expect(after).toMatchObject({ password_hash: null, factors: { app: false, passkeys: [] } });
+    expect(after.sessions_generation).toBeGreaterThan(before.sessions_generation);
+    expect(after.tokens_generation).toBeGreaterThan(before.tokens_generation);
+    await expect(stage.accounts.factors(sub)).resolves.toEqual({
+      app: null,
+      passkeys: [],
+      recovery_codes_left: 0,
+    });
+    await expect(enrolments.undo(link, AT)).resolves.toEqual(GONE);
+    if (undone.kind !== "undone") throw new Error(undone.kind);
+    const finished = await stage.passwordResets.finish({ link: undone.reset }, NEW_PASSWORD, AT);
+    expect(finished).toEqual({ kind: "done", sub });
+  });
+
+  it("is not undone after seven days, nor once an operator has removed it", async () => {
+    const link = await enrol();
+    await stage.accounts.removeFactors(sub);
+    await expect(enrolments.undo(link, AT)).resolves.toEqual(GONE);
+    await stage.mails();
+    const second = await enrol();
+    stage.clock.advance(7 * 86_400);
+    await expect(enrolments.undo(second, AT)).resolves.toEqual(GONE);
+  });
+
+  it("stays after a password reset by mail", async () => {
+    await enrol();
+    await stage.passwordResets.start(undefined, "ada@example.com", AT);
+    const { link } = await stage.mail();
+    await stage.passwordResets.finish({ link }, NEW_PASSWORD, AT);
+    await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ app: { stopped: false } });
+  });
+});
+
+describe("every change of factors", () => {
+  it.each([
+    ["removeFactor", () => stage.accounts.removeFactor(sub, "app"), "account.factor_removed", "app-removed"],
+    ["removeFactors", () => stage.accounts.removeFactors(sub), "account.factors_removed", "all-removed"],
+    [
+      "resetRecoveryCodes",
+      () => stage.accounts.resetRecoveryCodes(sub),
+      "account.recovery_codes_replaced",
+      "recovery-codes",
+    ],
+  ] as const)(
+    "%s ends sessions and remembered browsers, and is mailed and in the audit",
+    async (_name, act, action, change) => {
+      await enrol();
+      const before = await record();
+      const kept = await stage.factors.rememberedBrowsers.remember(before, {});
+      await act();
+      const after = await record();
+      expect(after.sessions_generation).toBe(before.sessions_generation + 1);
+      expect(after.tokens_generation).toBe(before.tokens_generation);
+      await expect(stage.factors.rememberedBrowsers.isRemembered(after, kept?.cookie ?? "")).resolves.toBe(
+        false,
+      );
+      await expect(stage.mail()).resolves.toMatchObject({
+        kind: "factors-changed",
+        mail: { params: { change } },
+      });
+      const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+      expect(records).toMatchObject([{ action }]);
+    },
+  );
+
+  it("of what is not there changes nothing", async () => {
+    await expect(stage.accounts.factors("nobody")).resolves.toBeUndefined();
+    await expect(stage.accounts.removeFactor(sub, "app")).resolves.toBe(false);
+    await expect(stage.accounts.removeFactors(sub)).resolves.toBe(false);
+    await expect(stage.accounts.resetRecoveryCodes(sub)).rejects.toMatchObject({ code: "not_found" });
+    await expect(stage.accounts.addApp("nobody", { secret: "GEZDGNBVGY3TQOJQ" })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(stage.accounts.addApp(sub, { secret: "secret!" })).rejects.toThrow(TypeError);
+    await stage.accounts.addApp(sub, { secret: "gezd gnbv gy3t qojq" });
+    await expect(stage.accounts.addApp(sub, { secret: "GEZDGNBVGY3TQOJQ" })).rejects.toMatchObject({
+      code: "already_exists",
+    });
+    await expect(stage.mails()).resolves.toHaveLength(1);
+  });
+
+  it("an account is created with an app of another system", async () => {
+    const secret = "GEZDGNBVGY3TQOJQ";
+    const made = await stage.accounts.create({ email: "eve@example.com", app: { secret } });
+    const imported = await stage.accounts.import({ email: "bob@example.com", app: { secret } });
+    for (const account of [made, imported]) {
+      const code = totpCode(secret, stage.clock.now());
+      await expect(stage.factors.codes.useApp(account.sub, code, AT)).resolves.toEqual({ kind: "right" });
+      await expect(stage.accounts.factors(account.sub)).resolves.toMatchObject({ recovery_codes_left: 0 });
+    }
+    await expect(stage.mails()).resolves.toEqual([]);
+  });
+});
+
+describe("a remembered browser", () => {
+  beforeEach(async () => {
+    await enrol();
+  });
+
+  const remember = async (cookie?: string) => {
+    const kept = await stage.factors.rememberedBrowsers.remember(await record(), { cookie });
+    return kept?.cookie ?? "";
+  };
+  const isRemembered = async (cookie: string) =>
+    stage.factors.rememberedBrowsers.isRemembered(await record(), cookie);
+
+  it("is remembered for its account and its days, listed and ended", async () => {
+    const cookie = await remember();
+    await expect(isRemembered(cookie)).resolves.toBe(true);
+    for (const wrong of ["", "x", "A".repeat(43), `${cookie}=`, "\0".repeat(43)])
+      await expect(isRemembered(wrong)).resolves.toBe(false);
+    const eve = await stage.accounts.create({
+      email: "eve@example.com",
+      app: { secret: "GEZDGNBVGY3TQOJQ" },
+    });
+    const other = (await stage.accounts.record(eve.sub)) as AccountRecord;
+    const { rememberedBrowsers } = stage.factors;
+    await expect(rememberedBrowsers.isRemembered(other, cookie)).resolves.toBe(false);
+    const [listed] = await rememberedBrowsers.list(await record());
+    expect(JSON.stringify(listed)).not.toContain(cookie);
+    await expect(rememberedBrowsers.end(eve.sub, listed?.id ?? "")).resolves.toBe(false);
+    await expect(rememberedBrowsers.end(sub, listed?.id ?? "")).resolves.toBe(true);
+    await expect(isRemembered(cookie)).resolves.toBe(false);
+    const again = await remember();
+    stage.clock.advance(30 * 86_400);
+    await expect(isRemembered(again)).resolves.toBe(false);
+    await expect(rememberedBrowsers.list(await record())).resolves.toEqual([]);
+  });
+
+  it.each([
+    ["the password is changed", () => stage.accounts.setPassword(sub, NEW_PASSWORD)],
+    ["the address is changed", () => stage.accounts.update(sub, { email: "new@example.com" })],
+    ["all sessions end", () => stage.accounts.endSessions(sub)],
+    ["all other sessions end", () => stage.accounts.endOtherSessions(sub, "mine", AT.caller)],
+    ["the factor is removed", () => stage.accounts.removeFactor(sub, "app")],
+  ])("ends when %s", async (_what, act) => {
+    const cookie = await remember();
+    await act();
+    await expect(isRemembered(cookie)).resolves.toBe(false);
+  });
+
+  it("stays when only the profile changes", async () => {
+    const cookie = await remember();
+    await stage.accounts.update(sub, { name: "Ada" });
+    await expect(isRemembered(cookie)).resolves.toBe(true);
+  });
+
+  it("is not remembered if the factors have changed since they were shown", async () => {
+    const shown = await record();
+    await stage.accounts.resetRecoveryCodes(sub);
+    await expect(stage.factors.rememberedBrowsers.remember(shown, {})).resolves.toBeUndefined();
+  });
+});

@@ -1,0 +1,307 @@
+/** Passkeys with an authenticator whose keys and signatures are real, over a real storage. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
+import type { PasskeyChallenge, Passkeys } from "../../../accounts/factors/passkeys.ts";
+import { checkPasskeyDomains } from "../../../accounts/factors/factors.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import {
+  type AnswerOverrides,
+  type AuthenticatorOptions,
+  createAuthenticator,
+  type PublicKeyCredentialJson,
+  type TestAuthenticator,
+} from "../../../testing/authenticator.ts";
+import { totpCode } from "../../../testing/totp-code.ts";
+import { AT, openPeople, PASSWORD, type PeopleStage, RELYING_PARTY } from "../people/stage.ts";
+
+const ORIGIN = "https://login.example";
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+const REFUSED = { kind: "refused" };
+
+let stage: PeopleStage;
+let passkeys: Passkeys;
+let enrolments: Enrolments;
+let sub: string;
+beforeEach(async () => {
+  stage = await openPeople();
+  passkeys = stage.factors.passkeys as Passkeys;
+  enrolments = stage.factors.enrolments as Enrolments;
+  sub = await person("ada@example.com");
+});
+afterEach(() => stage.storage.close());
+
+/** Somebody with an app, so that further factors need no code by mail. */
+async function person(email: string): Promise<string> {
+  const account = await stage.accounts.create({ email, password: PASSWORD, email_verified: true });
+  await stage.accounts.addApp(account.sub, { secret: SECRET });
+  return account.sub;
+}
+
+const record = async (who = sub) => (await stage.accounts.record(who)) as AccountRecord;
+
+async function begin(who = sub): Promise<Enrolment> {
+  const begun = await enrolments.begin(who, "place", undefined, AT);
+  if (begun.kind !== "begun") throw new Error(begun.kind);
+  return begun.enrolment;
+}
+
+function publicKeyOf({ passkey }: Enrolment) {
+  if (passkey === null) throw new Error("no passkey is offered");
+  return passkey.publicKey;
+}
+
+async function enrol(authenticator: TestAuthenticator, overrides?: AnswerOverrides, who = sub) {
+  const enrolment = await begin(who);
+  const credential = authenticator.create(publicKeyOf(enrolment), overrides);
+  return enrolments.addPasskey(enrolment, credential, "Phone", {}, AT);
+}
+
+/** An authenticator with a passkey of the account. */
+async function owned(options: Partial<AuthenticatorOptions> = {}, who = sub): Promise<TestAuthenticator> {
+  const authenticator = createAuthenticator({ origin: ORIGIN, ...options });
+  await expect(enrol(authenticator, {}, who)).resolves.toMatchObject({ kind: "changed" });
+  return authenticator;
+}
+
+/** Asks for any passkey and answers. */
+function answer(
+  authenticator: TestAuthenticator,
+  overrides: AnswerOverrides = {},
+  challenge: PasskeyChallenge = passkeys.challenge(),
+): readonly [PublicKeyCredentialJson, PasskeyChallenge] {
+  return [authenticator.get(passkeys.anyRequest(challenge), overrides), challenge];
+}
+
+async function signIn(authenticator: TestAuthenticator, overrides?: AnswerOverrides, who?: string) {
+  const [credential, challenge] = answer(authenticator, overrides);
+  return passkeys.use(credential, challenge, who, AT);
+}
+
+describe("a passkey", () => {
+  it.each([
+    ["ES256", -7, true],
+    ["EdDSA", -8, true],
+    ["RS256", -257, false],
+  ] as const)("of %s is added and signs in", async (_name, algorithm, synced) => {
+    const authenticator = await owned({ algorithm, synced });
+    await expect(signIn(authenticator)).resolves.toMatchObject({
+      kind: "right",
+      account: { sub },
+      backupEligible: synced,
+    });
+    const [id] = authenticator.ids;
+    const now = Math.floor(stage.clock.now() / 1000);
+    await expect(stage.accounts.factors(sub)).resolves.toMatchObject({
+      passkeys: [{ id, name: "Phone", added_at: now, last_used_at: now, backed_up: synced }],
+    });
+  });
+
+  it("is asked for by the options that WebAuthn and the decisions name", async () => {
+    const authenticator = await owned();
+    const challenge = passkeys.challenge();
+    expect(Buffer.from(challenge.challenge, "base64url")).toHaveLength(32);
+    expect(passkeys.anyRequest(challenge)).toMatchObject({
+      rpId: "login.example",
+      userVerification: "required",
+      allowCredentials: [],
+    });
+    const [id] = authenticator.ids;
+    const request = await passkeys.accountRequest(await record(), challenge);
+    expect(request.allowCredentials).toMatchObject([{ id, type: "public-key" }]);
+    const creation = publicKeyOf(await begin());
+    expect(creation).toMatchObject({
+      rp: { id: "login.example" },
+      attestation: "none",
+      excludeCredentials: [{ id }],
+      authenticatorSelection: { residentKey: "required", userVerification: "required" },
+    });
+    expect(Buffer.from(creation.user.id, "base64url")).toHaveLength(32);
+    expect(() => authenticator.create(creation)).toThrow(/InvalidStateError/);
+  });
+
+  it.each<readonly [string, AnswerOverrides]>([
+    ["another type", { type: "webauthn.get" }],
+    ["another challenge", { challenge: "AAAA" }],
+    ["another origin", { origin: "https://login.example.evil.example" }],
+    ["an origin with another port", { origin: "https://login.example:8443" }],
+    ["plain http", { origin: "http://login.example" }],
+    ["a page in a frame", { crossOrigin: true }],
+    ["a page in a frame, named", { crossOrigin: true, topOrigin: "https://evil.example" }],
+    ["another rpId", { rpId: "evil.example" }],
+    ["an earlier rpId", { rpId: "old.example" }],
+    ["nobody present", { userPresent: false }],
+    ["nobody verified", { userVerified: false }],
+    ["a backup without eligibility", { backupEligible: false, backedUp: true }],
+  ])("is not added with %s", async (_what, overrides) => {
+    const authenticator = createAuthenticator({ origin: ORIGIN });
+    await expect(enrol(authenticator, overrides)).resolves.toEqual({ kind: "wrong" });
+    await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ passkeys: [] });
+  });
+
+  it.each<readonly [string, AnswerOverrides]>([
+    ["another type", { type: "webauthn.create" }],
+    ["another challenge", { challenge: "AAAA" }],
+    ["another origin", { origin: "https://evil.example" }],
+    ["a page in a frame", { crossOrigin: true }],
+    ["a page in a frame, named", { topOrigin: "https://evil.example" }],
+    ["another rpId", { rpId: "evil.example" }],
+    ["nobody present", { userPresent: false }],
+    ["nobody verified", { userVerified: false }],
+    ["changed backup eligibility", { backupEligible: false, backedUp: false }],
+    ["another user handle", { userHandle: Buffer.alloc(32).toString("base64url") }],
+    ["no user handle and no account", { userHandle: null }],
+  ])("signs nobody in with %s", async (_what, overrides) => {
+    const authenticator = await owned();
+    await expect(signIn(authenticator, overrides)).resolves.toEqual(REFUSED);
+    await expect(signIn(authenticator)).resolves.toMatchObject({ kind: "right" });
+  });
+
+  it("counts where the other origin of the deployments says so, and without a user handle where the account is known", async () => {
+    const authenticator = await owned();
+    const elsewhere = { origin: "https://id.login.example" };
+    await expect(signIn(authenticator, elsewhere)).resolves.toMatchObject({ kind: "right" });
+    await expect(signIn(authenticator, { userHandle: null }, sub)).resolves.toMatchObject({ kind: "right" });
+  });
+
+  it("signs nobody in with a signature, or data, that was changed", async () => {
+    const authenticator = await owned();
+    for (const member of ["signature", "authenticatorData", "clientDataJSON"]) {
+      const [credential, challenge] = answer(authenticator);
+      const bytes = Buffer.from(String(credential.response[member]), "base64url");
+      const last = bytes.length - 1;
+      bytes[last] = (bytes[last] ?? 0) ^ 1;
+      const response = { ...credential.response, [member]: bytes.toString("base64url") };
+      await expect(passkeys.use({ ...credential, response }, challenge, undefined, AT)).resolves.toEqual(
+        REFUSED,
+      );
+    }
+  });
+
+  it("answers a challenge once, by two processes at the same moment too, for five minutes", async () => {
+    const authenticator = await owned();
+    const [credential, challenge] = answer(authenticator);
+    const other = stage.otherFactors().passkeys as Passkeys;
+    const results = await Promise.all(
+      [passkeys, other, passkeys, other].map((who) => who.use(credential, challenge, undefined, AT)),
+    );
+    expect(results.map(({ kind }) => kind).toSorted()).toEqual(["refused", "refused", "refused", "right"]);
+    await expect(passkeys.use(credential, challenge, undefined, AT)).resolves.toEqual(REFUSED);
+    const [late, asked] = answer(authenticator);
+    stage.clock.advance(300);
+    await expect(passkeys.use(late, asked, undefined, AT)).resolves.toEqual(REFUSED);
+  });
+
+  it("of another account is refused where the account is known", async () => {
+    const eve = await person("eve@example.com");
+    const hers = await owned({}, eve);
+    await expect(signIn(hers, {}, sub)).resolves.toEqual(REFUSED);
+    await expect(signIn(hers, {}, eve)).resolves.toMatchObject({ kind: "right", account: { sub: eve } });
+  });
+
+  it.each([
+    ["the account is disabled", () => stage.accounts.disable(sub)],
+    ["the account is deleted", () => stage.accounts.delete(sub)],
+    ["it was removed", (id: string) => stage.accounts.removeFactor(sub, id)],
+    ["all were removed", () => stage.accounts.removeFactors(sub)],
+  ])("is refused like an unknown one once %s", async (_what, act) => {
+    const authenticator = await owned();
+    await act(authenticator.ids[0] ?? "");
+    await expect(signIn(authenticator)).resolves.toEqual(REFUSED);
+    const unknown = createAuthenticator({ origin: ORIGIN });
+    unknown.create(publicKeyOf(await begin(await person("bob@example.com"))));
+    await expect(signIn(unknown)).resolves.toEqual(REFUSED);
+  });
+
+  it("with a counter must count up; one that never counts may stay at 0", async () => {
+    const key = await owned({ counts: true, synced: false });
+    await expect(signIn(key)).resolves.toMatchObject({ kind: "right" });
+    await expect(signIn(key, { counter: 2 })).resolves.toEqual(REFUSED);
+    await expect(signIn(key, { counter: 0 })).resolves.toEqual(REFUSED);
+    await expect(signIn(key, { counter: 4_294_967_295 })).resolves.toMatchObject({ kind: "right" });
+    await expect(signIn(key, { counter: 5 })).resolves.toEqual(REFUSED);
+    const phone = await owned();
+    for (let count = 0; count < 3; count += 1)
+      await expect(signIn(phone)).resolves.toMatchObject({ kind: "right" });
+  });
+
+  it("belongs to one account: its id can't be added to another one", async () => {
+    const authenticator = await owned();
+    const eve = await person("eve@example.com");
+    const enrolment = await begin(eve);
+    const made = createAuthenticator({ origin: ORIGIN });
+    const credential = made.create(publicKeyOf(enrolment));
+    const [id = ""] = authenticator.ids;
+    // An id of the same length, in the signed data as well.
+    const object = Buffer.from(String(credential.response["attestationObject"]), "base64url");
+    const own = Buffer.from(credential.id, "base64url");
+    Buffer.from(id, "base64url").copy(object, object.indexOf(own));
+    const response = { ...credential.response, attestationObject: object.toString("base64url") };
+    const stolen = { ...credential, id, rawId: id, response };
+    await expect(enrolments.addPasskey(enrolment, stolen, "Mine", {}, AT)).resolves.toEqual({
+      kind: "wrong",
+    });
+    await expect(signIn(authenticator)).resolves.toMatchObject({ account: { sub } });
+  });
+
+  it("is refused whatever else comes in its place", async () => {
+    const authenticator = await owned();
+    const [credential, challenge] = answer(authenticator);
+    const hostile: readonly unknown[] = [
+      undefined,
+      null,
+      "",
+      7,
+      [],
+      {},
+      { ...credential, id: { toString: "x" } },
+      { ...credential, rawId: "AAAA" },
+      { ...credential, type: "password" },
+      { ...credential, response: null },
+      { ...credential, response: { ...credential.response, clientDataJSON: "bnVsbA" } },
+      { ...credential, response: { ...credential.response, clientDataJSON: "e30" } },
+      { ...credential, response: { ...credential.response, authenticatorData: "" } },
+      { ...credential, response: { ...credential.response, signature: "A".repeat(100_000) } },
+      { ...credential, id: "A".repeat(100_000) },
+      JSON.parse('{"__proto__":{"id":"x"}}'),
+    ];
+    for (const each of hostile) {
+      await expect(passkeys.use(each, challenge, undefined, AT)).resolves.toEqual(REFUSED);
+      await expect(passkeys.checkNew(each, challenge.challenge, "x")).resolves.toBeUndefined();
+    }
+    const garbage = {
+      clientDataJSON: credential.response["clientDataJSON"],
+      attestationObject: "oWNmbXRkbm9uZQ",
+    };
+    await expect(
+      passkeys.checkNew({ ...credential, response: garbage }, challenge.challenge, "x"),
+    ).resolves.toBeUndefined();
+  });
+
+  it("lets a stopped app accept codes again", async () => {
+    const authenticator = await owned();
+    for (let count = 0; count < 100; count += 1) {
+      if (count % 5 === 0) stage.clock.advance(900);
+      await stage.factors.codes.useApp(sub, "000000", AT);
+    }
+    stage.clock.advance(900);
+    const code = () => totpCode(SECRET, stage.clock.now());
+    await expect(stage.factors.codes.useApp(sub, code(), AT)).resolves.toEqual({ kind: "stopped" });
+    await expect(signIn(authenticator)).resolves.toMatchObject({ kind: "right" });
+    await expect(stage.factors.codes.useApp(sub, code(), AT)).resolves.toEqual({ kind: "right" });
+  });
+
+  it("keeps a service from starting under a domain for which it does not work", async () => {
+    await owned();
+    const { records } = stage.storage;
+    await expect(checkPasskeyDomains(records, RELYING_PARTY)).resolves.toBeUndefined();
+    const moved = { ...RELYING_PARTY, id: "new.example" };
+    await expect(checkPasskeyDomains(records, moved)).rejects.toMatchObject({ code: "configuration" });
+    const named = { ...moved, previousIds: ["login.example"] };
+    await expect(checkPasskeyDomains(records, named)).resolves.toBeUndefined();
+  });
+
+  it("is limited to ten for each account", async () => {
+    for (let count = 0; count < 10; count += 1) await owned();
+    await expect(enrolments.begin(sub, "place", undefined, AT)).resolves.toEqual({ kind: "gone" });
+  });
+});
