@@ -18,7 +18,6 @@ import {
   type NotificationSettings,
   type OwnStore,
   type PageLinks,
-  type PasskeySettings,
   type PasswordRules,
   type RateLimit,
   type RateLimits,
@@ -43,6 +42,7 @@ import {
   whole,
   withMethods,
 } from "./documented-schema.ts";
+import { passkeys, secondFactor } from "./second-factor-schema.ts";
 import type { MailInput, SignInServiceConfig } from "./input.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
 import { backendOf, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
@@ -257,19 +257,9 @@ function imageFile(types: string, maxBytes: string): z.ZodType<string> {
   return text(4096, isPrintable, `the path of a ${types} or SVG file of at most ${maxBytes} bytes`);
 }
 
-const passkeyDomain = text(253, isHostName, "a domain in lower case, such as `example.com`");
-
 const interactions = section<InteractionSettings>(
   {
-    passkeys: section<PasskeySettings>(
-      {
-        rpId: described(passkeyDomain, {
-          otherwise: "`cookies.domain`, otherwise the host of the deployments",
-        }),
-        previousRpIds: described(list(passkeyDomain, 0), { form: "a list of different domains" }),
-      },
-      defaults.interactions.passkeys,
-    ),
+    passkeys,
     registration: described(z.union([z.boolean(), registration]), {
       form: "`true`, `false`, or an object with `fields`, `terms`, `domains` and `check`",
     }),
@@ -468,10 +458,7 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
       writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
       holds: "address",
     }),
-    secondFactor: section<Configuration["secondFactor"]>(
-      { remember: described(whole(1, 90), { otherwise: "not offered" }) },
-      defaults.secondFactor,
-    ),
+    secondFactor,
     cookies,
     operators: list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0),
     features: section<Configuration["features"]>({ dpop: flag() }, defaults.features),

@@ -76,7 +76,7 @@ interface OwnPasskey {
 }
 
 const FLAGS = { present: 1, verified: 4, eligible: 8, backedUp: 16, attested: 64 } as const;
-const ALGORITHMS: readonly number[] = [-7, -8, -257];
+const ALGORITHMS: ReadonlySet<number> = new Set([-7, -8, -257]);
 
 export function createAuthenticator({
   origin,
@@ -124,7 +124,7 @@ export function createAuthenticator({
       if (excludeCredentials.some(({ id }) => passkeys.some((own) => own.id === id)))
         throw new Error("InvalidStateError: this authenticator has a passkey of the account");
       const offered = pubKeyCredParams.map(({ alg }) => alg);
-      const algorithm = fixed ?? offered.find((alg) => ALGORITHMS.includes(alg)) ?? -7;
+      const algorithm = fixed ?? offered.find((alg) => ALGORITHMS.has(alg)) ?? -7;
       const { publicKey, privateKey } = keyPair(algorithm);
       const id = randomBytes(16);
       const passkey: OwnPasskey = {
@@ -198,37 +198,18 @@ function keyPair(algorithm: number): { readonly publicKey: KeyObject; readonly p
 /** A public key as COSE (RFC 9053). */
 function coseKey(key: KeyObject, algorithm: number): Buffer {
   const jwk = key.export({ format: "jwk" });
-  const part = (text: string | undefined): Buffer => cborBytes(Buffer.from(text ?? "", "base64url"));
-  const [int, alg] = [cborInteger, cborInteger(algorithm)];
-  if (algorithm === -8)
-    return Buffer.concat([
-      Buffer.from([0xa4]),
-      int(1),
-      int(1),
-      int(3),
-      alg,
-      int(-1),
-      int(6),
-      int(-2),
-      part(jwk.x),
-    ]);
-  if (algorithm === -257)
-    return Buffer.concat([
-      Buffer.from([0xa4]),
-      int(1),
-      int(3),
-      int(3),
-      alg,
-      int(-1),
-      part(jwk.n),
-      int(-2),
-      part(jwk.e),
-    ]);
-  return Buffer.concat([
-    Buffer.from([0xa5]),
-    ...[int(1), int(2), int(3), alg, int(-1), int(1)],
-    ...[int(-2), part(jwk.x), int(-3), part(jwk.y)],
+  if (algorithm === -8) return cborMap([1, 1], [3, algorithm], [-1, 6], [-2, jwk.x]);
+  if (algorithm === -257) return cborMap([1, 3], [3, algorithm], [-1, jwk.n], [-2, jwk.e]);
+  return cborMap([1, 2], [3, algorithm], [-1, 1], [-2, jwk.x], [-3, jwk.y]);
+}
+
+/** @param pairs labels, each with a number or with bytes in Base64url. */
+function cborMap(...pairs: readonly (readonly [number, number | string | undefined])[]): Buffer {
+  const items = pairs.flatMap(([label, value = ""]) => [
+    cborInteger(label),
+    typeof value === "number" ? cborInteger(value) : cborBytes(Buffer.from(value, "base64url")),
   ]);
+  return Buffer.concat([cborHead(5, pairs.length), ...items]);
 }
 
 /** The head of a CBOR item (RFC 8949 section 3). */

@@ -19,12 +19,6 @@ export type {
 export type { TestReceiver } from "./test-receiver.ts";
 export type { TestClock } from "./test-clock.ts";
 export { Browser, UnexpectedAnswer } from "./browser/browser.ts";
-export {
-  type AnswerOverrides,
-  type AuthenticatorOptions,
-  createAuthenticator,
-  type PublicKeyCredentialJson,
-  type TestAuthenticator,
-} from "./authenticator.ts";
+export { createAuthenticator, type TestAuthenticator } from "./authenticator.ts";
 export { totpCode } from "./totp-code.ts";
 export { Mailbox } from "./mailbox.ts";

@@ -17,7 +17,7 @@ export function totpCode(secret: string, at: number): string {
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 function fromBase32(text: string): Buffer {
-  const bits = [...text.toUpperCase().replaceAll(/[^A-Z2-7]/g, "")]
+  const bits = Array.from(text.toUpperCase().replaceAll(/[^A-Z2-7]/g, ""))
     .map((character) => ALPHABET.indexOf(character).toString(2).padStart(5, "0"))
     .join("");
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));

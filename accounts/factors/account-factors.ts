@@ -218,35 +218,6 @@ export function createAccountFactors(
     tx.create(PASSKEY.record(stored), () => new AlreadyExists("this passkey"));
   }
 
-  /** Removes some factors. Recovery codes and the undo link go with the last one. */
-  async function removed(
-    tx: Transaction,
-    before: AccountRecord,
-    which: (id: string) => boolean,
-  ): Promise<AccountRecord | undefined> {
-    const { factors } = before;
-    if (factors === undefined) return undefined;
-    const gone = factors.passkeys.filter(which);
-    const withoutApp = factors.app && which("app");
-    if (gone.length === 0 && !withoutApp) return undefined;
-    const after: AccountRecord = {
-      ...before,
-      factors: {
-        ...factors,
-        generation: factors.generation + 1,
-        app: factors.app && !withoutApp,
-        passkeys: factors.passkeys.filter((id) => !which(id)),
-      },
-    };
-    for (const id of gone) tx.remove(PASSKEY.ref(id));
-    if (withoutApp) tx.remove(AUTHENTICATOR_APP.ref(before.sub));
-    if (!hasSecondFactor(after)) {
-      tx.remove(RECOVERY_CODES.ref(before.sub));
-      tx.remove(CONFIRMATION.ref(["factor-undo", before.sub]));
-    }
-    return after;
-  }
-
   /** Removes the factors that `which` accepts. It gets the ids of the passkeys, and `app`. */
   async function remove(
     sub: string,
@@ -257,7 +228,7 @@ export function createAccountFactors(
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors> {
     const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
-      const after = before && (await removed(tx, before, which));
+      const after = before && removed(tx, before, which);
       if (before === undefined || after === undefined) return undefined;
       const { factor } = change;
       const mails = await notices(tx, before, change);
@@ -311,7 +282,7 @@ export function createAccountFactors(
         caller,
         async (before, tx) => {
           if (before === undefined || isDisabled(before)) return undefined;
-          const after = await removed(tx, before, () => true);
+          const after = removed(tx, before, () => true);
           if (after === undefined) return undefined;
           const mails = await notices(tx, before, { change: "all-removed" });
           return {
@@ -410,4 +381,33 @@ function shownFactors({
     })),
     recovery_codes_left: codes.length,
   };
+}
+
+/** Removes some factors. Recovery codes and the undo link go with the last one. */
+function removed(
+  tx: Transaction,
+  before: AccountRecord,
+  which: (id: string) => boolean,
+): AccountRecord | undefined {
+  const { factors } = before;
+  if (factors === undefined) return undefined;
+  const gone = factors.passkeys.filter(which);
+  const withoutApp = factors.app && which("app");
+  if (gone.length === 0 && !withoutApp) return undefined;
+  const after: AccountRecord = {
+    ...before,
+    factors: {
+      ...factors,
+      generation: factors.generation + 1,
+      app: factors.app && !withoutApp,
+      passkeys: factors.passkeys.filter((id) => !which(id)),
+    },
+  };
+  for (const id of gone) tx.remove(PASSKEY.ref(id));
+  if (withoutApp) tx.remove(AUTHENTICATOR_APP.ref(before.sub));
+  if (!hasSecondFactor(after)) {
+    tx.remove(RECOVERY_CODES.ref(before.sub));
+    tx.remove(CONFIRMATION.ref(["factor-undo", before.sub]));
+  }
+  return after;
 }

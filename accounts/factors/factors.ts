@@ -75,9 +75,9 @@ export async function checkPasskeyDomains(
   relyingParty: RelyingParty | undefined,
 ): Promise<void> {
   if (relyingParty === undefined) return;
-  const known = [relyingParty.id, ...relyingParty.previousIds];
+  const known = new Set([relyingParty.id, ...relyingParty.previousIds]);
   const used = await records.all<{ readonly rp_id: string }>(USED_RP_ID.name);
-  const lost = used.map(({ rp_id }) => rp_id).filter((rpId) => !known.includes(rpId));
+  const lost = used.map(({ rp_id }) => rp_id).filter((rpId) => !known.has(rpId));
   if (lost.length > 0)
     throw new ConfigurationError([
       `config.interactions.passkeys: passkeys were made for ${lost.join(", ")}, and this service is ${relyingParty.id}: set rpId to the domain they were made for, or name it in previousRpIds`,

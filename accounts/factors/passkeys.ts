@@ -4,6 +4,8 @@
  * transaction that accepts it, so two processes that get the same one accept it once.
  */
 import { hash, randomBytes } from "node:crypto";
+import type * as webauthn from "@simplewebauthn/server";
+import type * as webauthnHelpers from "@simplewebauthn/server/helpers";
 import { z } from "zod";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
@@ -179,18 +181,6 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
     return found.flatMap((each) => (each === undefined ? [] : [each.value as unknown as StoredPasskey]));
   }
 
-  const request = (
-    { challenge }: PasskeyChallenge,
-    id: string,
-    allowCredentials: PasskeyRequest["allowCredentials"],
-  ): PasskeyRequest => ({
-    challenge,
-    rpId: id,
-    timeout: CHALLENGE_LIFETIME_MS,
-    userVerification: "required",
-    allowCredentials,
-  });
-
   return {
     relyingParty,
     challenge: () => ({
@@ -362,7 +352,19 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
   }
 }
 
-type Library = [typeof import("@simplewebauthn/server"), typeof import("@simplewebauthn/server/helpers")];
+type Library = readonly [typeof webauthn, typeof webauthnHelpers];
+
+const request = (
+  { challenge }: PasskeyChallenge,
+  id: string,
+  allowCredentials: PasskeyRequest["allowCredentials"],
+): PasskeyRequest => ({
+  challenge,
+  rpId: id,
+  timeout: CHALLENGE_LIFETIME_MS,
+  userVerification: "required",
+  allowCredentials,
+});
 
 /** Loaded with the first passkey. */
 function loadLibrary(): Promise<Library> {

@@ -63,7 +63,9 @@ describe("a code of the app", () => {
         await expect(use(slip)).resolves.toEqual(WRONG);
     await expect(use(` ${typed.slice(0, 3)} ${typed.slice(3)}`)).resolves.toEqual(RIGHT);
     stage.clock.advance(STEP);
-    const wide = [...at(0)].map((digit) => String.fromCodePoint(0xff10 + Number(digit))).join("");
+    const wide = Array.from(at(0))
+      .map((digit) => String.fromCodePoint(0xff10 + Number(digit)))
+      .join("");
     await expect(use(wide)).resolves.toEqual(RIGHT);
   });
 

@@ -236,17 +236,17 @@ describe("every change of factors", () => {
   });
 });
 
+const remember = async (cookie?: string) => {
+  const kept = await stage.factors.rememberedBrowsers.remember(await record(), { cookie });
+  return kept?.cookie ?? "";
+};
+const isRemembered = async (cookie: string) =>
+  stage.factors.rememberedBrowsers.isRemembered(await record(), cookie);
+
 describe("a remembered browser", () => {
   beforeEach(async () => {
     await enrol();
   });
-
-  const remember = async (cookie?: string) => {
-    const kept = await stage.factors.rememberedBrowsers.remember(await record(), { cookie });
-    return kept?.cookie ?? "";
-  };
-  const isRemembered = async (cookie: string) =>
-    stage.factors.rememberedBrowsers.isRemembered(await record(), cookie);
 
   it("is remembered for its account and its days, listed and ended", async () => {
     const cookie = await remember();
