@@ -74,12 +74,7 @@ const newFields = {
     description: "The first password",
     otherwise: "none: the person can't sign in with one",
   }),
-  app: described(appSecret.optional(), {
-    form: "an object: `secret`, 10 to 64 bytes in Base32",
-    description:
-      "An authenticator app that the person has set up in another system (RFC 6238: SHA-1, 6 digits, 30 seconds)",
-    otherwise: "none",
-  }),
+  app: appSecret.optional(),
 };
 
 /** Key of a service. */

@@ -241,7 +241,7 @@ export interface RegistrationSettings {
   readonly check?: (request: RegistrationRequest) => boolean | Promise<boolean>;
 }
 
-/** Passkeys (WebAuthn). They are off where the host of a deployment is an IP address. */
+/** Passkeys (WebAuthn). */
 export interface PasskeySettings {
   /**
    * Domain of passkeys (`rpId`): the host of each deployment, or a domain above it. Passkeys work for no other one. Default:
@@ -269,7 +269,7 @@ export interface InteractionSettings {
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The look. */
   readonly theme: Theme;
-  /** Passkeys. They are off where the host of a deployment is an IP address. */
+  /** Passkeys. They are off where a host is an IP address, and on two hosts without `rpId`. */
   readonly passkeys: PasskeySettings;
   /** Links in the footer of each page; `{locale}` stands for the page's language. */
   readonly links: PageLinks;

@@ -10,7 +10,6 @@ type Defaulted =
   | "passwords"
   | "rateLimits"
   | "audit"
-  | "secondFactor"
   | "operators"
   | "features"
   | "notifications"
@@ -102,7 +101,6 @@ export const defaults: Defaults = deepFreeze({
     passkeys: { previousRpIds: [] },
     links: {},
   },
-  secondFactor: {},
   cookies: { prefix: "" },
   operators: [],
   features: { dpop: false },

@@ -290,21 +290,16 @@ const registrationSendsMail: Rule = {
 
 /** A browser makes and uses passkeys for the host of the page, or a domain above it. */
 const passkeysHaveOneDomain: Rule = {
-  reads: ["deployments", "cookies.domain", "interactions.passkeys"],
-  find({ config: { interactions, cookies }, bases }) {
+  reads: ["deployments", "interactions.passkeys"],
+  find({ config: { interactions }, bases }) {
     const hosts = validBases(bases).map(({ url }) => new URL(url).hostname);
     if (hosts.some(isIpAddress)) return [];
     const { rpId } = interactions.passkeys;
     const path = ["interactions", "passkeys", "rpId"];
-    const domain = rpId ?? cookies.domain;
-    if (domain === undefined)
-      return new Set(hosts).size < 2
-        ? []
-        : [{ path, text: "is required: the deployments are on two hosts, and passkeys are for one domain" }];
     if (rpId === undefined) return [];
-    if (hosts.some((host) => host !== domain && !host.endsWith(`.${domain}`)))
+    if (hosts.some((host) => host !== rpId && !host.endsWith(`.${rpId}`)))
       return [{ path, text: "must be the host of each deployment, or a domain above it" }];
-    return !domain.includes(".") && hosts.some((host) => host !== domain)
+    return !rpId.includes(".") && hosts.some((host) => host !== rpId)
       ? [{ path, text: "must not be a top-level domain: browsers refuse it" }]
       : [];
   },

@@ -490,5 +490,5 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
         "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
     }),
   },
-  { ...fixed, keys: {}, deployments: REQUIRED },
+  { ...fixed, keys: {}, secondFactor: {}, deployments: REQUIRED },
 );

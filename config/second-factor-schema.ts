@@ -20,5 +20,5 @@ const MAX_DAYS = 90;
 
 export const secondFactor: z.ZodType<Configuration["secondFactor"]> = section<Configuration["secondFactor"]>(
   { remember: described(whole(1, MAX_DAYS), { otherwise: "not offered" }) },
-  defaults.secondFactor,
+  {},
 );

@@ -143,7 +143,7 @@ async function build(
     const relyingParty = relyingPartyOf(configuration);
     if (relyingParty === undefined)
       logger.info(
-        "passkeys are off: browsers make none for an IP address; use a host name such as localhost",
+        "passkeys are off: they need one host name for all deployments, or interactions.passkeys.rpId with a domain above their hosts; browsers make none for IP addresses",
       );
     await checkPasskeyDomains(storage.records, relyingParty);
   }

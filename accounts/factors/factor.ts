@@ -4,6 +4,7 @@ import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
+import { described } from "../../config/documented-schema.ts";
 import { exactly, ruled } from "../arguments.ts";
 
 /** At most so many passkeys has an account. */
@@ -153,9 +154,17 @@ export function normaliseSecret(secret: string): string {
 
 /** What is taken of an app that another system has set up. */
 export const appSecret: z.ZodType<{ readonly secret: string }> = exactly({
-  secret: ruled((secret) =>
-    secret.length <= 200 && SECRET.test(normaliseSecret(secret))
-      ? undefined
-      : "must be 10 to 64 bytes in Base32",
+  secret: described(
+    ruled((secret) =>
+      secret.length <= 200 && SECRET.test(normaliseSecret(secret))
+        ? undefined
+        : "must be 10 to 64 bytes in Base32",
+    ),
+    {
+      form: "10 to 64 bytes in Base32",
+      description:
+        "The secret of an authenticator app that the person has set up in another system (RFC 6238: SHA-1, 6 digits, 30 seconds)",
+      otherwise: "none: the account has no app; needed in `app`",
+    },
   ),
 });

@@ -47,7 +47,10 @@ export function createSecondFactors(
   };
 }
 
-/** For whom passkeys are made; `undefined` if they are off, because browsers make none for IP addresses. */
+/**
+ * For whom passkeys are made; `undefined` if they are off: browsers make none for IP addresses, and one passkey can't be
+ * for two hosts without a domain above both.
+ */
 export function relyingPartyOf({
   interactions,
   cookies,
@@ -57,7 +60,8 @@ export function relyingPartyOf({
   const hosts = bases.map(({ url }) => new URL(url).hostname);
   if (hosts.some(isIpAddress)) return undefined;
   const { rpId, previousRpIds } = interactions.passkeys;
-  const id = rpId ?? cookies.domain ?? hosts[0] ?? "";
+  const id = rpId ?? cookies.domain ?? (new Set(hosts).size === 1 ? hosts[0] : undefined);
+  if (id === undefined) return undefined;
   return {
     id,
     previousIds: previousRpIds,
