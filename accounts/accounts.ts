@@ -1,5 +1,5 @@
 /** Creating, reading, updating and deleting accounts; the other calls are put together here too. */
-import { randomInt, randomUUID } from "node:crypto";
+import { type KeyObject, randomInt, randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../config/configuration.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
@@ -32,7 +32,6 @@ import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { appRecord, createAccountFactors, importedFactors } from "./factors/account-factors.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
-import type { SecretKey } from "../core/sealing.ts";
 import { createConsents } from "./clients/consents.ts";
 import { normaliseName } from "./text-rules.ts";
 
@@ -46,7 +45,7 @@ interface AccountsOptions extends AccountWriterOptions {
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;
   /** The HMAC key of recovery codes. */
-  readonly codeKey: SecretKey;
+  readonly codeKey: KeyObject;
   /** Makes the link that undoes a first second factor. */
   readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
 }

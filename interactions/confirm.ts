@@ -316,7 +316,14 @@ export function describeUndo(t: Translator, { email, csrf, href, isTaken }: Undo
     text: [email === null ? t("undo.factor.text") : t("undo.text", { email }), t("undo.effect")].join("\n"),
     fields: [],
     problems: isTaken ? [taken] : [],
-    actions: [{ name: "submit", label: t(email === null ? "undo.factor.submit" : "undo.submit"), method: "POST", href }],
+    actions: [
+      {
+        name: "submit",
+        label: t(email === null ? "undo.factor.submit" : "undo.submit"),
+        method: "POST",
+        href,
+      },
+    ],
     csrf,
     locale: t.locale,
     expires_in: LINK_COOKIE_SECONDS,

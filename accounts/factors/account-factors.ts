@@ -2,11 +2,11 @@
  * The changes of an account's second factors. Whoever asks, a change is one account change: it ends all other sessions
  * and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
-import { randomBytes } from "node:crypto";
+import { type KeyObject, randomBytes } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists, NotFound } from "../../core/errors.ts";
-import { hmac, type Sealer, type SecretKey } from "../../core/sealing.ts";
+import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
@@ -55,7 +55,7 @@ const NO_FACTORS: Pick<AccountFactors, "generation" | "app" | "passkeys"> = {
 };
 
 /** The keyed digest under which a recovery code is stored. @param code in its normal form. */
-export function recoveryCodeHmac(key: SecretKey, sub: string, code: string): string {
+export function recoveryCodeHmac(key: KeyObject, sub: string, code: string): string {
   return hmac(key, JSON.stringify(["recovery code", sub, code]));
 }
 
@@ -90,7 +90,7 @@ interface AccountFactorOptions {
   readonly clock: Clock;
   readonly sealer: Sealer;
   /** The HMAC key of recovery codes. */
-  readonly codeKey: SecretKey;
+  readonly codeKey: KeyObject;
   readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;

@@ -3,9 +3,10 @@
  * looked at, and it is used up in the transaction that accepts it, so of any number of processes one accepts it
  * (decisions.md, What counts and Guessing). Ask for a code only after the right password.
  */
+import type { KeyObject } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import { isEqual, type Sealer, type SecretKey } from "../../core/sealing.ts";
+import { isEqual, type Sealer } from "../../core/sealing.ts";
 import type { AuditStore } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -61,7 +62,7 @@ export interface FactorCodesOptions {
   readonly clock: Clock;
   readonly sealer: Sealer;
   /** The HMAC key of recovery codes. */
-  readonly codeKey: SecretKey;
+  readonly codeKey: KeyObject;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;
   /** Called after a commit that stored mail. */

@@ -102,7 +102,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   const notified: NewDelivery[] = [];
   const ended: SessionsEnded[] = [];
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-  const key = Buffer.alloc(32, 8);
+  const key = createSecretKey(Buffer.alloc(32, 8));
   const accounts = createAccounts({
     storage,
     clock,
