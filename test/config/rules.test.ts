@@ -335,12 +335,12 @@ describe("rules between keys", () => {
   });
 });
 
-describe("the domain of passkeys", () => {
-  const problems = (rpId: string, url = "https://login.example.com"): readonly string[] =>
-    problemsIn({ ...PRODUCTION, deployments: { oauth2: { url } }, interactions: { passkeys: { rpId } } });
+const passkeyProblems = (rpId: string, url = "https://login.example.com"): readonly string[] =>
+  problemsIn({ ...PRODUCTION, deployments: { oauth2: { url } }, interactions: { passkeys: { rpId } } });
 
+describe("the domain of passkeys", () => {
   it.each(["login.example.com", "example.com"])("may be %s", (rpId) => {
-    expect(problems(rpId)).toEqual([]);
+    expect(passkeyProblems(rpId)).toEqual([]);
   });
 
   it.each([
@@ -348,6 +348,6 @@ describe("the domain of passkeys", () => {
     ["n.example.com", "must be the host of each deployment, or a domain above it"],
     ["com", "must not be a top-level domain: browsers refuse it"],
   ])("must not be %s", (rpId, text) => {
-    expect(problems(rpId)).toEqual([`config.interactions.passkeys.rpId: ${text}`]);
+    expect(passkeyProblems(rpId)).toEqual([`config.interactions.passkeys.rpId: ${text}`]);
   });
 });

@@ -96,11 +96,8 @@ describe("the first factor", () => {
     const { to, code } = await stage.mail();
     expect(to).toBe("ada@example.com");
     await addApp(await begin(code));
-    const told = (await stage.mails()).map((mail) => [mail.to, mail.link !== ""]);
-    expect(told.toSorted()).toEqual([
-      ["ada@example.com", true],
-      ["thief@example.com", false],
-    ]);
+    const told = (await stage.mails()).map((mail) => `${mail.to} ${mail.link !== ""}`);
+    expect(told.toSorted()).toEqual(["ada@example.com true", "thief@example.com false"]);
     await stage.accounts.removeFactors(sub);
     await stage.mails();
     stage.clock.advance(7 * 86_400);
