@@ -74,7 +74,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
     .replaceAll("\0", "")
     // Every page has the style sheet in it.
     .replaceAll(/^[ \t]+/gm, "")
-    .replaceAll(/^\/\*[^*]*\*\/\n/gm, "")
+    .replaceAll(/^([a-z-]+): /gm, "$1:")
     .replaceAll(/ ?([{;,])\n/g, "$1")
     .replaceAll(/;?\}\n/g, "}");
   if (/<\/style/i.test(style)) problems.push("config.interactions.views: style.css must not hold </style");
