@@ -1,6 +1,5 @@
 /** Events and audit records for the token families and sessions that oidc-provider has ended. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
-import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { artifactKey } from "./adapter.ts";
 import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
 import type { AuditAction } from "../records/audit/actions.ts";
@@ -20,7 +19,6 @@ const SIGNED_OUT: Revocation = { ...REVOKED, reason: "signed_out" };
 /** At the token endpoint a family is revoked because a code or refresh token was used again. */
 const REUSED: Readonly<Record<string, Revocation>> = {
   authorization_code: { reason: "code_replayed", action: "code.replayed", outcome: "failure" },
-  [DEVICE_GRANT]: { reason: "code_replayed", action: "code.replayed", outcome: "failure" },
   refresh_token: { reason: "refresh_token_reused", action: "refresh_token.reused", outcome: "failure" },
 };
 
@@ -34,11 +32,9 @@ function accountOf(
   { entities, params, session }: KoaContextWithOIDC["oidc"],
   unit: Unit | undefined,
 ): string | undefined {
-  const code = params?.["code"] ?? params?.["device_code"];
+  const code = params?.["code"];
   const presented =
-    typeof code === "string"
-      ? (unit?.known("AuthorizationCode", artifactKey(code)) ?? unit?.known("DeviceCode", artifactKey(code)))
-      : entities.RefreshToken;
+    typeof code === "string" ? unit?.known("AuthorizationCode", artifactKey(code)) : entities.RefreshToken;
   return presented?.accountId ?? session?.accountId;
 }
 

@@ -109,12 +109,8 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
     if (name === "client_credentials") return clientCredentialsGrant(original, options.directory);
-    if (name === "authorization_code")
-      return codeGrant(original, ["AuthorizationCode", "code"], artifacts, units);
-    if (name === DEVICE_GRANT) {
-      const polled = polledGrant(original, artifacts, units, configuration.clock);
-      return codeGrant(polled, ["DeviceCode", "device_code"], artifacts, units);
-    }
+    if (name === "authorization_code") return codeGrant(original, artifacts, units);
+    if (name === DEVICE_GRANT) return polledGrant(original, artifacts, units, configuration.clock);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 

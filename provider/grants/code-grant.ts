@@ -1,4 +1,4 @@
-/** Codes that are used once, by an application or by a device: simultaneous exchanges of one are a tie; a later one is a replay. */
+/** The authorization code grant: simultaneous exchanges of one code are a tie; a later exchange is a replay. */
 import type { ServerResponse } from "node:http";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
@@ -106,11 +106,9 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
  * Of several simultaneous exchanges one gets the tokens; the others fail without ending anything. A later exchange is a
  * replay, which oidc-provider answers by revoking the family.
  * @param original oidc-provider's handler.
- * @param model of the code, and the parameter that has it.
  */
 export function codeGrant(
   original: GrantHandler,
-  [model, parameter]: readonly ["AuthorizationCode", "code"] | readonly ["DeviceCode", "device_code"],
   artifacts: ArtifactStore,
   units: UnitsOfWork,
 ): GrantHandler {
@@ -126,15 +124,15 @@ export function codeGrant(
 
   return async (ctx) => {
     const unit = units.required();
-    const code = ctx.oidc.params[parameter];
-    const found = code === undefined ? undefined : await unit.find(model, artifactKey(code));
+    const { code } = ctx.oidc.params;
+    const found = code === undefined ? undefined : await unit.find("AuthorizationCode", artifactKey(code));
     if (found === undefined || found.clientId !== ctx.oidc.client.clientId) return original(ctx);
     const isTie = await exchanges.begin(found, ctx.res, unit.underWaySince).catch((error: unknown) => {
       unit.failure ??= error;
       throw error;
     });
     if (isTie && found.consumedAt !== undefined) {
-      throw new errors.InvalidGrant("the code was already used");
+      throw new errors.InvalidGrant("authorization code already consumed");
     }
     await original(ctx);
     unit.whenCommitted(markAnswered);

@@ -88,6 +88,9 @@ export function polledGrant(
       device_code === undefined ? undefined : await unit.find(DEVICE_CODE, artifactKey(device_code));
     const isOurs = found?.clientId === ctx.oidc.client.clientId;
     if (found === undefined || !isOurs || isExpired(found, clock)) return original(ctx);
+    // oidc-provider would end the family. A device may poll again because it lost the answer, or poll twice at once; nobody but
+    // the device has ever seen the code.
+    if (found.consumedAt !== undefined) throw new errors.InvalidGrant("the code was already used");
     // oidc-provider would use the code up with its first answer.
     if (found.payload["error"] !== undefined) throw new errors.AccessDenied("the user refused");
     if (isDecided(found)) return original(ctx);

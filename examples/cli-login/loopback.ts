@@ -1,0 +1,63 @@
+/**
+ * A command-line program that signs a person in with the browser of the system (RFC 8252). The answer comes to a port on this machine.
+ *
+ *     npx node examples/cli-login/loopback.ts http://127.0.0.1:3000/openid program
+ */
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import * as oidc from "openid-client";
+
+const [, , issuer = "", clientId = ""] = process.argv;
+if (issuer === "" || clientId === "") throw new TypeError("Usage: loopback.ts ISSUER CLIENT_ID");
+
+// Only a service on your own machine may use http.
+const execute = new URL(issuer).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
+const provider = await oidc.discovery(new URL(issuer), clientId, undefined, oidc.None(), { execute });
+
+// Any free port: the service lets the port of a loopback address differ.
+const server = createServer().listen(0, "127.0.0.1");
+await once(server, "listening");
+const redirect_uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`;
+
+// The verifier never leaves this process: a program that steals the code can't use it.
+const pkceCodeVerifier = oidc.randomPKCECodeVerifier();
+const expectedState = oidc.randomState();
+const location = oidc.buildAuthorizationUrl(provider, {
+  redirect_uri,
+  scope: "openid email",
+  state: expectedState,
+  code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier),
+  code_challenge_method: "S256",
+});
+console.log(`Open this address in your browser:\n${location.href}`);
+
+/** The first request that is an answer to this sign-in; everything else gets a 404. */
+async function answer(): Promise<URL> {
+  for (;;) {
+    const [request, response] = (await once(server, "request")) as [IncomingMessage, ServerResponse];
+    const url = new URL(request.url ?? "", redirect_uri);
+    const isOurs = url.pathname === "/callback" && url.searchParams.get("state") === expectedState;
+    response.writeHead(isOurs ? 200 : 404, { "content-type": "text/plain; charset=utf-8" });
+    response.end(isOurs ? "Done. You can close this page and return to the program." : "Not found.");
+    if (isOurs) return url;
+  }
+}
+
+try {
+  const tokens = await oidc.authorizationCodeGrant(provider, await answer(), {
+    pkceCodeVerifier,
+    expectedState,
+  });
+  const sub = tokens.claims()?.sub ?? "";
+  const { email } = await oidc.fetchUserInfo(provider, tokens.access_token, sub);
+  console.log(`Signed in as ${email}`);
+  // Keep tokens.refresh_token in the key store of the system, and replace it at each use.
+} catch (error) {
+  if (!(error instanceof oidc.AuthorizationResponseError)) throw error;
+  console.error(`Not signed in: ${error.error}`);
+  process.exitCode = 1;
+} finally {
+  server.close();
+  server.closeAllConnections();
+}

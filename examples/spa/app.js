@@ -1,0 +1,114 @@
+/** A single-page application: it signs people in with the code flow and PKCE, and keeps no secret. */
+import * as oauth from "oauth4webapi";
+
+const { issuer, clientId } = document.body.dataset;
+const client = { client_id: clientId };
+const clientAuth = oauth.None();
+const redirectUri = `${location.origin}/`;
+// Only a service on your own machine may use http.
+const options = { [oauth.allowInsecureRequests]: new URL(issuer).hostname === "127.0.0.1" };
+
+const server = await oauth
+  .discoveryRequest(new URL(issuer), options)
+  .then((response) => oauth.processDiscoveryResponse(new URL(issuer), response));
+
+// All tabs share the tokens. A script that an attacker gets into this page can read them: let none in, with a
+// Content-Security-Policy and without scripts from elsewhere.
+const stored = () => JSON.parse(localStorage.getItem("tokens") ?? "null");
+const store = (tokens) => localStorage.setItem("tokens", JSON.stringify({ ...stored(), ...tokens }));
+
+async function signIn() {
+  const verifier = oauth.generateRandomCodeVerifier();
+  const [state, nonce] = [oauth.generateRandomState(), oauth.generateRandomNonce()];
+  sessionStorage.setItem("pending", JSON.stringify({ verifier, state, nonce }));
+  const url = new URL(server.authorization_endpoint);
+  url.search = new URLSearchParams({
+    client_id: clientId,
+    response_type: "code",
+    redirect_uri: redirectUri,
+    scope: "openid email",
+    state,
+    nonce,
+    code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: "S256",
+  });
+  location.assign(url);
+}
+
+/** The browser has come back with a code, or with an error. */
+async function finish() {
+  const { verifier, state, nonce } = JSON.parse(sessionStorage.getItem("pending") ?? "{}");
+  sessionStorage.removeItem("pending");
+  const parameters = oauth.validateAuthResponse(server, client, new URL(location.href), state ?? "");
+  // The code must not stay in the address.
+  history.replaceState(null, "", "/");
+  const response = await oauth.authorizationCodeGrantRequest(
+    server,
+    client,
+    clientAuth,
+    parameters,
+    redirectUri,
+    verifier,
+    options,
+  );
+  store(
+    await oauth.processAuthorizationCodeResponse(server, client, response, {
+      expectedNonce: nonce,
+      requireIdToken: true,
+    }),
+  );
+}
+
+/** Each refresh returns a new refresh token. Tabs that refresh at once all get the same answer. */
+async function refresh() {
+  const { refresh_token } = stored();
+  const response = await oauth.refreshTokenGrantRequest(server, client, clientAuth, refresh_token, options);
+  store(await oauth.processRefreshTokenResponse(server, client, response));
+}
+
+async function email() {
+  const { access_token, id_token } = stored();
+  // The ID token was validated when it came from the token endpoint.
+  const { sub } = JSON.parse(atob(id_token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
+  const response = await oauth.userInfoRequest(server, client, access_token, options);
+  return (await oauth.processUserInfoResponse(server, client, sub, response)).email;
+}
+
+function signOut() {
+  const url = new URL(server.end_session_endpoint);
+  url.search = new URLSearchParams({
+    id_token_hint: stored().id_token,
+    post_logout_redirect_uri: redirectUri,
+  });
+  localStorage.removeItem("tokens");
+  location.assign(url);
+}
+
+async function show(text) {
+  const isSignedIn = stored() !== null;
+  const status = text ?? (isSignedIn ? `Signed in as ${await email()}` : "Not signed in");
+  for (const [id, visible] of [
+    ["sign-in", !isSignedIn],
+    ["refresh", isSignedIn],
+    ["sign-out", isSignedIn],
+  ])
+    document.getElementById(id).hidden = !visible;
+  document.getElementById("status").textContent = status;
+}
+
+/** A session that has ended starts again; everything else is shown. */
+async function attempt(work) {
+  try {
+    await work();
+    await show();
+  } catch (error) {
+    localStorage.removeItem("tokens");
+    await show(`Not signed in: ${error.error ?? error.message}`);
+  }
+}
+
+document.getElementById("sign-in").onclick = () => void signIn();
+document.getElementById("refresh").onclick = () => void attempt(refresh);
+document.getElementById("sign-out").onclick = signOut;
+const query = new URLSearchParams(location.search);
+await attempt(query.has("code") || query.has("error") ? finish : async () => undefined);

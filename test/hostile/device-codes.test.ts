@@ -1,0 +1,266 @@
+/** Guessing the codes of devices, asking for too many, and two processes that get the same answer at once. */
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import * as openid from "openid-client";
+import type { Browser } from "../../testing/browser/browser.ts";
+import { type Codes, decide, DeviceParty, enter, FRAME, TELEVISION } from "../flows/device-party.ts";
+import { type Answer, type Person, send } from "../flows/relying-party.ts";
+import { ADA, BOB, type RunningService, startService, storageIn } from "../flows/running-service.ts";
+import { rounds } from "../rounds.ts";
+
+let folder: string;
+let running: RunningService;
+let party: DeviceParty;
+/** The mails that were sent: recipient and text. */
+const mails: { readonly to: string; readonly text: string }[] = [];
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "sign-in-devices-"));
+  running = await startService({
+    config: {
+      ...(await storageIn(folder)),
+      proxy: true,
+      mailer: {
+        async send({ to, text }) {
+          mails.push({ to, text });
+        },
+      },
+    },
+  });
+  for (const client of [TELEVISION, FRAME]) await running.service.clients.register(client);
+  party = new DeviceParty(running, "openid");
+});
+afterAll(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+  rmSync(folder, { recursive: true });
+});
+
+const from = (address: string): Record<string, string> => ({ "x-forwarded-for": address });
+
+let people = 0;
+async function newcomer(): Promise<Person> {
+  people += 1;
+  const person = { username: `guesser-${people}`, password: "the password of a guesser" };
+  await running.service.accounts.create({ email: `guesser-${people}@example.com`, ...person });
+  return person;
+}
+
+/** The form of a page, sent from an address to a process. */
+function post(browser: Browser, fields: Record<string, string>, address: string, base = ""): Promise<Answer> {
+  const form = browser.form("user_code");
+  const action = base === "" ? form.action.href : `${base}/device`;
+  return send(action, {
+    method: "POST",
+    headers: { cookie: browser.jar.header(form.action), ...from(address) },
+    body: new URLSearchParams({ ...Object.fromEntries(form.fields), ...fields }),
+  });
+}
+
+/** Letters of codes that nobody has. */
+const WRONG = "BCDFGHJKLMNPQRSTVWXZ";
+
+describe("guessing codes", () => {
+  it("ends for an account after ten in 15 minutes, from however many addresses [D-DEVICE-2]", async () => {
+    const codes = await party.codes({}, from("192.0.2.1"));
+    const browser = await party.visit(codes, await newcomer(), { headers: from("192.0.2.2") });
+    const statuses: number[] = [];
+    for (let guess = 0; guess < 30; guess += 1) {
+      const user_code = WRONG[guess % 20]!.repeat(8);
+      // A guess may also come as an answer, as if the code had been compared.
+      const action = guess % 2 === 0 ? "" : "connect";
+      statuses.push((await post(browser, { user_code, action }, `10.${guess}.0.1`)).status);
+    }
+    expect(statuses).toEqual([...Array<number>(10).fill(400), ...Array<number>(20).fill(429)]);
+    const limited = await post(browser, { user_code: codes.user_code, action: "connect" }, "10.99.0.1");
+    expect(limited.status).toBe(429);
+    expect(Number(limited.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(limited.text).toContain("Too many wrong codes.");
+    // Nobody else is stopped by it.
+    await party.connect(codes, BOB);
+    expect((await party.poll(codes)).status).toBe(200);
+  });
+
+  it("ends for an address after ten in 15 minutes, with however many accounts [D-DEVICE-2]", async () => {
+    const address = "203.0.113.9";
+    const codes = await party.codes({}, from("192.0.2.3"));
+    const browsers: Browser[] = [];
+    for (let each = 0; each < 4; each += 1)
+      browsers.push(await party.visit(codes, await newcomer(), { headers: from("192.0.2.4") }));
+    const statuses: number[] = [];
+    for (let guess = 0; guess < 12; guess += 1)
+      statuses.push(
+        (await post(browsers[guess % 4]!, { user_code: WRONG[guess]!.repeat(8) }, address)).status,
+      );
+    expect(statuses).toEqual([...Array<number>(10).fill(400), 429, 429]);
+    expect((await post(browsers[0]!, { user_code: codes.user_code }, address)).status).toBe(429);
+    expect((await post(browsers[0]!, { user_code: codes.user_code }, "203.0.113.10")).status).toBe(200);
+  });
+
+  it("counts guesses that come at once, and right codes not at all [D-DEVICE-2]", async () => {
+    const codes = await party.codes({}, from("192.0.2.5"));
+    const browser = await party.visit(codes, await newcomer(), { headers: from("192.0.2.6") });
+    for (let each = 0; each < 15; each += 1)
+      expect((await post(browser, { user_code: codes.user_code }, "192.0.2.7")).status).toBe(200);
+    const answers = await Promise.all(
+      [...WRONG].map((letter) => post(browser, { user_code: letter.repeat(8) }, "192.0.2.7")),
+    );
+    expect(answers.filter(({ status }) => status === 400)).toHaveLength(10);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(10);
+  });
+
+  it("needs a sign-in: nobody learns about a code without one [D-DEVICE-2]", async () => {
+    const codes = await party.codes({}, from("192.0.2.8"));
+    for (const user_code of [codes.user_code, "BBBB-BBBB"]) {
+      const answer = await send(`${party.base}/device`, {
+        method: "POST",
+        body: new URLSearchParams({ user_code, action: "connect", csrf: "x" }),
+      });
+      expect(answer.status).toBe(303);
+      expect(answer.headers.get("location")).toContain("/oauth2/authorize?");
+    }
+    expect(await party.poll(codes)).toMatchObject({ body: { error: "authorization_pending" } });
+  });
+
+  it("is in the audit without the code", async () => {
+    const { records } = await running.service.audit.list({ action: "device.code_entered", limit: 100 });
+    expect(records.some(({ reason }) => reason === "limited")).toBe(true);
+    expect(records.some(({ reason }) => reason === "credentials")).toBe(true);
+    expect(JSON.stringify(records)).not.toMatch(/BBBBBBBB|BBBB-BBBB/);
+  });
+});
+
+describe("asking for codes", () => {
+  it("ends after 20 in 15 minutes for one client from one address [D-DEVICE-1]", async () => {
+    const address = "198.51.100.77";
+    const answers: Answer[] = [];
+    for (let each = 0; each < 22; each += 1) answers.push(await party.request({}, from(address)));
+    expect(answers.map(({ status }) => status)).toEqual([...Array<number>(20).fill(200), 429, 429]);
+    expect(answers.at(-1)?.body["error"]).toBe("temporarily_unavailable");
+    expect(Number(answers.at(-1)?.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect((await new DeviceParty(running, "openid", FRAME).request({}, from(address))).status).toBe(200);
+    expect((await party.request({}, from("198.51.100.78"))).status).toBe(200);
+    expect((await new DeviceParty(running, "oauth2").request({}, from(address))).status).toBe(429);
+  });
+});
+
+describe("the person", () => {
+  it("gets one mail about the device, without the code [D-DEVICE-2]", async () => {
+    const codes = await party.codes({}, from("192.0.2.20"));
+    mails.length = 0;
+    await party.connect(codes, ADA);
+    for (let tries = 0; tries < 100 && mails.length === 0; tries += 1)
+      await new Promise((resolve) => void setTimeout(resolve, 50));
+    const about = mails.filter(({ text }) => text.includes("News on TV"));
+    expect(about).toEqual([
+      { to: ADA.email, text: expect.stringContaining("A device was connected to your account") },
+    ]);
+    expect(about[0]?.text).not.toContain(codes.user_code);
+    const refused = await party.codes({}, from("192.0.2.20"));
+    await decide(await party.compare(refused), "refuse");
+    expect(mails.filter(({ text }) => text.includes("News on TV"))).toHaveLength(1);
+  });
+});
+
+describe("openid-client", () => {
+  it("signs a person in with its device flow and only the issuer [D-DEVICE-1]", async () => {
+    const config = await openid.discovery(new URL(running.openid), "television", undefined, openid.None(), {
+      execute: [openid.allowInsecureRequests],
+    });
+    const begun = await openid.initiateDeviceAuthorization(config, { scope: "openid email" });
+    await party.connect(begun as unknown as Codes);
+    const tokens = await openid.pollDeviceAuthorizationGrant(config, { ...begun, interval: 1 });
+    expect(tokens.claims()?.sub).toBe(running.ada.sub);
+    expect(await openid.fetchUserInfo(config, tokens.access_token, running.ada.sub)).toMatchObject({
+      email: ADA.email,
+    });
+    const refreshed = await openid.refreshTokenGrant(config, tokens.refresh_token!);
+    expect(refreshed.refresh_token).not.toBe(tokens.refresh_token);
+  });
+
+  it("is told that the person refused [D-DEVICE-1]", async () => {
+    const config = await openid.discovery(new URL(running.openid), "television", undefined, openid.None(), {
+      execute: [openid.allowInsecureRequests],
+    });
+    const begun = await openid.initiateDeviceAuthorization(config, {});
+    const browser = await party.visit(begun as unknown as Codes);
+    await decide(await enter(browser, begun.user_code), "refuse");
+    await expect(
+      openid.pollDeviceAuthorizationGrant(config, { ...begun, interval: 1 }),
+    ).rejects.toMatchObject({
+      error: "access_denied",
+    });
+  });
+});
+
+describe("two processes on one storage", () => {
+  const children: ChildProcessByStdio<Writable, Readable, null>[] = [];
+  /** Base URLs of the OpenID Connect deployment at each process. */
+  let bases: string[] = [];
+
+  beforeAll(async () => {
+    if (!(process.env["TEST_STORAGE"] ?? "sqlite").startsWith("sqlite")) return;
+    const program = join(import.meta.dirname, "../hosting/child.ts");
+    const ports = await Promise.all(
+      [0, 1].map(async () => {
+        const child = spawn(process.execPath, [program, join(folder, "sign-in.db"), running.origin], {
+          stdio: ["pipe", "pipe", "inherit"],
+        });
+        children.push(child);
+        const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+        await lines.next();
+        child.stdin.write("go\n");
+        for (;;) {
+          const { value, done } = await lines.next();
+          if (done) throw new Error("the process has ended");
+          if (/^\d+$/.test(value)) return value;
+        }
+      }),
+    );
+    bases = ports.map((port) => `http://127.0.0.1:${port}/openid`);
+  }, 60_000);
+  afterAll(async () => {
+    const ended = children.map((child) => once(child, "exit"));
+    for (const child of children) child.stdin.end();
+    await Promise.all(ended);
+  });
+
+  /** The device, at each process. */
+  const devices = (): DeviceParty[] =>
+    bases.map((base) => Object.assign(new DeviceParty(running, "openid"), { base }));
+
+  it("let one of two people decide, count every poll, and give the tokens once [D-DEVICE-2, D-DEVICE-3]", async () => {
+    if (bases.length === 0) return;
+    for (let round = 0; round < rounds(4, 20); round += 1) {
+      const codes = await party.codes({}, from(`192.0.2.${100 + round}`));
+      const pending = await Promise.all([...devices(), ...devices()].map((device) => device.poll(codes)));
+      const errors = pending.map(({ body }) => body["error"]).toSorted();
+      expect(errors).toEqual(["authorization_pending", "slow_down", "slow_down", "slow_down"]);
+
+      const [ada, bob] = [await party.compare(codes, ADA), await party.compare(codes, BOB)];
+      const fields = { action: "connect" };
+      const answers = await Promise.all([
+        post(ada, fields, "192.0.2.1", bases[0]),
+        post(bob, fields, "192.0.2.1", bases[1]),
+      ]);
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([303, 400]);
+      expect(answers.find(({ status }) => status === 400)?.text).toContain("This code was already used.");
+      const winner = answers[0]?.status === 303 ? ADA : BOB;
+
+      const polls = await Promise.all([...devices(), ...devices()].map((device) => device.poll(codes)));
+      expect(polls.filter(({ status }) => status === 200)).toHaveLength(1);
+      const lost = polls.filter(({ status }) => status !== 200);
+      expect(new Set(lost.map(({ body }) => body["error"]))).toEqual(new Set(["invalid_grant"]));
+      const won = polls.find(({ status }) => status === 200);
+      expect(await party.userinfo(won?.body["access_token"])).toMatchObject({
+        status: 200,
+        body: { email: winner.email },
+      });
+    }
+  });
+});
