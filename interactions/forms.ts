@@ -69,7 +69,7 @@ export function formLocals(
     /** Several problems have a summary, which has the focus. */
     focused: problems.length === 0 ? empty?.name : problems.length === 1 ? place : undefined,
     inputHints: (field: FormField): Locals => ({
-      ...KEYBOARDS[field.autocomplete],
+      ...(field.type !== "checkbox" && KEYBOARDS[field.autocomplete]),
       enterkeyhint: fields.length === 0 || field === fields.at(-1) ? "go" : "next",
       ...(field.type === "password" && passwordHints(t, field)),
     }),
@@ -80,6 +80,8 @@ export function formLocals(
 const KEYBOARDS: Readonly<Record<string, Locals>> = {
   username: { autocapitalize: "none", autocorrect: "off", spellcheck: "false" },
   email: { autocapitalize: "none", autocorrect: "off", spellcheck: "false", inputmode: "email" },
+  // Only the code of a device, so far.
+  off: { autocapitalize: "characters", autocorrect: "off", spellcheck: "false" },
   "one-time-code": { autocapitalize: "characters", autocorrect: "off", spellcheck: "false" },
   "given-name": { autocapitalize: "words" },
   "family-name": { autocapitalize: "words" },

@@ -32,14 +32,17 @@ const location = oidc.buildAuthorizationUrl(provider, {
 });
 console.log(`Open this address in your browser:\n${location.href}`);
 
+/** What the browser shows at the end. It asks for no icon. */
+const PAGE = `<!doctype html><link rel="icon" href="data:,"><p>Done. You can close this page and return to the program.</p>`;
+
 /** The first request that is an answer to this sign-in; everything else gets a 404. */
 async function answer(): Promise<URL> {
   for (;;) {
     const [request, response] = (await once(server, "request")) as [IncomingMessage, ServerResponse];
     const url = new URL(request.url ?? "", redirect_uri);
     const isOurs = url.pathname === "/callback" && url.searchParams.get("state") === expectedState;
-    response.writeHead(isOurs ? 200 : 404, { "content-type": "text/plain; charset=utf-8" });
-    response.end(isOurs ? "Done. You can close this page and return to the program." : "Not found.");
+    response.writeHead(isOurs ? 200 : 404, { "content-type": "text/html; charset=utf-8" });
+    response.end(isOurs ? PAGE : "Not found.");
     if (isOurs) return url;
   }
 }

@@ -94,7 +94,9 @@ export const deviceView: Page<CodeLocals> = {
       field: {
         name: "user_code",
         type: "text",
-        autocomplete: "one-time-code",
+        // Not a code that came by message: with eight letters the script would send that, and a person who presses "Continue" then
+        // would answer the next page without having read it.
+        autocomplete: "off",
         required: true,
         label: t("device.code"),
         hint: t("device.hint"),
