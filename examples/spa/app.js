@@ -107,8 +107,9 @@ async function attempt(work) {
   }
 }
 
-document.getElementById("sign-in").onclick = () => void signIn();
-document.getElementById("refresh").onclick = () => void attempt(refresh);
-document.getElementById("sign-out").onclick = signOut;
+const on = (id, work) => document.getElementById(id).addEventListener("click", work);
+on("sign-in", () => void signIn());
+on("refresh", () => void attempt(refresh));
+on("sign-out", signOut);
 const query = new URLSearchParams(location.search);
 await attempt(query.has("code") || query.has("error") ? finish : async () => undefined);

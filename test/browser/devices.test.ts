@@ -24,7 +24,7 @@ beforeAll(async () => {
   });
 });
 afterEach(async () => {
-  await Promise.all(programs.splice(0).map((program) => program.stop("SIGKILL")));
+  await Promise.all(programs.splice(0).map((each) => each.stop("SIGKILL")));
   expect(await browser.settle()).toEqual([]);
 });
 afterAll(async () => {

@@ -175,20 +175,20 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(await example.finish(discovered, browser.location!, checks)).toBe(running.ada.sub);
   },
 
-  async "docs/browser-applications.md 1"() {
-    const { registerPage } = await moduleOf<{ registerPage: Register }>("docs/browser-applications.md 1");
+  async "docs/browser-applications.md 2"() {
+    const { registerPage } = await moduleOf<{ registerPage: Register }>("docs/browser-applications.md 2");
     expect(await kindOf(await registerPage(running.service))).toBe("public");
   },
 
-  async "docs/native-applications.md 1"() {
+  async "docs/native-applications.md 2"() {
     const { registerProgram } = await moduleOf<{ registerProgram: Register }>(
-      "docs/native-applications.md 1",
+      "docs/native-applications.md 2",
     );
     expect(await kindOf(await registerProgram(running.service))).toBe("public");
   },
 
-  async "docs/devices.md 1"() {
-    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>("docs/devices.md 1");
+  async "docs/devices.md 2"() {
+    const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>("docs/devices.md 2");
     expect(await kindOf(await registerTelevision(running.service))).toBe("device");
   },
 

@@ -108,7 +108,7 @@ describe("guessing codes", () => {
     for (let each = 0; each < 15; each += 1)
       expect((await post(browser, { user_code: codes.user_code }, "192.0.2.7")).status).toBe(200);
     const answers = await Promise.all(
-      [...WRONG].map((letter) => post(browser, { user_code: letter.repeat(8) }, "192.0.2.7")),
+      WRONG.split("").map((letter) => post(browser, { user_code: letter.repeat(8) }, "192.0.2.7")),
     );
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(10);
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(10);
@@ -239,8 +239,9 @@ describe("two processes on one storage", () => {
     for (let round = 0; round < rounds(4, 20); round += 1) {
       const codes = await party.codes({}, from(`192.0.2.${100 + round}`));
       const pending = await Promise.all([...devices(), ...devices()].map((device) => device.poll(codes)));
-      const errors = pending.map(({ body }) => body["error"]).toSorted();
-      expect(errors).toEqual(["authorization_pending", "slow_down", "slow_down", "slow_down"]);
+      const errors = pending.map(({ body }) => body["error"]);
+      expect(errors.filter((error) => error === "authorization_pending")).toHaveLength(1);
+      expect(errors.filter((error) => error === "slow_down")).toHaveLength(3);
 
       const [ada, bob] = [await party.compare(codes, ADA), await party.compare(codes, BOB)];
       const fields = { action: "connect" };
@@ -248,7 +249,7 @@ describe("two processes on one storage", () => {
         post(ada, fields, "192.0.2.1", bases[0]),
         post(bob, fields, "192.0.2.1", bases[1]),
       ]);
-      expect(answers.map(({ status }) => status).toSorted()).toEqual([303, 400]);
+      expect(answers.map(({ status }) => status === 303).filter(Boolean)).toHaveLength(1);
       expect(answers.find(({ status }) => status === 400)?.text).toContain("This code was already used.");
       const winner = answers[0]?.status === 303 ? ADA : BOB;
 
