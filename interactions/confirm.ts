@@ -272,14 +272,6 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     return undefined;
   }
 
-  /** The members of a body of ours. Anything else is answered. */
-  async function jsonMembers(ctx: ServiceContext, link: string): Promise<Values | undefined> {
-    const body = await readSubmission(ctx);
-    if (body === undefined || forms.verify(formOf(link), body.get("csrf") ?? "")) return body;
-    forbidden(ctx, "csrf is not that of this link");
-    return undefined;
-  }
-
   return {
     async show(ctx, token) {
       const answer = await open(ctx, token);
@@ -287,10 +279,14 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     },
     async submit(ctx) {
       const isJson = wantsJson(ctx);
+      const body = isJson ? await readSubmission(ctx) : undefined;
+      if (isJson && body === undefined) return;
       const send = isJson ? sendJson : sendPage;
       const link = links.read(ctx);
       if (link === undefined) return send(ctx, { kind: "gone" });
-      const values = await (isJson ? jsonMembers(ctx, link) : formFields(ctx, link));
+      if (body !== undefined && !forms.verify(formOf(link), body.get("csrf") ?? ""))
+        return forbidden(ctx, "csrf is not that of this link");
+      const values = body ?? (await formFields(ctx, link));
       if (values !== undefined) send(ctx, await act(ctx, link, values));
     },
   };
