@@ -2,7 +2,7 @@
  * `npm run screens` takes a picture of every page and every mail in Chromium, by language, theme and width, and writes a contact sheet:
  * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Page } from "playwright-core";
 import { LANGUAGES, type Screen, screenMails, screenPages, screens } from "./screen-pages.ts";
@@ -13,6 +13,7 @@ const OUT = join(ROOT, "screens");
 const CHROMIUM = "/usr/bin/chromium";
 const THEMES = ["light", "dark"] as const;
 const WIDTHS = [390, 1280] as const;
+const EXAMPLE_THEMES = join(ROOT, "examples/themes");
 /** The picture of the login page in README.md. */
 const README_PICTURE = join(ROOT, "docs/images/login.png");
 
@@ -71,6 +72,22 @@ ${figures.join("\n")}
 `;
 }
 
+/** The login page in each theme of `examples/themes`, light and dark, for docs/pages.md. */
+async function shootThemes(page: Page): Promise<void> {
+  await page.setViewportSize({ width: 560, height: 680 });
+  for (const file of readdirSync(EXAMPLE_THEMES)) {
+    const { interactions } = JSON.parse(readFileSync(join(EXAMPLE_THEMES, file), "utf8"));
+    const [login] = screens(screenPages({ locales: ["en", "pl"], theme: interactions.theme }));
+    for (const colorScheme of THEMES) {
+      await page.emulateMedia({ colorScheme });
+      await page.goto("about:blank");
+      await page.setContent(login?.html({ locale: "en", here: "" }) ?? "");
+      const name = `theme-${file.replace(".json", "")}-${colorScheme}.png`;
+      await page.screenshot({ path: join(ROOT, "docs/images", name), fullPage: true });
+    }
+  }
+}
+
 const wanted = process.argv.slice(2);
 const pages = screenPages();
 const all = [...screens(pages), ...screenMails()].filter(
@@ -89,6 +106,7 @@ try {
     await page.emulateMedia({ colorScheme: "light" });
     await page.setContent(login?.html({ locale: "en", here: "" }) ?? "");
     await page.screenshot({ path: README_PICTURE });
+    await shootThemes(page);
   }
   console.log(`${shots.length} pictures: screens/index.html`);
 } finally {

@@ -1,13 +1,17 @@
 /** The look that a team configures: values that are refused, contrast, pictures, links. */
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { join } from "node:path";
-import { writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tagsNamed } from "../../testing/browser/html.ts";
+import { readConfiguration } from "../../config/read.ts";
 import { contrast } from "../../core/palette.ts";
 import { readTheme } from "../../interactions/look/theme.ts";
 import { loggedOutPage } from "../../interactions/answers.ts";
 import { everyPage, pagesWith, viewsFolder } from "./every-page.ts";
+
+const DOCS = join(import.meta.dirname, "../../docs");
+const EXAMPLE_THEMES = join(import.meta.dirname, "../../examples/themes");
 
 describe("the theme", () => {
   it.each([
@@ -40,6 +44,26 @@ describe("the theme", () => {
   it("refuses colours with too little contrast", () => {
     expect(() => pagesWith({ theme: { background: "#ffffff", text: "#aaaaaa" } })).toThrow("contrast 2.3");
   });
+
+  it.each(readdirSync(EXAMPLE_THEMES))(
+    "accepts the example %s, which has pictures in both modes",
+    (example) => {
+      const { interactions } = readConfiguration({
+        deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+        storage: "sqlite::memory:",
+        ...JSON.parse(readFileSync(join(EXAMPLE_THEMES, example), "utf8")),
+      });
+      const { css, problems } = readTheme(interactions.theme);
+      expect(problems).toEqual([]);
+      expect(css).toContain("prefers-color-scheme: dark");
+      const page = readFileSync(join(DOCS, "pages.md"), "utf8");
+      for (const mode of ["light", "dark"]) {
+        const picture = `images/theme-${basename(example, ".json")}-${mode}.png`;
+        expect(page).toContain(picture);
+        expect(existsSync(join(DOCS, picture))).toBe(true);
+      }
+    },
+  );
 
   it("shows the name as text", async () => {
     const html = pagesWith({ theme: { name: "<b>Contoso</b>" } }).render(
