@@ -211,9 +211,14 @@ export class AccountWriter {
   bounded(consents: AccountRecord["consents"]): AccountRecord["consents"] {
     const { grantable } = this.#options;
     return Object.fromEntries(
-      Object.entries(consents).map(([clientId, { scopes, claims }]) => [
+      Object.entries(consents).map(([clientId, { scopes, claims, apis }]) => [
         clientId,
-        { scopes: among(grantable.scopes, scopes), claims: among(grantable.claims, claims) },
+        {
+          scopes: among(grantable.scopes, scopes),
+          claims: among(grantable.claims, claims),
+          // Bounded by what the client may ask for.
+          ...(apis !== undefined && { apis }),
+        },
       ]),
     );
   }

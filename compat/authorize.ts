@@ -10,7 +10,7 @@ import type { ServiceEmitter } from "../core/events.ts";
 import { knownClaims, MAX_CLAIMS_BYTES } from "../provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
-import { effectiveScope } from "../provider/claims.ts";
+import { effectiveScope, scopeForApis } from "../provider/claims.ts";
 import { SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
@@ -19,7 +19,7 @@ import type { AuditLog, EndpointExchange, EndpointParts, Step } from "./exchange
 import type { ErrorPages } from "../provider/pages.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
-import { formBody } from "./request-body.ts";
+import { authorizationBody } from "./request-body.ts";
 
 const MAX_STATE_BYTES = 4_096;
 const PUSHED = "urn:ietf:params:oauth:request_uri:";
@@ -27,7 +27,7 @@ const PUSHED = "urn:ietf:params:oauth:request_uri:";
 /** Reads the parameters. A malformed request gets a 400, never a redirect. */
 export const exactParameters: Step = async (exchange, next) => {
   if (exchange.ctx.method === "POST") {
-    await formBody(exchange, () => Promise.resolve());
+    await authorizationBody(exchange, () => Promise.resolve());
     exchange.query = exchange.body;
   } else {
     exchange.query = parseFields(exchange.ctx.querystring);
@@ -257,7 +257,11 @@ const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims"
 function providerParameters(fields: Fields, { deployment, client }: EndpointExchange): Fields {
   let result = fields.without([SENT_STATE, SENT_MAX_AGE]);
   if (result.all("scope").length <= 1) {
-    result = result.with("scope", effectiveScope(result.one("scope"), deployment.kind));
+    const scope = result.one("scope");
+    result = result.with(
+      "scope",
+      result.has("resource") ? scopeForApis(scope, deployment.kind) : effectiveScope(scope, deployment.kind),
+    );
   }
   if (!(result.one("scope") ?? "").split(" ").includes("openid")) {
     const maxAge = result.all("max_age");

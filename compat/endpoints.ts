@@ -36,7 +36,7 @@ import {
   withQuery,
 } from "./openid-endpoints.ts";
 import { createProtocol } from "./protocol.ts";
-import { formBody } from "./request-body.ts";
+import { authorizationBody, formBody } from "./request-body.ts";
 import {
   eitherRevocation,
   notPrefetched,
@@ -118,7 +118,13 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     discovery: { "*": [publicDiscovery(parts), withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
     par: {
-      "*": [formBody, credentials, checkPushed(strictness, requireRegistered), atomic, withBody(protocol)],
+      "*": [
+        authorizationBody,
+        credentials,
+        checkPushed(strictness, requireRegistered),
+        atomic,
+        withBody(protocol),
+      ],
     },
     introspect: {
       "*": [

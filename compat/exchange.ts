@@ -61,6 +61,8 @@ export interface EndpointExchange extends Exchange {
   /** Parameters for oidc-provider, from the address or the body. */
   query?: Fields | undefined;
   body?: Fields | undefined;
+  /** The form in the body as it came: fields may be repeated. */
+  received?: Promise<Fields>;
   /** The `Authorization` header for oidc-provider; `undefined` hides the header. */
   authorization?: string;
   /** The valid bearer token, and its account. */

@@ -15,6 +15,9 @@ const MEMBERS = [
   "token_type",
   "iat",
   "exp",
+  "auth_time",
+  "acr",
+  "amr",
   "cnf",
 ] as const;
 

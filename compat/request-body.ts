@@ -71,16 +71,23 @@ function wasRead(ctx: Context): boolean {
 }
 
 /** Reads the form in the body; empty if there is no body. A repeated field is refused. */
-export async function readForm(ctx: Context): Promise<ReadonlyMap<string, string>> {
-  const fields = await readFields(ctx);
-  const repeated = fields.repeated();
-  // RFC 8707 section 2: the service gives a token for one resource.
-  if (repeated.join() === "resource") throw badRequest("invalid_target", "resource must name one API");
-  if (repeated.length > 0) throw invalidRequest("a parameter is repeated");
-  return new Map(fields.entries());
+export async function readForm(
+  ctx: Context,
+  received: Promise<Fields> = readFields(ctx),
+): Promise<ReadonlyMap<string, string>> {
+  return new Map(requireSingle(await received).entries());
 }
 
-async function readFields(ctx: Context): Promise<Fields> {
+/** RFC 8707 section 2: the service gives a token for one resource. */
+function requireSingle(fields: Fields): Fields {
+  const repeated = fields.repeated();
+  if (repeated.join() === "resource") throw badRequest("invalid_target", "resource must name one API");
+  if (repeated.length > 0) throw invalidRequest("a parameter is repeated");
+  return fields;
+}
+
+/** Reads the form in the body; empty if there is no body. */
+export async function readFields(ctx: Context): Promise<Fields> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   const hasType = ctx.get("content-type") !== "";
   if (hasType && ctx.request.type.toLowerCase() !== FORM) throw invalidRequest(`the body must be ${FORM}`);
@@ -134,5 +141,13 @@ export async function readJson(ctx: Context): Promise<unknown> {
 /** Reads the form into `exchange.body`. */
 export const formBody: Step = async (exchange, next) => {
   exchange.body = new Fields([...(await exchange.form())]);
+  await next();
+};
+
+/** Reads the form of an authorization, which may name several APIs, into `exchange.body`. */
+export const authorizationBody: Step = async (exchange, next) => {
+  const fields = (await exchange.received) ?? new Fields();
+  requireSingle(fields.without(["resource"]));
+  exchange.body = fields;
   await next();
 };

@@ -11,7 +11,7 @@ import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
-import { JSON_TYPE, readForm, readJson } from "./request-body.ts";
+import { JSON_TYPE, readFields, readForm, readJson } from "./request-body.ts";
 
 /** Milliseconds after the last byte of a request in which it may commit. A fault is answered within 5 s. */
 export const COMMIT_TIME = 4_500;
@@ -230,9 +230,9 @@ async function receiveBody(exchange: EndpointExchange, parts: EndpointParts): Pr
 }
 
 function acceptForm(exchange: EndpointExchange): Promise<unknown> {
-  const form = readForm(exchange.ctx);
-  exchange.form = () => form;
-  return form;
+  exchange.received = readFields(exchange.ctx);
+  exchange.form = () => readForm(exchange.ctx, exchange.received);
+  return exchange.received;
 }
 
 function acceptJson(exchange: EndpointExchange): Promise<unknown> {

@@ -116,7 +116,8 @@ export function issueTokens(protocol: Protocol, owners: TokenOwners, events: Ser
     );
     if (deployment.kind === "openid" && all["id_token"] !== undefined)
       documented["id_token"] = all["id_token"];
-    if (client !== undefined && client.kind !== "web") documented["scope"] = publicScope(all["scope"]);
+    if (exchange.api !== undefined || (client !== undefined && client.kind !== "web"))
+      documented["scope"] = publicScope(all["scope"]);
     ctx.body = documented;
     const sub = oidc?.entities.Account?.accountId;
     const client_id = oidc?.client?.clientId ?? "";

@@ -180,6 +180,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       csrf: csrfOf(link),
       state: {},
       shares: [],
+      apis: [],
       expiresAt: clock.now() + LINK_COOKIE_SECONDS * 1_000,
       link,
     };

@@ -8,6 +8,8 @@ import type { AccountRecord, ClientRecord } from "../records/directory/directory
 import { isDisabled } from "../accounts/account.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { allowedScopes } from "../provider/apis.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import {
   ACR_PASSWORD,
@@ -19,7 +21,7 @@ import {
 } from "../provider/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
-import type { RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
+import type { ConsentApi, RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
 
 /** The parts of the service that are used here. */
 export interface ProtocolParts {
@@ -27,6 +29,7 @@ export interface ProtocolParts {
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
+  readonly directory: Pick<DirectoryRecords, "findApi">;
   /** Signs the hidden field of the forms. */
   readonly forms: Signer;
 }
@@ -48,6 +51,26 @@ function requestedAccess({ params }: Interaction): { scopes: string[]; claims: s
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
 }
 
+/** The scopes of each API that the request is for. oidc-provider has checked that the client may ask for it. */
+async function requestedApis(
+  { params }: Interaction,
+  client: ClientRecord,
+  { findApi }: ProtocolParts["directory"],
+): Promise<ConsentApi[]> {
+  const wanted = new Set((text(params["scope"]) ?? "").split(" "));
+  const identifiers = new Set([params["resource"]].flat().filter((each) => typeof each === "string"));
+  const apis = await Promise.all([...identifiers].map((identifier) => findApi(identifier)));
+  return apis
+    .filter((api) => api !== undefined)
+    .map((api) => ({
+      identifier: api.identifier,
+      name: api.name,
+      scopes: allowedScopes(client, api)
+        .filter((scope) => wanted.has(scope))
+        .map((scope) => ({ name: scope, label: api.scopes[scope] ?? scope })),
+    }));
+}
+
 /** The model of the running sign-ins. */
 const INTERACTION = "Interaction";
 
@@ -55,7 +78,7 @@ const INTERACTION = "Interaction";
 const formOf = (uid: string): string => `interaction ${uid}`;
 
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { currentProvider, units, accounts, clients, forms } = parts;
+  const { currentProvider, units, accounts, clients, directory, forms } = parts;
 
   /** The account that is signed in; `undefined` if it is unusable or the session has ended. */
   async function sessionAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
@@ -97,6 +120,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
       state: units.required().known(INTERACTION, artifactKey(uid))?.state ?? {},
       shares: name === "consent" ? consentFields(scopes, claims) : [],
+      apis: name === "consent" ? await requestedApis(found, client, directory) : [],
       expiresAt: exp * 1_000,
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
@@ -143,7 +167,12 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       if (!account) throw new ConditionFailed("the sign-in has ended");
       const { sub, sessions_generation: sessionsGeneration } = account;
       const clientId = text(found.params["client_id"]) ?? "";
-      const consent = { ...requestedAccess(found), sessionsGeneration };
+      const client = await clients.record(clientId);
+      const named = client === undefined ? [] : await requestedApis(found, client, directory);
+      const apis = Object.fromEntries(
+        named.map(({ identifier, scopes }) => [identifier, scopes.map((scope) => scope.name)]),
+      );
+      const consent = { ...requestedAccess(found), apis, sessionsGeneration };
       await accounts.rememberConsent(sub, clientId, consent, callerOf({ kind: "account", id: sub }));
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);

@@ -68,6 +68,12 @@ export function samplePages(text: string): readonly Sample[] {
       },
     }),
     step("known account", "consent", { signIn: { shares: ["email", text] } }),
+    step("api", "consent", {
+      signIn: {
+        shares: ["sub"],
+        apis: [{ identifier: text, name: text, scopes: [{ name: text, label: text }] }],
+      },
+    }),
     step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
     step("id", "consent", { signIn: { shares: ["sub"] } }),
     step("known account", "continue"),
@@ -159,6 +165,7 @@ export function sampleStep(
     path: text,
     csrf: text,
     shares: [],
+    apis: [],
     state: sampleState(name, text),
     expiresAt: 0,
     ...(known && { account: { sub: text, email: text } }),

@@ -4,7 +4,7 @@ import type { Context } from "koa";
 import type { Account, KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { type AccountInternals, isDisabled } from "../accounts/account.ts";
-import { generationsOf } from "../accounts/generations.ts";
+import { generationAt, generationsOf } from "../accounts/generations.ts";
 import { claimsAbout } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { withoutDoubleCookie } from "./sessions/cookies.ts";
@@ -25,7 +25,36 @@ export interface GrantGenerations {
   readonly tokens: number;
   readonly service: number;
   readonly client: number;
+  /** What a token for an API also carries. */
+  readonly api?: ApiGeneration;
+  /** That of each API that was authorized, by its identifier: of grants only. */
+  readonly apis?: Readonly<Record<string, ApiGeneration>>;
 }
+
+/** What a person's access to an API was granted under. It ends when either is another one. */
+interface ApiGeneration {
+  /** Of the account at the service of the API. */
+  readonly service: number;
+  readonly epoch: string;
+}
+
+/** The generation that a grant for this API carries if it is made now. */
+export function apiGeneration(account: AccountRecord, { service, tokens_epoch }: ApiRecord): ApiGeneration {
+  return { service: generationAt(account.service_generations, service), epoch: tokens_epoch };
+}
+
+/** Whether what was granted for this API still holds for the account. Its own generations are checked by {@link isCurrent}. */
+export function isCurrentForApi(
+  carried: ApiGeneration | undefined,
+  account: AccountRecord,
+  api: ApiRecord,
+): boolean {
+  const now = apiGeneration(account, api);
+  return carried?.epoch === now.epoch && carried.service === now.service && isAssigned(account, api.service);
+}
+
+export const isAssigned = ({ services }: AccountRecord, service: string): boolean =>
+  Object.hasOwn(services, service);
 
 /** The generations that a grant of this account at this client carries if it is issued now. */
 export function currentGenerations(account: AccountRecord, client: ClientRecord): GrantGenerations {

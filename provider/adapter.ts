@@ -2,8 +2,9 @@
 import { hash } from "node:crypto";
 import type { Adapter, AdapterPayload } from "oidc-provider";
 import type { Clock } from "../core/clock.ts";
+import { ownValue } from "../core/untrusted-keys.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
-import { currentEpochs } from "./account.ts";
+import { currentEpochs, type GrantGenerations } from "./account.ts";
 import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
 
 export interface OidcAdapterOptions {
@@ -117,8 +118,11 @@ function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): vo
   if (model === "ClientCredentials" && unit.client !== undefined && unit.api !== undefined)
     payload["generations"] = currentEpochs(unit.client, unit.api);
   if (!descendants.has(model) || grantKey === undefined) return;
-  const generations = unit.known("Grant", grantKey)?.payload["generations"];
-  if (generations !== undefined) payload["generations"] = generations;
+  const generations = unit.known("Grant", grantKey)?.payload["generations"] as GrantGenerations | undefined;
+  if (generations === undefined) return;
+  const { apis, ...own } = generations;
+  const { aud } = payload;
+  payload["generations"] = typeof aud === "string" ? { ...own, api: ownValue(apis ?? {}, aud) } : own;
 }
 
 /** A sign-in belongs to the browser in which it began, whatever its cookies on the paths of the sign-in are. */

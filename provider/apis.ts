@@ -1,78 +1,55 @@
 /**
  * APIs as oidc-provider sees them: resource servers (RFC 8707). oidc-provider issues the tokens; what it leaves open is decided
- * here: which API and which scopes a client may ask for, and who may introspect.
+ * here: which API and which scopes a client may ask for, for whom, until when, and who may introspect.
  */
-import { errors, type Client, type ResourceServer } from "oidc-provider";
-import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
+import { errors, type Client, type KoaContextWithOIDC, type ResourceServer } from "oidc-provider";
+import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
+import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
-import { currentEpochs, isCurrent, type TokenEpochs } from "./account.ts";
+import {
+  currentEpochs,
+  type GrantGenerations,
+  isCurrent,
+  isCurrentForApi,
+  type TokenEpochs,
+} from "./account.ts";
 import { clientRecord } from "./clients.ts";
 import { exchangeOf } from "./exchange.ts";
 import type { GrantHandler } from "./grants/code-grant.ts";
+import type { UnitsOfWork } from "./unit-of-work.ts";
 
-type FindApi = Pick<DirectoryRecords, "findApi">;
+/** How many APIs one authorization can be for. */
+const MAX_RESOURCES = 10;
 
-/** The scopes that the client may ask for and the API has, as they are now. */
-function allowedScopes({ apis = {} }: ClientRecord, { identifier, scopes }: ApiRecord): string[] {
-  return (ownValue(apis, identifier) ?? []).filter((scope) => Object.hasOwn(scopes, scope));
+export interface ApiParts {
+  readonly accounts: Pick<AccountInternals, "record">;
+  readonly clients: Pick<ClientInternals, "record">;
+  readonly directory: Pick<DirectoryRecords, "findApi">;
+  readonly units: UnitsOfWork;
+  /** Of JWTs (RFC 9068 section 2.1 wants RS256). */
+  readonly signingAlgorithm: string;
 }
 
-/** The identifier of the one API that a token request names. */
-function namedApi(resource: unknown): string {
-  if (typeof resource === "string" && resource !== "") return resource;
-  throw new errors.InvalidTarget("resource must name one API");
-}
+/** A request at the token endpoint. */
+type TokenContext = Parameters<GrantHandler>[0];
 
-/**
- * The client credentials grant, for `machine` clients. oidc-provider would issue a token for no API and one without a scope; here
- * each token is for one API, a scope that the client may not have is left out, and without a `scope` it gets all that it
- * may have.
- * @param original oidc-provider's handler.
- */
-export function clientCredentialsGrant(original: GrantHandler, { findApi }: FindApi): GrantHandler {
-  return async (ctx) => {
-    const params = ctx.oidc.params as Record<string, unknown>;
-    const client = clientRecord(ctx.oidc.client);
-    const api = await findApi(namedApi(params["resource"]));
-    if (api === undefined || ownValue(client.apis ?? {}, api.identifier) === undefined)
-      throw new errors.InvalidTarget("the client may not ask for tokens for this resource");
-    const { scope } = params;
-    const wanted = typeof scope === "string" && scope !== "" ? new Set(scope.split(" ")) : undefined;
-    const granted = allowedScopes(client, api).filter((each) => wanted?.has(each) ?? true);
-    if (granted.length === 0)
-      throw new errors.InvalidScope(
-        "the client may have none of the requested scopes",
-        typeof scope === "string" ? scope : "",
-      );
-    params["scope"] = granted.join(" ");
-    exchangeOf(ctx).api = api;
-    await original(ctx);
-  };
-}
-
-/**
- * `getResourceServerInfo` of oidc-provider: the API that the grant has found. The requests of people don't name APIs yet.
- * @param signingAlgorithm of JWTs (RFC 9068 section 2.1 wants RS256).
- */
-export function resourceServer(
-  ctx: object,
-  identifier: string,
-  client: Client,
-  signingAlgorithm: string,
-): ResourceServer {
-  const { api } = exchangeOf(ctx);
-  if (api?.identifier !== identifier)
-    throw new errors.InvalidTarget("the client may not ask for tokens for this resource");
-  return {
-    audience: api.identifier,
-    scope: allowedScopes(clientRecord(client), api).join(" "),
-    accessTokenTTL: api.lifetime,
-    accessTokenFormat: api.tokens,
-    ...(api.tokens === "jwt" && { jwt: { sign: { alg: signingAlgorithm as "RS256" } } }),
-  };
+export interface ApiTokens {
+  /** The client credentials grant. @param original oidc-provider's handler. */
+  clientCredentials(original: GrantHandler): GrantHandler;
+  /**
+   * Finds the API that a token request of a person's grant is for, before anything is used up: no answer of this costs a client its
+   * code or refresh token. oidc-provider gets it as the parameter `resource`.
+   * @param source the code, refresh token or device code.
+   * @throws InvalidTarget, InvalidScope or InvalidGrant when there is no token for it.
+   */
+  choose(ctx: TokenContext, source: Artifact): Promise<void>;
+  /** `getResourceServerInfo` of oidc-provider. */
+  resourceServer(ctx: KoaContextWithOIDC, identifier: string, client: Client): Promise<ResourceServer>;
+  /** `introspection.allowedPolicy` of oidc-provider. */
+  mayIntrospect(ctx: unknown, client: Client, token: FoundToken): Promise<boolean>;
 }
 
 /** A token as oidc-provider has found it. */
@@ -81,36 +58,184 @@ interface FoundToken {
   readonly clientId?: string | undefined;
   readonly accountId?: string;
   readonly aud?: unknown;
+  readonly resource?: unknown;
   readonly generations?: unknown;
 }
 
-/**
- * `introspection.allowedPolicy` of oidc-provider, which lets every client look at every token. A client sees its own tokens
- * for no API, and access tokens for the APIs that name it; each only while it would work.
- */
-export function introspectionPolicy(
-  accounts: Pick<AccountInternals, "record">,
-  clients: Pick<ClientInternals, "record">,
-  { findApi }: FindApi,
-): (ctx: unknown, client: Client, token: FoundToken) => Promise<boolean> {
-  async function isValidForApi(
-    viewer: string,
-    { kind, clientId, aud, generations }: FoundToken,
-  ): Promise<boolean> {
-    if (kind !== "ClientCredentials" || typeof aud !== "string" || clientId === undefined) return false;
-    const [api, owner] = await Promise.all([findApi(aud), clients.record(clientId)]);
-    if (api === undefined || owner === undefined || owner.disabled) return false;
-    if (!api.introspection.includes(viewer)) return false;
-    const carried = generations as Partial<TokenEpochs> | undefined;
-    const now = currentEpochs(owner, api);
-    return carried?.api === now.api && carried.client === now.client;
+/** The scopes that the client may ask for and the API has, as they are now. */
+export function allowedScopes({ apis = {} }: ClientRecord, { identifier, scopes }: ApiRecord): string[] {
+  return (ownValue(apis, identifier) ?? []).filter((scope) => Object.hasOwn(scopes, scope));
+}
+
+/** The scopes of a parameter; `undefined` if none is named. */
+function requested(scope: unknown): ReadonlySet<string> | undefined {
+  return typeof scope === "string" && scope !== "" ? new Set(scope.split(" ")) : undefined;
+}
+
+const notAllowed = (): Error =>
+  new errors.InvalidTarget("the client may not ask for tokens for this resource");
+
+function noScopeLeft(scope: unknown): Error {
+  const named = typeof scope === "string" ? scope : "";
+  return new errors.InvalidScope("the client may have none of the requested scopes", named);
+}
+
+/** What a code or refresh token was authorized for. */
+function resourcesOf({ payload: { resource } }: Artifact): readonly string[] {
+  return [resource].flat().filter((each) => typeof each === "string");
+}
+
+export function createApiTokens(parts: ApiParts): ApiTokens {
+  const { accounts, clients, directory, units, signingAlgorithm } = parts;
+
+  /** The API, if the client may ask for it. */
+  async function requireApi(client: ClientRecord, identifier: string): Promise<ApiRecord> {
+    const isListed = ownValue(client.apis ?? {}, identifier) !== undefined;
+    const api = isListed ? await directory.findApi(identifier) : undefined;
+    if (api === undefined) throw notAllowed();
+    return api;
   }
 
-  return async (_ctx, client, token) => {
-    if (token.kind === "ClientCredentials" || token.aud !== undefined)
-      return isValidForApi(client.clientId, token);
-    if (token.clientId !== client.clientId) return false;
-    const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
-    return record !== undefined && isCurrent(token.generations, record, clientRecord(client));
+  /** Whether a token of a client that acts for itself is still valid. */
+  function isMachineCurrent(carried: unknown, owner: ClientRecord, api: ApiRecord): boolean {
+    const epochs = carried as Partial<TokenEpochs> | undefined;
+    const now = currentEpochs(owner, api);
+    return epochs?.api === now.api && epochs.client === now.client;
+  }
+
+  /** Whether a token of a person is still valid. The policy of oidc-provider has looked at its grant. */
+  function isPersonCurrent(
+    carried: unknown,
+    owner: ClientRecord,
+    api: ApiRecord,
+    account: AccountRecord | undefined,
+  ): boolean {
+    if (account === undefined || !isCurrent(carried, account, owner)) return false;
+    return isCurrentForApi((carried as GrantGenerations).api, account, api);
+  }
+
+  async function isValidForApi(viewer: string, token: FoundToken): Promise<boolean> {
+    const { kind, clientId, accountId, aud, generations } = token;
+    if (typeof aud !== "string" || clientId === undefined) return false;
+    const [api, owner, account] = await Promise.all([
+      directory.findApi(aud),
+      clients.record(clientId),
+      accountId === undefined ? undefined : accounts.record(accountId),
+    ]);
+    if (api === undefined || owner === undefined || owner.disabled) return false;
+    if (!api.introspection.includes(viewer)) return false;
+    if (kind === "ClientCredentials") return isMachineCurrent(generations, owner, api);
+    return kind === "AccessToken" && isPersonCurrent(generations, owner, api, account);
+  }
+
+  /** @throws InvalidGrant when the person's access to the API has ended. */
+  async function requireAccess(source: Artifact, api: ApiRecord): Promise<Artifact | undefined> {
+    const [grant, account] = await Promise.all([
+      source.grantKey === undefined ? undefined : units.required().find("Grant", source.grantKey),
+      source.accountId === undefined ? undefined : accounts.record(source.accountId),
+    ]);
+    // oidc-provider refuses a request whose grant or account is gone.
+    if (grant === undefined || account === undefined) return undefined;
+    const { apis = {} } = (grant.payload["generations"] ?? {}) as Partial<GrantGenerations>;
+    if (!isCurrentForApi(ownValue(apis, api.identifier), account, api))
+      throw new errors.InvalidGrant("the access to this resource has ended");
+    return grant;
+  }
+
+  return {
+    clientCredentials: (original) => async (ctx) => {
+      const params = ctx.oidc.params as Record<string, unknown>;
+      const client = clientRecord(ctx.oidc.client);
+      const { resource, scope } = params;
+      if (typeof resource !== "string" || resource === "")
+        throw new errors.InvalidTarget("resource must name one API");
+      const api = await requireApi(client, resource);
+      const wanted = requested(scope);
+      const granted = allowedScopes(client, api).filter((each) => wanted?.has(each) ?? true);
+      if (granted.length === 0) throw noScopeLeft(scope);
+      params["scope"] = granted.join(" ");
+      exchangeOf(ctx).api = api;
+      await original(ctx);
+    },
+
+    async choose(ctx, source) {
+      const params = ctx.oidc.params as Record<string, unknown>;
+      const authorized = resourcesOf(source);
+      const [only] = authorized;
+      const { resource = authorized.length > 1 ? "" : only } = params;
+      if (resource === undefined) return;
+      if (typeof resource !== "string" || !authorized.includes(resource))
+        throw new errors.InvalidTarget("resource must name one API that was authorized");
+      const client = clientRecord(ctx.oidc.client);
+      const api = await requireApi(client, resource);
+      const grant = await requireAccess(source, api);
+      const wanted = requested(params["scope"]) ?? requested(source.payload["scope"]);
+      const { resources = {} } = (grant?.payload ?? {}) as { readonly resources?: Record<string, string> };
+      const granted = new Set(ownValue(resources, resource)?.split(" "));
+      const left = allowedScopes(client, api).filter((each) => granted.has(each) && wanted?.has(each));
+      if (grant !== undefined && left.length === 0) throw noScopeLeft(params["scope"]);
+      params["resource"] = resource;
+      exchangeOf(ctx).api = api;
+    },
+
+    async resourceServer(ctx, identifier, client) {
+      const exchange = exchangeOf(ctx);
+      const record = clientRecord(client);
+      const { route, params = {} } = ctx.oidc;
+      let { api } = exchange;
+      if (route !== "token") {
+        const named = [params["resource"]].flat();
+        if (named.length > MAX_RESOURCES)
+          throw new errors.InvalidTarget(`a request can name at most ${MAX_RESOURCES} resources`);
+        // The device page names no APIs to people, so nobody could agree to one.
+        if (route === "device_authorization") throw notAllowed();
+        api = await requireApi(record, identifier);
+        const wanted = requested(params["scope"]);
+        if (!allowedScopes(record, api).some((scope) => wanted?.has(scope)))
+          throw noScopeLeft(params["scope"]);
+        exchange.apis = (exchange.apis ?? new Map<string, ApiRecord>()).set(identifier, api);
+      }
+      if (api?.identifier !== identifier) throw notAllowed();
+      return {
+        audience: api.identifier,
+        scope: allowedScopes(record, api).join(" "),
+        accessTokenTTL: api.lifetime,
+        accessTokenFormat: api.tokens,
+        ...(api.tokens === "jwt" && { jwt: { sign: { alg: signingAlgorithm as "RS256" } } }),
+      };
+    },
+
+    // oidc-provider lets every client look at every token. A client sees its own tokens for no API, and access tokens for the
+    // APIs that name it; each only while it would work.
+    async mayIntrospect(_ctx, client, token) {
+      if (token.kind === "ClientCredentials" || token.aud !== undefined)
+        return isValidForApi(client.clientId, token);
+      if (token.clientId !== client.clientId || token.resource !== undefined) return false;
+      const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
+      return record !== undefined && isCurrent(token.generations, record, clientRecord(client));
+    },
   };
+}
+
+/**
+ * `extraTokenClaims` of oidc-provider: how the person signed in, for APIs (RFC 9068 section 2.2.1).
+ * @param ctx of the request that issues the token.
+ */
+export function signInClaims(
+  ctx: KoaContextWithOIDC,
+  { kind }: { readonly kind: string },
+): Record<string, unknown> | undefined {
+  if (kind !== "AccessToken" || exchangeOf(ctx).api === undefined) return undefined;
+  const { RefreshToken, AuthorizationCode, DeviceCode } = ctx.oidc.entities;
+  const { authTime, acr, amr } = RefreshToken ?? AuthorizationCode ?? DeviceCode ?? {};
+  return {
+    ...(authTime !== undefined && { auth_time: authTime }),
+    ...(acr !== undefined && { acr }),
+    ...(amr !== undefined && { amr }),
+  };
+}
+
+/** A person gets a token for an API only as somebody who uses its service, or who is assigned to it by the authorization. */
+export function isShutOut(account: AccountRecord, client: ClientRecord, api: ApiRecord): boolean {
+  return !Object.hasOwn(account.services, api.service) && !api.assign && api.service !== client.service;
 }

@@ -12,6 +12,9 @@ export const PUBLIC_SCOPES = ["openid", "email", "profile"] as const;
  */
 export const ALL_FIELDS = "account";
 
+/** RFC 6749 appendix A.4. */
+const WELL_FORMED = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
+
 const publicScopes: ReadonlySet<string> = new Set(PUBLIC_SCOPES);
 
 /**
@@ -21,10 +24,21 @@ const publicScopes: ReadonlySet<string> = new Set(PUBLIC_SCOPES);
  * @param kind the deployment that the request came to.
  */
 export function effectiveScope(requested: string | undefined, kind: Deployment["kind"]): string {
-  if (requested !== undefined && !/^[\x20\x21\x23-\x5b\x5d-\x7e]*$/.test(requested)) return requested;
+  if (requested !== undefined && !WELL_FORMED.test(requested)) return requested;
   const scopes = new Set((requested ?? "").split(" ").filter((scope) => publicScopes.has(scope)));
   if (kind !== "openid") scopes.delete("openid");
   return scopes.size === 0 ? ALL_FIELDS : [...scopes].join(" ");
+}
+
+/**
+ * The scope that oidc-provider gets when a request names APIs: theirs, and those of this service that were asked for. What
+ * the client may have of the former is known when the APIs are. A request without a scope asks for no field of the profile.
+ */
+export function scopeForApis(requested: string | undefined, kind: Deployment["kind"]): string {
+  if (requested === undefined || !WELL_FORMED.test(requested)) return requested ?? "";
+  const scopes = new Set(requested.split(" ").filter((scope) => scope !== "" && scope !== ALL_FIELDS));
+  if (kind !== "openid") scopes.delete("openid");
+  return [...scopes].join(" ");
 }
 
 /** The scope in an answer to a client: what was granted, without the one that only the service uses. */

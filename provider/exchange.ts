@@ -36,6 +36,8 @@ export interface Exchange {
   client?: ClientRecord;
   /** The API that the tokens of this request are for. */
   api?: ApiRecord;
+  /** The APIs that an authorization names, by identifier. */
+  apis?: Map<string, ApiRecord>;
   /** Set while the rate limit of the client's secret is still being read; the response waits for it. */
   verdict?: Promise<Verdict>;
   /** Set when a rate limit refused an attempt: seconds until the next one can succeed. */

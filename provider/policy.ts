@@ -1,9 +1,12 @@
 /** When oidc-provider must ask the user: its own rules, and ours. Nothing here writes. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
-import { currentGenerations, type OidcAccount, type SessionGeneration } from "./account.ts";
+import { isAssigned, type OidcAccount, type SessionGeneration } from "./account.ts";
 import { KNOWN_ACRS } from "./claims.ts";
 import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
+import { generationAt } from "../accounts/generations.ts";
+import { isShutOut } from "./apis.ts";
 import { clientRecord } from "./clients.ts";
+import { exchangeOf } from "./exchange.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
 
@@ -82,13 +85,27 @@ function isSomebodyElse({ oidc }: KoaContextWithOIDC): boolean {
 }
 
 /** A user who was unassigned from a service does not return to it without noticing: `prompt=none` is refused. */
-function isUnassigned({ oidc: { account, client, grant, prompts } }: KoaContextWithOIDC): boolean {
+function isUnassigned(ctx: KoaContextWithOIDC): boolean {
+  const { account, client, grant, prompts } = ctx.oidc;
   if (!account || !client || !grant || !prompts.has("none")) return false;
   const { record } = account as OidcAccount;
   const clientEntry = clientRecord(client);
   const { service } = clientEntry;
-  if (service === null || Object.hasOwn(record.services, service)) return false;
-  return currentGenerations(record, clientEntry).service > 0;
+  const assigning = [...(exchangeOf(ctx).apis?.values() ?? [])].filter(({ assign }) => assign);
+  return [service, ...assigning.map((api) => api.service)].some(
+    (key) => key !== null && !isAssigned(record, key) && generationAt(record.service_generations, key) > 0,
+  );
+}
+
+/** Somebody who does not use the service of an API is not even asked. It is checked after the sign-in. */
+function refuseStrangers(ctx: KoaContextWithOIDC): boolean {
+  const { account, client } = ctx.oidc;
+  if (!account || !client) return false;
+  const { record } = account as OidcAccount;
+  for (const api of exchangeOf(ctx).apis?.values() ?? [])
+    if (isShutOut(record, clientRecord(client), api))
+      throw new errors.AccessDenied("the person does not use the service of this resource");
+  return false;
 }
 
 /**
@@ -128,6 +145,12 @@ export function signInPolicy(): interactionPolicy.DefaultPolicy {
   login?.checks.add(
     new Check("named_person", "somebody else is signed in", "login_required", isSomebodyElse),
   );
+  policy
+    .get("consent")
+    ?.checks.add(
+      new Check("stranger", "the person may not use a resource", "access_denied", refuseStrangers),
+      0,
+    );
   // oidc-provider asks native clients for consent each time. What they need is the prompt `continue`.
   policy.get("consent")?.checks.remove("native_client_prompt");
   policy.add(

@@ -21,7 +21,7 @@ import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { ASSERTION_ALGORITHMS } from "../accounts/clients/client-keys.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { findAccount, storeSessionGeneration } from "./account.ts";
-import { clientCredentialsGrant, introspectionPolicy, resourceServer } from "./apis.ts";
+import { type ApiTokens, createApiTokens, signInClaims } from "./apis.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { type BackchannelLogout, backchannelFetch } from "./sessions/backchannel-logout.ts";
@@ -88,7 +88,10 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   const { openid, oauth2 } = configuration.deployments;
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
-  const refreshTokens = new RefreshTokens(configuration, accounts, units);
+  const signingAlgorithm = defaultAlgorithm(signing);
+  const { directory } = options;
+  const apis = createApiTokens({ accounts, clients, directory, units, signingAlgorithm });
+  const refreshTokens = new RefreshTokens(configuration, accounts, units, apis);
 
   /** The constructor of oidc-provider calls both methods to register its response modes and grants. */
   class DocumentedProvider extends Provider {
@@ -108,13 +111,13 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   }
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
-    if (name === "client_credentials") return clientCredentialsGrant(original, options.directory);
-    if (name === "authorization_code") return codeGrant(original, artifacts, units);
+    if (name === "client_credentials") return apis.clientCredentials(original);
+    if (name === "authorization_code") return codeGrant(original, artifacts, units, apis);
     if (name === DEVICE_GRANT) return polledGrant(original, artifacts, units, configuration.clock);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 
-  const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
+  const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, apis, signing));
   patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.production);
   options.onProvider?.(provider);
   storeSessionGeneration(provider);
@@ -139,6 +142,7 @@ function defaultAlgorithm(signing: readonly JWK[]): string {
 function settings(
   options: ProviderOptions,
   refreshTokens: RefreshTokens,
+  apis: ApiTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const { configuration, units, accounts, clients, keys, offersRegistration } = options;
@@ -176,7 +180,8 @@ function settings(
     issueRefreshToken: () => true,
     rotateRefreshToken: (ctx) => refreshTokens.rules(ctx as never).rotate,
     clientBasedCORS: () => false,
-    features: features(options, defaultAlgorithm(signing)),
+    features: features(options, apis),
+    extraTokenClaims: signInClaims,
     interactions: {
       policy,
       url: (ctx, interaction) => `${exchangeOf(ctx).deployment.url}/interaction/${interaction.uid}`,
@@ -218,8 +223,8 @@ function createAdapter(
 }
 
 function features(
-  { configuration, accounts, clients, directory, pages }: ProviderOptions,
-  signingAlgorithm: string,
+  { configuration, pages }: ProviderOptions,
+  apis: ApiTokens,
 ): ProviderConfiguration["features"] {
   return {
     devInteractions: { enabled: false },
@@ -228,8 +233,7 @@ function features(
     clientCredentials: { enabled: true },
     resourceIndicators: {
       enabled: true,
-      getResourceServerInfo: (ctx, identifier, client) =>
-        resourceServer(ctx, identifier, client, signingAlgorithm),
+      getResourceServerInfo: (ctx, identifier, client) => apis.resourceServer(ctx, identifier, client),
     },
     claimsParameter: { enabled: true },
     userinfo: { enabled: true },
@@ -241,7 +245,7 @@ function features(
     backchannelLogout: { enabled: true },
     introspection: {
       enabled: true,
-      allowedPolicy: introspectionPolicy(accounts, clients, directory),
+      allowedPolicy: (ctx, client, token) => apis.mayIntrospect(ctx, client, token),
     },
     revocation: {
       enabled: true,
@@ -296,7 +300,7 @@ function timesToLive(
   const { lifetimes: ttl } = configuration;
   return {
     AuthorizationCode: ttl.authorizationCode,
-    AccessToken: ttl.accessToken,
+    AccessToken: (_ctx, token) => token.resourceServer?.accessTokenTTL ?? ttl.accessToken,
     IdToken: ttl.idToken,
     Interaction: ttl.interaction,
     Session: (_ctx, session) => sessionLifetime(session.loginTs, configuration),

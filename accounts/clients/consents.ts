@@ -17,6 +17,16 @@ export function consentOf(record: Pick<AccountRecord, "consents">, clientId: str
   return ownValue(record.consents, clientId) ?? { scopes: [], claims: [] };
 }
 
+/** Both consents, each pair of API and scope once. */
+function withApis(earlier: Consent["apis"], added: Consent["apis"]): Pick<Consent, "apis"> {
+  let apis = earlier;
+  for (const [identifier, scopes] of Object.entries(added ?? {})) {
+    const known = ownValue(apis ?? {}, identifier) ?? [];
+    apis = withEntry(apis ?? {}, identifier, [...new Set([...known, ...scopes])].toSorted());
+  }
+  return apis === undefined ? {} : { apis };
+}
+
 function sessionEnded(): ConditionFailed {
   return new ConditionFailed("the session ended before the consent was stored");
 }
@@ -50,11 +60,15 @@ export function createConsents(
     tx: Transaction,
     before: AccountRecord,
     client: string,
-    { scopes, claims }: Consent,
+    { scopes, claims, apis }: Consent,
   ): Promise<AccountRecord["consents"]> {
     const removed = await removedClients(tx, before, client);
     const earlier = consentOf(before, client);
-    const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
+    const consent = {
+      scopes: [...earlier.scopes, ...scopes],
+      claims: [...earlier.claims, ...claims],
+      ...withApis(earlier.apis, apis),
+    };
     return writer.bounded(withEntry(withoutEntries(before.consents, removed), client, consent));
   }
 

@@ -1,7 +1,7 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { waitText } from "../look/moments.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
+import type { ConsentApi, Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
 
 /** Something that is wrong with what was submitted. */
 export interface DescribedProblem {
@@ -63,6 +63,8 @@ export interface StepDescription {
   readonly problems: readonly DescribedProblem[];
   /** Consent only: exactly what the client would get. */
   readonly shares?: readonly { readonly name: string; readonly label: string }[];
+  /** Consent only: the APIs that the client could call for the person, with what it could do there. Missing: none. */
+  readonly apis?: readonly ConsentApi[];
   readonly actions: readonly DescribedAction[];
   /** Unguessable, bound to this sign-in. Send it back with each POST. */
   readonly csrf: string;
@@ -102,6 +104,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     problems: described,
     ...(name === "consent" && {
       shares: shares.map((share) => ({ name: share, label: shareLabel(t, share) })),
+      ...(signIn.apis.length > 0 && { apis: signIn.apis }),
     }),
     actions: [
       ...actions.map((action) => ({

@@ -65,6 +65,14 @@ export interface SignInClient {
   readonly tos_uri?: string;
 }
 
+/** An API that a client asks to call for the person. */
+export interface ConsentApi {
+  readonly identifier: string;
+  readonly name: string;
+  /** What it asks for, with the descriptions of the API. */
+  readonly scopes: readonly { readonly name: string; readonly label: string }[];
+}
+
 /** A sign-in that waits for the person at this browser. */
 export interface RunningSignIn {
   readonly uid: string;
@@ -86,6 +94,8 @@ export interface RunningSignIn {
    * `name`, `surname`, `date_of_birth`, `gender`) or by the name of a standard claim.
    */
   readonly shares: readonly string[];
+  /** Consent only: the APIs that the client could call, in the order of the request. */
+  readonly apis: readonly ConsentApi[];
   readonly state: SignInState;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;

@@ -11,13 +11,17 @@ import { languageOf, type PresentStep, type StepName } from "./step.ts";
 const WARNING_SECONDS = 300;
 
 /** What only the view of consent gets. */
-function consentLocals(t: Translator, { client, shares = [] }: StepDescription): Locals {
+function consentLocals(t: Translator, { client, shares = [], apis = [] }: StepDescription): Locals {
   const { name, policy_uri: policy = "", tos_uri: terms = "" } = client;
   return {
     fields: fieldLabels(
       t,
       shares.map((share) => share.name),
     ),
+    apis: apis.map(({ name: api, scopes }) => ({
+      heading: t("consent.api", { client: name, api }),
+      scopes: scopes.map(({ label }) => label),
+    })),
     clientLinks: [
       { href: policy, label: t("consent.policy", { client: name }) },
       { href: terms, label: t("consent.tos", { client: name }) },

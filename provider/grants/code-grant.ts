@@ -12,6 +12,11 @@ export type GrantHandler = (
   ctx: TokenEndpointGrantContext<{ code?: string; device_code?: string; refresh_token?: string }>,
 ) => void | Promise<void>;
 
+/** Finds the API that a token request is for. */
+export interface ChooseApi {
+  choose(ctx: Parameters<GrantHandler>[0], source: Artifact): Promise<void>;
+}
+
 export interface CodeExchanges {
   /**
    * Begins an exchange that has found its code and will be answered through `res`.
@@ -111,6 +116,7 @@ export function codeGrant(
   original: GrantHandler,
   artifacts: ArtifactStore,
   units: UnitsOfWork,
+  apis: ChooseApi,
 ): GrantHandler {
   const exchanges = createCodeExchanges(artifacts, monotonic);
 
@@ -134,6 +140,7 @@ export function codeGrant(
     if (isTie && found.consumedAt !== undefined) {
       throw new errors.InvalidGrant("authorization code already consumed");
     }
+    if (found.consumedAt === undefined) await apis.choose(ctx, found);
     await original(ctx);
     unit.whenCommitted(markAnswered);
   };

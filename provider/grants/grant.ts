@@ -1,25 +1,44 @@
 /** Grants: each authorization creates one, and everything that is issued from it forms a family. */
 import { randomBytes } from "node:crypto";
 import { type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
-import type { ClientRecord, Consent } from "../../records/directory/directory.ts";
+import type { ApiRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
+import { generationAt } from "../../accounts/generations.ts";
+import { ownValue } from "../../core/untrusted-keys.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
-import { currentGenerations, type GrantGenerations, type OidcAccount } from "../account.ts";
+import {
+  apiGeneration,
+  currentGenerations,
+  isAssigned,
+  type GrantGenerations,
+  type OidcAccount,
+} from "../account.ts";
 import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
-import { callerOf } from "../exchange.ts";
+import { allowedScopes } from "../apis.ts";
+import { callerOf, exchangeOf } from "../exchange.ts";
 
 /** Everything that a user can allow a client. */
 export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
 
 /** A grant that is not stored yet. Its generations decide how long it is valid. */
-export function newGrant(provider: Provider, account: OidcAccount, client: ClientRecord): Grant {
+export function newGrant(
+  provider: Provider,
+  account: OidcAccount,
+  client: ClientRecord,
+  apis: ReadonlyMap<string, ApiRecord> = new Map(),
+): Grant {
   const grant: Grant & { generations?: GrantGenerations } = new provider.Grant({
     accountId: account.accountId,
     clientId: client.client_id,
   });
   grant.jti = randomBytes(32).toString("base64url");
-  grant.generations = currentGenerations(account.record, client);
+  const generations = currentGenerations(account.record, client);
+  const ofApis = [...apis].map(([identifier, api]) => [identifier, apiGeneration(account.record, api)]);
+  grant.generations =
+    ofApis.length === 0
+      ? generations
+      : { ...generations, apis: Object.fromEntries(ofApis) as GrantGenerations["apis"] & {} };
   return grant;
 }
 
@@ -31,13 +50,22 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   const { account, client, provider, requestParamOIDCScopes, requestParamClaims } = ctx.oidc;
   if (!account || !client) return undefined;
   const record = clientRecord(client);
-  const grant = newGrant(provider, account as OidcAccount, record);
+  const { apis = new Map<string, ApiRecord>() } = exchangeOf(ctx);
+  const grant = newGrant(provider, account as OidcAccount, record, apis);
+  const consented = consentOf((account as OidcAccount).record, record.client_id);
+  for (const [identifier, api] of apis) {
+    const allowed = record.first_party
+      ? ctx.oidc.requestParamScopes
+      : ownValue(consented.apis ?? {}, identifier);
+    const granted = allowedScopes(record, api).filter((scope) => new Set(allowed).has(scope));
+    if (granted.length > 0) grant.addResourceScope(identifier, granted.join(" "));
+  }
   if (record.first_party) {
     grant.addOIDCScope([...requestParamOIDCScopes].join(" "));
     grant.addOIDCClaims([...requestParamClaims]);
     return grant;
   }
-  const { scopes, claims } = consentOf((account as OidcAccount).record, record.client_id);
+  const { scopes, claims } = consented;
   if (scopes.length > 0) grant.addOIDCScope(scopes.join(" "));
   if (claims.length > 0) grant.addOIDCClaims([...claims]);
   return grant;
@@ -54,10 +82,14 @@ export function writeGrant(accounts: Pick<AccountInternals, "assignAtSignIn">): 
     if (!account || !client || !grant) return false;
     const { record } = account as OidcAccount;
     const clientEntry = clientRecord(client);
-    const { service } = clientEntry;
-    if (service !== null && !Object.hasOwn(record.services, service)) {
-      const generations = currentGenerations(record, clientEntry);
-      const expected = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
+    const apis = [...(exchangeOf(ctx).apis?.values() ?? [])].filter(({ assign }) => assign);
+    const services = new Set([clientEntry.service, ...apis.map(({ service }) => service)]);
+    for (const service of services) {
+      if (service === null || isAssigned(record, service)) continue;
+      const expected = {
+        serviceGeneration: generationAt(record.service_generations, service),
+        tokensGeneration: record.tokens_generation,
+      };
       const caller = callerOf(ctx, { kind: "account", id: record.sub });
       await accounts.assignAtSignIn(record.sub, service, expected, caller);
     }

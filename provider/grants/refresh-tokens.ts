@@ -11,6 +11,8 @@ import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
 import { isConfidential } from "../../accounts/clients/client-kinds.ts";
+import type { ApiTokens } from "../apis.ts";
+import { exchangeOf } from "../exchange.ts";
 import { clientRecord } from "../clients.ts";
 import type { GrantHandler } from "./code-grant.ts";
 
@@ -21,6 +23,8 @@ interface SealedResponse {
   readonly body: Readonly<Record<string, unknown>>;
   /** The requested scope, see `requestedScope`. */
   readonly scope: string;
+  /** The API of the access token. */
+  readonly resource?: string | undefined;
   /** Milliseconds since the epoch: when the access token expires. */
   readonly expiresAt: number;
 }
@@ -65,8 +69,15 @@ export class RefreshTokens {
   readonly #configuration: Configuration;
   readonly #accounts: Pick<AccountInternals, "record">;
   readonly #units: UnitsOfWork;
+  readonly #apis: Pick<ApiTokens, "choose" | "resourceServer">;
 
-  constructor(configuration: Configuration, accounts: Pick<AccountInternals, "record">, units: UnitsOfWork) {
+  constructor(
+    configuration: Configuration,
+    accounts: Pick<AccountInternals, "record">,
+    units: UnitsOfWork,
+    apis: Pick<ApiTokens, "choose" | "resourceServer">,
+  ) {
+    this.#apis = apis;
     this.#configuration = configuration;
     this.#accounts = accounts;
     this.#units = units;
@@ -92,10 +103,13 @@ export class RefreshTokens {
         const windowEnd = found.consumedAt + this.rules(ctx).reuseWindow * 1000;
         const elapsed = performance.now() - unit.underWaySince;
         if (this.#configuration.clock.now() - elapsed <= windowEnd) {
+          await this.#apis.choose(ctx, found);
           ctx.body = await this.#repeatedResponse(ctx, presented, found);
           return;
         }
       }
+      if (found?.consumedAt === undefined && found?.clientId === ctx.oidc.client.clientId)
+        await this.#apis.choose(ctx, found);
       await original(ctx);
       if (ctx.oidc.entities.RotatedRefreshToken) this.#keepResponse(ctx, presented, found);
       else if (this.rules(ctx).sliding) await this.#prolong(ctx);
@@ -124,7 +138,8 @@ export class RefreshTokens {
     const unit = this.#units.required();
     const body = ctx.body as SealedResponse["body"];
     const expiresAt = unit.known("AccessToken", accessTokenKey(body))?.expiresAt ?? 0;
-    const response: SealedResponse = { body, scope: requestedScope(ctx, found), expiresAt };
+    const resource = exchangeOf(ctx).api?.identifier;
+    const response: SealedResponse = { body, scope: requestedScope(ctx, found), resource, expiresAt };
     const sealed = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(response));
     const { reuseWindow } = this.rules(ctx);
     const until = this.#configuration.clock.now() + reuseWindow * 1000 + MAX_REQUEST_MS;
@@ -143,14 +158,45 @@ export class RefreshTokens {
     const account = consumed.accountId && (await this.#accounts.record(consumed.accountId));
     if (!text || !grant || !account) throw refused;
     if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
-    const { body, scope, expiresAt } = JSON.parse(text) as SealedResponse;
+    const { body, scope, resource, expiresAt } = JSON.parse(text) as SealedResponse;
     if (requestedScope(ctx, consumed) !== scope) {
       throw new errors.InvalidScope("the refresh token was used for another scope", scope);
     }
+    const { api } = exchangeOf(ctx);
+    if (api?.identifier !== resource || api?.tokens === "jwt")
+      return { ...body, ...(await this.#anotherToken(ctx, presented)) };
     const left = expiresAt / 1000 - seconds(this.#configuration.clock);
     // A missing access token was revoked, unless it has expired: then the new refresh token is what counts.
     if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
     return { ...body, expires_in: Math.max(0, left) };
+  }
+
+  /**
+   * Another access token of the same grant, without a further rotation: a repeated request for another API than the first, and a JWT,
+   * which is not stored.
+   */
+  async #anotherToken(ctx: Context, presented: string): Promise<Record<string, unknown>> {
+    const { provider, client } = ctx.oidc;
+    const { api } = exchangeOf(ctx);
+    const refreshToken = await provider.RefreshToken.find(presented);
+    const grant = refreshToken?.grantId && (await provider.Grant.find(refreshToken.grantId));
+    // Several APIs were authorized, so each request names one.
+    if (!refreshToken || !grant || api === undefined) throw new errors.InvalidGrant("grant not found");
+    ctx.oidc.entity("RefreshToken", refreshToken);
+    const { accountId, gty, jkt } = refreshToken;
+    const { jti: grantId } = grant;
+    const token = new provider.AccessToken({ accountId, client, grantId, gty: gty ?? "refresh_token" });
+    const info = await this.#apis.resourceServer(ctx, api.identifier, client);
+    const server = new provider.ResourceServer(api.identifier, info);
+    token.resourceServer = server;
+    const wanted = requestedScope(ctx, { payload: refreshToken } as never).split(" ");
+    token.scope = grant.getResourceScopeFiltered(
+      api.identifier,
+      wanted.filter((scope) => server.scopes.has(scope)),
+    );
+    if (jkt !== undefined) token.setThumbprint("jkt", jkt);
+    const access_token = await token.save();
+    return { access_token, expires_in: token.expiration, scope: token.scope };
   }
 
   /** Each use prolongs a sliding refresh token, up to its maximum age. */

@@ -79,6 +79,8 @@ interface AddressUndo {
 export interface Consent {
   readonly scopes: readonly string[];
   readonly claims: readonly string[];
+  /** Scopes of APIs, by identifier. Missing: none. */
+  readonly apis?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** One valid client secret. */

@@ -28,6 +28,7 @@ const LOGIN: RunningSignIn = {
   csrf: TOKEN,
   path: "/prefix/interaction/login1",
   shares: [],
+  apis: [],
   state: {},
   expiresAt: 0,
 };
@@ -38,6 +39,7 @@ const CONSENT: RunningSignIn = {
   path: "/prefix/interaction/consent1",
   account: { sub: "1", email: "ada@example.com" },
   shares: ["sub", "email"],
+  apis: [],
 };
 
 /** How an attempt to sign in ends. */

@@ -1,0 +1,398 @@
+/** Tokens with which a client calls an API for a person: RFC 8707 at every endpoint that takes `resource`, on both deployments. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { createRemoteJWKSet, jwtVerify } from "jose";
+import type { ApiSettings } from "../../accounts/apis.ts";
+import {
+  type Answer,
+  basic,
+  type Parameters,
+  readTokens,
+  type RelyingParty,
+  relyingParty,
+  send,
+  signIn,
+  type Tokens,
+} from "./relying-party.ts";
+import {
+  ADA,
+  BOB,
+  type KnownClient,
+  NEWS,
+  PARTNER,
+  type RunningService,
+  SHOP,
+  startService,
+} from "./running-service.ts";
+import { expectRefusal } from "./token-answers.ts";
+
+const OPAQUE = "https://articles.example/";
+const JWT = "https://videos.example/";
+/** Of a service that nobody is assigned to. */
+const CLOSED = "https://closed.example/";
+/** Of the same service, but it assigns. */
+const OPEN = "https://open.example/";
+const READER = { client_id: "reader", client_secret: "the secret of a machine, of 32 and more" };
+const RIGHTS = ["articles:read", "articles:write"];
+const SETTINGS: ApiSettings = {
+  name: "Articles",
+  service: "1",
+  scopes: { "articles:read": "Read your articles", "articles:write": "Write", "articles:publish": "Publish" },
+  lifetime: 1200,
+  introspection: ["reader"],
+};
+const GRANTED = { [OPAQUE]: RIGHTS, [JWT]: RIGHTS, [CLOSED]: RIGHTS, [OPEN]: RIGHTS };
+const KINDS = ["oauth2", "openid"] as const;
+type Kind = (typeof KINDS)[number];
+
+let running: RunningService;
+let news: Readonly<Record<Kind, RelyingParty>>;
+
+async function prepare(): Promise<void> {
+  const { clients, directory, accounts } = running.service;
+  await directory.apis.put(OPAQUE, SETTINGS);
+  await directory.apis.put(JWT, { ...SETTINGS, name: "Videos", tokens: "jwt", lifetime: 300 });
+  await directory.apis.put(CLOSED, { ...SETTINGS, service: "2" });
+  await directory.apis.put(OPEN, { ...SETTINGS, service: "2", assign: true });
+  for (const { client_id } of [NEWS, PARTNER]) await clients.update(client_id, { apis: GRANTED });
+  await accounts.unassign(running.ada.sub, ["2"]);
+  await accounts.assign(running.ada.sub, "1");
+}
+
+beforeAll(async () => {
+  running = await startService();
+  await running.service.clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
+  await prepare();
+  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
+});
+afterEach(prepare);
+afterAll(() => running.close());
+
+const SCOPE = RIGHTS.join(" ");
+
+/** The answer to an exchange of a code that was asked for with these resources. */
+async function exchanged(
+  party: RelyingParty,
+  resources: readonly string[],
+  form: Parameters = {},
+  scope = SCOPE,
+): Promise<Answer> {
+  const browser = party.browser();
+  const named = resources.map((resource) => `&resource=${encodeURIComponent(resource)}`).join("");
+  await browser.get(party.authorizeUrl({ scope }) + named);
+  if (browser.location === undefined) await signIn(browser);
+  const { searchParams } = browser.location!;
+  expect(searchParams.get("error")).toBeNull();
+  return party.exchange(searchParams.get("code") ?? "", form);
+}
+const issued = async (party: RelyingParty, ...resources: string[]): Promise<Tokens> =>
+  readTokens(await exchanged(party, resources));
+
+/** The error with which an authorization returns to the client. */
+async function refused(party: RelyingParty, parameters: Parameters, named = ""): Promise<string | null> {
+  const browser = party.browser();
+  await browser.get(party.authorizeUrl(parameters) + named);
+  if (browser.location === undefined) await signIn(browser);
+  expect(browser.location?.searchParams.get("code")).toBeNull();
+  return browser.location!.searchParams.get("error");
+}
+
+async function introspect(
+  token: string,
+  client: Pick<KnownClient, "client_id" | "client_secret"> = READER,
+  kind: Kind = "openid",
+): Promise<Readonly<Record<string, unknown>>> {
+  const { status, body } = await send(`${running[kind]}/oauth2/introspect`, {
+    method: "POST",
+    headers: { authorization: basic(client) },
+    body: new URLSearchParams({ token }),
+  });
+  expect(status).toBe(200);
+  return body;
+}
+
+const verified = async (token: string): Promise<Readonly<Record<string, unknown>>> => {
+  const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
+  const { payload } = await jwtVerify(token, keys, { typ: "at+jwt", audience: JWT, issuer: running.openid });
+  return payload;
+};
+
+describe.each(KINDS)("a token for an API on %s", (kind) => {
+  it("is for it alone, and the API introspects it [D-API-3, D-API-4, D-API-5]", async () => {
+    const { status, body } = await exchanged(news[kind], [OPAQUE]);
+    expect([status, body]).toEqual([
+      200,
+      {
+        access_token: expect.stringMatching(/^[\w-]{43,}$/),
+        token_type: "bearer",
+        expires_in: 1200,
+        refresh_token: expect.any(String),
+        scope: SCOPE,
+      },
+    ]);
+    const token = String(body["access_token"]);
+    expect(await introspect(token, READER, kind)).toEqual({
+      active: true,
+      iss: running.openid,
+      sub: running.ada.sub,
+      aud: OPAQUE,
+      client_id: "news",
+      scope: SCOPE,
+      token_type: "bearer",
+      iat: expect.any(Number),
+      exp: expect.any(Number),
+      auth_time: expect.any(Number),
+      acr: "urn:sign-in-service:acr:password",
+      amr: ["pwd"],
+    });
+    for (const client of [NEWS, SHOP, PARTNER])
+      expect(await introspect(token, client, kind)).toEqual({ active: false });
+    expect(await introspect(String(body["refresh_token"]), READER, kind)).toEqual({ active: false });
+  });
+
+  it("never opens userinfo, profile or the documented revocation [D-API-4]", async () => {
+    for (const resource of [OPAQUE, JWT]) {
+      const { access_token } = await issued(news[kind], resource);
+      const party = news[kind];
+      for (const answer of [
+        await party.userinfo(access_token),
+        await party.profile(access_token),
+        await party.revoke(access_token),
+        await party.revoke(access_token, "POST"),
+      ])
+        expectRefusal(answer, "invalid_token");
+      // oidc-provider misses the scope openid before it looks at the audience.
+      const status = resource === JWT ? 401 : 403;
+      if (kind === "openid")
+        expect((await party.bearer("/oauth2/userinfo", access_token)).status).toBe(status);
+    }
+  });
+
+  it("is a JWT without personal data if the API wants that [D-API-6]", async () => {
+    const { access_token, expires_in } = await issued(news[kind], JWT);
+    expect(expires_in).toBe(300);
+    expect(await verified(access_token)).toEqual({
+      iss: running.openid,
+      sub: running.ada.sub,
+      aud: JWT,
+      client_id: "news",
+      scope: SCOPE,
+      iat: expect.any(Number),
+      exp: expect.any(Number),
+      jti: expect.any(String),
+      auth_time: expect.any(Number),
+      acr: "urn:sign-in-service:acr:password",
+      amr: ["pwd"],
+    });
+    expect(await introspect(access_token, READER, kind)).toEqual({ active: false });
+  });
+
+  it("has the scopes that the client may have, and at least one [D-API-2]", async () => {
+    const granted = async (scope: string): Promise<unknown> =>
+      (await exchanged(news[kind], [OPAQUE], {}, scope)).body["scope"];
+    expect(await granted("articles:publish articles:write profile account x")).toBe("articles:write");
+    for (const scope of [undefined, "", "articles:publish", "profile email", "account", "__proto__"])
+      expect(await refused(news[kind], { scope, resource: OPAQUE })).toBe("invalid_scope");
+  });
+
+  it("is refused for what the client may not ask for [D-API-2, D-API-3]", async () => {
+    const { clients } = running.service;
+    const wrong = [
+      "https://none.example/",
+      "https://articles.example",
+      `${OPAQUE}#x`,
+      "articles",
+      "constructor",
+    ];
+    for (const resource of [...wrong, "javascript:x", "x".repeat(3000)])
+      expect(await refused(news[kind], { scope: SCOPE, resource })).toBe("invalid_target");
+    const many = Array.from({ length: 11 }, () => `&resource=${encodeURIComponent(OPAQUE)}`).join("");
+    expect(await refused(news[kind], { scope: SCOPE }, many)).toBe("invalid_target");
+    await clients.update("news", { apis: {} });
+    expect(await refused(news[kind], { scope: SCOPE, resource: OPAQUE })).toBe("invalid_target");
+  });
+
+  it("is chosen at the token endpoint: once, and only what was authorized; nothing else is used up [D-API-3]", async () => {
+    const party = news[kind];
+    const both = await exchanged(party, [OPAQUE, JWT], { resource: OPAQUE });
+    const { refresh_token, access_token } = readTokens(both);
+    expect((await introspect(access_token))["aud"]).toBe(OPAQUE);
+    expectRefusal(await party.refresh(refresh_token), "invalid_target");
+    for (const resource of [OPEN, "https://none.example/", "x", "__proto__"])
+      expectRefusal(await party.refresh(refresh_token, { resource }), "invalid_target");
+    const twice = `grant_type=refresh_token&refresh_token=${refresh_token}&resource=${OPAQUE}&resource=${OPAQUE}`;
+    const form = { authorization: basic(NEWS), "content-type": "application/x-www-form-urlencoded" };
+    expectRefusal(
+      await send(`${party.base}/oauth2/token`, { method: "POST", headers: form, body: twice }),
+      "invalid_target",
+    );
+    const video = readTokens(await party.refresh(refresh_token, { resource: JWT }));
+    expect((await verified(video.access_token))["aud"]).toBe(JWT);
+
+    const { refresh_token: one } = await issued(party, OPAQUE);
+    expect((await introspect(readTokens(await party.refresh(one)).access_token))["aud"]).toBe(OPAQUE);
+    const { refresh_token: none } = await party.tokens();
+    expectRefusal(await party.refresh(none, { resource: OPAQUE }), "invalid_target");
+    expect((await party.userinfo(readTokens(await party.refresh(none)).access_token)).status).toBe(200);
+    expectRefusal(await party.password(ADA, { resource: OPAQUE }), "invalid_target");
+  });
+
+  it("keeps its code when the API is named wrongly [D-API-3]", async () => {
+    const party = news[kind];
+    const code = await party.code({ scope: SCOPE, resource: OPAQUE });
+    expectRefusal(await party.exchange(code, { resource: JWT }), "invalid_target");
+    readTokens(await party.exchange(code));
+  });
+
+  it("is narrowed at every issue by the API and the client [D-API-3]", async () => {
+    const party = news[kind];
+    const { directory, clients } = running.service;
+    const { refresh_token } = await issued(party, OPAQUE);
+    await clients.update("news", { apis: { ...GRANTED, [OPAQUE]: ["articles:read"] } });
+    const read = await party.refresh(refresh_token);
+    expect(read.body["scope"]).toBe("articles:read");
+    const next = readTokens(read).refresh_token;
+    expectRefusal(await party.refresh(next, { scope: "articles:write" }), "invalid_scope");
+    await clients.update("news", { apis: GRANTED });
+    await directory.apis.put(OPAQUE, { ...SETTINGS, scopes: { "articles:write": "Write" } });
+    const write = await party.refresh(next);
+    expect(write.body["scope"]).toBe("articles:write");
+    await clients.update("news", { apis: {} });
+    expectRefusal(await party.refresh(readTokens(write).refresh_token), "invalid_target");
+  });
+
+  it("is only for people who use the service of the API, or whom it assigns [D-API-2]", async () => {
+    const { accounts } = running.service;
+    expect(await refused(news[kind], { scope: SCOPE, resource: CLOSED })).toBe("access_denied");
+    const { access_token } = await issued(news[kind], OPEN);
+    expect((await introspect(access_token))["active"]).toBe(true);
+    expect((await accounts.find(running.ada.sub))?.services).toHaveProperty("2");
+    const { access_token: closed } = await issued(news[kind], CLOSED);
+    expect((await introspect(closed))["active"]).toBe(true);
+  });
+
+  it("is pushed like any request [D-API-3]", async () => {
+    if (kind === "oauth2") return;
+    const party = news[kind];
+    const push = (named: string): Promise<Answer> =>
+      send(`${party.base}/oauth2/par`, {
+        method: "POST",
+        headers: { authorization: basic(NEWS), "content-type": "application/x-www-form-urlencoded" },
+        body: `client_id=news&response_type=code&redirect_uri=${encodeURIComponent(party.redirectUri)}&scope=${SCOPE.replaceAll(" ", "+")}${named}`,
+      });
+    const one = `&resource=${encodeURIComponent(OPAQUE)}`;
+    expectRefusal(await push("&resource=https://none.example/"), "invalid_target");
+    expectRefusal(await push(`${one}&state=1&state=2`), "invalid_request");
+    const { status, body } = await push(`${one}&resource=${encodeURIComponent(JWT)}`);
+    expect(status).toBe(201);
+    const browser = party.browser();
+    const query = new URLSearchParams({ client_id: "news", request_uri: String(body["request_uri"]) });
+    await browser.get(`${party.base}/oauth2/authorize?${query}`);
+    await signIn(browser);
+    const code = browser.location?.searchParams.get("code") ?? "";
+    expectRefusal(await party.exchange(code), "invalid_target");
+    readTokens(await party.exchange(code, { resource: JWT }));
+  });
+});
+
+describe("a token for an API ends", () => {
+  const ends: Readonly<Record<string, () => Promise<unknown>>> = {
+    "with the assignment to the service of the API": () =>
+      running.service.accounts.unassign(running.ada.sub, ["2"]),
+    "with the assignment to the service of the client": () =>
+      running.service.accounts.unassign(running.ada.sub, ["1"]),
+    "with the tokens of the person": () => running.service.accounts.revokeTokens(running.ada.sub),
+    "with its API, though it is put again": async () => {
+      const { clients, directory } = running.service;
+      for (const { client_id } of [NEWS, PARTNER]) await clients.update(client_id, { apis: {} });
+      await directory.apis.remove(OPEN);
+      await prepare();
+      await running.service.accounts.assign(running.ada.sub, "2");
+    },
+  };
+  it.each(Object.entries(ends))("%s [D-API-4]", async (_title, end) => {
+    const { access_token, refresh_token } = await issued(news.openid, OPEN);
+    expect((await introspect(access_token))["active"]).toBe(true);
+    await end();
+    expect(await introspect(access_token)).toEqual({ active: false });
+    expectRefusal(await news.openid.refresh(refresh_token), "invalid_grant");
+  });
+
+  it("by standard revocation of its client alone [D-API-4]", async () => {
+    const { access_token } = await issued(news.openid, OPAQUE);
+    const revoke = (client: Pick<KnownClient, "client_id" | "client_secret">): Promise<Answer> =>
+      send(`${running.openid}/oauth2/revoke`, {
+        method: "POST",
+        headers: { authorization: basic(client) },
+        body: new URLSearchParams({ token: access_token }),
+      });
+    for (const client of [READER, SHOP]) await revoke(client);
+    expect((await introspect(access_token))["active"]).toBe(true);
+    expect((await revoke(NEWS)).status).toBe(200);
+    expect(await introspect(access_token)).toEqual({ active: false });
+  });
+});
+
+describe("a repeated refresh in the rotation window", () => {
+  it("gets the same opaque token for the same API, and another one for another, with one rotation [D-API-4]", async () => {
+    const party = news.openid;
+    await running.service.clients.update("news", { refresh_tokens: { rotate: true, reuseWindow: 60 } });
+    const first = readTokens(await exchanged(party, [OPAQUE, JWT], { resource: OPAQUE })).refresh_token;
+    const one = readTokens(await party.refresh(first, { resource: OPAQUE }));
+    const again = readTokens(await party.refresh(first, { resource: OPAQUE }));
+    expect([again.access_token, again.refresh_token]).toEqual([one.access_token, one.refresh_token]);
+    const answer = await party.refresh(first, { resource: JWT });
+    const other = readTokens(answer);
+    expect([other.refresh_token, other.expires_in, answer.body["scope"]]).toEqual([
+      one.refresh_token,
+      300,
+      SCOPE,
+    ]);
+    expect(await verified(other.access_token)).toMatchObject({
+      aud: JWT,
+      sub: running.ada.sub,
+      amr: ["pwd"],
+    });
+    readTokens(await party.refresh(one.refresh_token, { resource: OPAQUE }));
+    expect((await introspect(one.access_token))["active"]).toBe(true);
+
+    const video = (await issued(party, JWT)).refresh_token;
+    const [left, right] = await Promise.all([party.refresh(video), party.refresh(video)]);
+    expect(readTokens(left).refresh_token).toBe(readTokens(right).refresh_token);
+    await verified(readTokens(left).access_token);
+    await verified(readTokens(right).access_token);
+    await running.service.clients.update("news", { refresh_tokens: {} });
+  });
+});
+
+describe("consent for an API", () => {
+  it("names it with the descriptions of its scopes, and is remembered for each pair [D-API-7]", async () => {
+    const party = relyingParty(running, "openid", PARTNER);
+    const ask = async (scope: string, resource: string): Promise<readonly [string, boolean]> => {
+      const browser = party.browser();
+      await browser.get(party.authorizeUrl({ scope, resource }));
+      await signIn(browser);
+      if (browser.location !== undefined) return ["", browser.location.searchParams.has("code")];
+      const page = browser.html;
+      await browser.submit(browser.form("decision"), { decision: "allow" });
+      return [page, browser.location!.searchParams.has("code")];
+    };
+    const [page, hasCode] = await ask("articles:read", OPAQUE);
+    expect(hasCode).toBe(true);
+    expect(page).toContain("In Articles, Partner may:");
+    expect(page).toContain("<li>Read your articles</li>");
+    expect(page).not.toContain("E-mail");
+    expect(page).not.toContain("<li>Write</li>");
+    expect(await ask("articles:read", OPAQUE)).toEqual(["", true]);
+    expect((await ask("articles:read articles:write", OPAQUE))[0]).toContain("<li>Write</li>");
+    expect((await ask("articles:read", JWT))[0]).toContain("In Videos, Partner may:");
+    expect(await ask("articles:read articles:write", OPAQUE)).toEqual(["", true]);
+  });
+
+  it("is refused for strangers before they are asked [D-API-2]", async () => {
+    const party = relyingParty(running, "openid", PARTNER);
+    const browser = party.browser();
+    await browser.get(party.authorizeUrl({ scope: SCOPE, resource: CLOSED }));
+    await signIn(browser, BOB);
+    expect(browser.location?.searchParams.get("error")).toBe("access_denied");
+  });
+});
