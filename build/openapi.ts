@@ -86,6 +86,16 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .array(z.strictObject({ name: z.string(), label: z.string() }))
     .optional()
     .describe("Consent only: exactly what the client would get."),
+  apis: z
+    .array(
+      z.strictObject({
+        identifier: z.string(),
+        name: z.string(),
+        scopes: z.array(z.strictObject({ name: z.string(), label: z.string() })),
+      }),
+    )
+    .optional()
+    .describe("Consent only, if the request names APIs: what the client could do there for the person."),
   actions: z.array(action).describe("What the person can do."),
   csrf: text("Send it back with each POST."),
   locale: text("The language of the texts."),

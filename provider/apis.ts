@@ -85,6 +85,24 @@ function resourcesOf({ payload: { resource } }: Artifact): readonly string[] {
   return [resource].flat().filter((each) => typeof each === "string");
 }
 
+/** Whether a token of a client that acts for itself is still valid. */
+function isMachineCurrent(carried: unknown, owner: ClientRecord, api: ApiRecord): boolean {
+  const epochs = carried as Partial<TokenEpochs> | undefined;
+  const now = currentEpochs(owner, api);
+  return epochs?.api === now.api && epochs.client === now.client;
+}
+
+/** Whether a token of a person is still valid. The policy of oidc-provider has looked at its grant. */
+function isPersonCurrent(
+  carried: unknown,
+  owner: ClientRecord,
+  api: ApiRecord,
+  account: AccountRecord | undefined,
+): boolean {
+  if (account === undefined || !isCurrent(carried, account, owner)) return false;
+  return isCurrentForApi((carried as GrantGenerations).api, account, api);
+}
+
 export function createApiTokens(parts: ApiParts): ApiTokens {
   const { accounts, clients, directory, units, signingAlgorithm } = parts;
 
@@ -94,24 +112,6 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
     const api = isListed ? await directory.findApi(identifier) : undefined;
     if (api === undefined) throw notAllowed();
     return api;
-  }
-
-  /** Whether a token of a client that acts for itself is still valid. */
-  function isMachineCurrent(carried: unknown, owner: ClientRecord, api: ApiRecord): boolean {
-    const epochs = carried as Partial<TokenEpochs> | undefined;
-    const now = currentEpochs(owner, api);
-    return epochs?.api === now.api && epochs.client === now.client;
-  }
-
-  /** Whether a token of a person is still valid. The policy of oidc-provider has looked at its grant. */
-  function isPersonCurrent(
-    carried: unknown,
-    owner: ClientRecord,
-    api: ApiRecord,
-    account: AccountRecord | undefined,
-  ): boolean {
-    if (account === undefined || !isCurrent(carried, account, owner)) return false;
-    return isCurrentForApi((carried as GrantGenerations).api, account, api);
   }
 
   async function isValidForApi(viewer: string, token: FoundToken): Promise<boolean> {

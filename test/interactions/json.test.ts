@@ -1,6 +1,6 @@
 /** The steps as JSON, at a service that runs. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import { type Parameters, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import {
   ADA,
   BOB,
@@ -33,9 +33,12 @@ afterAll(() => running.close());
 const ada = { username: ADA.username, password: ADA.password };
 const wrong = { username: ADA.username, password: "not the password" };
 
-async function begin(party: RelyingParty = news): Promise<{ visitor: JsonVisitor; login: JsonAnswer }> {
+async function begin(
+  party: RelyingParty = news,
+  parameters: Parameters = {},
+): Promise<{ visitor: JsonVisitor; login: JsonAnswer }> {
   const visitor = new JsonVisitor(party.browser());
-  return { visitor, login: await visitor.open(party.authorizeUrl()) };
+  return { visitor, login: await visitor.open(party.authorizeUrl(parameters)) };
 }
 
 const codes = ({ body }: JsonAnswer): string[] => body.problems.map(({ code }) => code);
@@ -112,6 +115,21 @@ describe("the JSON interface", () => {
       await visitor.browser.get(answer.body.location ?? "");
       expect(visitor.browser.location?.searchParams.has(parameter)).toBe(true);
     }
+  });
+
+  it("names the APIs of a consent, with what the client could do there [D-UI-3, D-API-11]", async () => {
+    const { directory, clients } = running.service;
+    const resource = "https://articles.example/";
+    const scopes = { read: "Read your articles", write: "Write articles" };
+    await directory.apis.put(resource, { name: "Articles", service: "3", scopes });
+    await clients.update("partner", { apis: { [resource]: ["read", "write"] } });
+    const { visitor, login } = await begin(partner, { resource, scope: "read other" });
+    const first = await visitor.act(login.body, "submit", ada);
+    const { body } = await visitor.open(first.body.location ?? "");
+    expect(body.shares?.map(({ name }) => name)).toEqual(["sub"]);
+    expect(body.apis).toEqual([
+      { identifier: resource, name: "Articles", scopes: [{ name: "read", label: "Read your articles" }] },
+    ]);
   });
 
   it("answers a wrong entry with 400, the step and its problems, and never repeats a password [D-UI-3]", async () => {
