@@ -107,6 +107,8 @@ describe("a valid configuration", () => {
       changes: { points: 30, seconds: 3600 },
       registrations: { points: 20, seconds: 3600 },
       clientSecret: { points: 20, seconds: 900 },
+      deviceCodes: { points: 10, seconds: 900 },
+      deviceRequests: { points: 20, seconds: 900 },
       interactions: { points: 600, seconds: 900 },
     });
     const hours = defaults.notifications.retryDelays.reduce((sum, delay) => sum + delay, 0) / 3600;
