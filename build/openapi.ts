@@ -43,11 +43,25 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
-    "`submit` for the fields; `resend` for another code; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
+    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
   ),
   label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
   href: text("Path on the same host."),
+});
+
+const passkeyRequest = z.strictObject({
+  challenge: z.string(),
+  rpId: z.string(),
+  timeout: z.int(),
+  userVerification: z.literal("required"),
+  allowCredentials: z.array(
+    z.strictObject({
+      type: z.literal("public-key"),
+      id: z.string(),
+      transports: z.array(z.string()).optional(),
+    }),
+  ),
 });
 
 /** A step as it is answered. */
@@ -80,6 +94,12 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .strictObject({ code: z.string(), text: z.string() })
     .optional()
     .describe("Something that has just happened."),
+  passkey: z
+    .strictObject({ publicKey: passkeyRequest })
+    .optional()
+    .describe(
+      "What `navigator.credentials.get` takes (`PublicKeyCredentialRequestOptionsJSON`). Send what it returns as `credential` with the action `passkey`.",
+    ),
   fields: z.array(field).describe("The fields to show, in this order."),
   problems: z.array(problem).describe("Everything that is wrong with what was submitted."),
   shares: z
@@ -119,7 +139,12 @@ function submission(name: StepName): z.ZodType {
     const value = z.string().describe(`autocomplete: ${each.autocomplete}`);
     return [each.name, each.required ? value : value.optional()] as const;
   });
-  return z.looseObject({ csrf: z.string(), ...Object.fromEntries(members) });
+  const credential = z.looseObject({}).optional().describe("`AuthenticationResponseJSON`, for `passkey`.");
+  return z.looseObject({
+    csrf: z.string(),
+    ...Object.fromEntries(members),
+    ...(name === "second-factor" && { credential }),
+  });
 }
 
 function schemaOf(type: z.ZodType): object {
@@ -150,7 +175,7 @@ const show = {
 const ACTION = {
   name: "action",
   in: "query",
-  schema: { type: "string", enum: ["resend", "allow", "deny", "cancel"] },
+  schema: { type: "string", enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery"] },
   description: "Part of the `href` of an action. Without it, the fields are submitted.",
 };
 

@@ -107,6 +107,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
     screen("continue", "continue"),
     screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
     screen("reauthenticate", "reauthenticate", { signIn: { account: { sub: SUB, email: ADA } } }),
+    screen("second-factor", "second-factor"),
     screen("register", "register"),
     screen("register-problems", "register", {
       signIn: { loginHint: ADA },

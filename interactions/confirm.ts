@@ -49,7 +49,7 @@ export const confirmPage: Page<ConfirmMessage & { readonly accountUrl: string }>
     ...MESSAGES[kind](t, form?.email ?? ""),
     layout: "end",
     accountUrl,
-    submit: t(kind === "undo-factor" ? "undo.factor.submit" : "undo.submit"),
+    submit: kind === "undo-factor" ? t("undo.factor.submit") : t("undo.submit"),
     action: form?.action ?? "",
     csrf: form?.csrf ?? "",
   }),

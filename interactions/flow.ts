@@ -82,6 +82,14 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     return signIn === undefined || link === undefined ? signIn : { ...signIn, link };
   }
 
+  /** Stores what the step needs before it is shown. */
+  async function prepared(step: PresentStep): Promise<PresentStep> {
+    const state = await STEPS[step.name].prepare?.(step.signIn, services);
+    if (state === undefined) return step;
+    protocol.keep(step.signIn, state);
+    return present({ ...step.signIn, state }, step.name);
+  }
+
   async function submitTo(
     ctx: ServiceContext,
     at: PresentStep,
@@ -98,18 +106,21 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       const problem = { code: "limited", fields: [], values: { retryAfter } };
       return { kind: "limited", step: again(at, values, [problem]), retryAfter };
     }
-    if (outcome.kind === "next") protocol.keep(signIn, outcome.state);
+    let answer: Answer;
+    if (outcome.kind === "next") {
+      protocol.keep(signIn, outcome.state);
+      const { link: _used, ...rest } = signIn;
+      answer = { kind: "next", step: await prepared(present({ ...rest, state: outcome.state }, undefined)) };
+    } else answer = outcome;
     // Now rather than after the answer: a lost race is an answer of its own.
     await units.current()?.commit();
-    if (outcome.kind !== "next") return outcome;
-    const { link: _used, ...rest } = signIn;
-    return { kind: "next", step: present({ ...rest, state: outcome.state }, undefined) };
+    return answer;
   }
 
   return {
     async find(ctx) {
       const signIn = await find(ctx);
-      return signIn && present(signIn, stepNamed(ctx.exchange.step));
+      return signIn && prepared(present(signIn, stepNamed(ctx.exchange.step)));
     },
     async target(ctx) {
       const signIn = await find(ctx);

@@ -11,17 +11,21 @@ import type { ClientInternals } from "../accounts/clients/client.ts";
 import { allowedScopes } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
-import {
-  ACR_PASSWORD,
-  ALL_FIELDS,
-  AMR_PASSWORD,
-  isPersonal,
-  requestedClaims,
-  scopeClaims,
-} from "../provider/claims.ts";
+import { acrOf } from "../provider/authentication.ts";
+import { ALL_FIELDS, isPersonal, requestedClaims, scopeClaims } from "../provider/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
-import type { ConsentApi, RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
+import { hasSecondFactor } from "../accounts/factors/factor.ts";
+import { STEP_UP } from "../provider/policy.ts";
+import { provenOf } from "./steps/sign-in.ts";
+import type {
+  ConsentApi,
+  Proven,
+  RunningSignIn,
+  SignInClient,
+  SignInProtocol,
+  SignInState,
+} from "./steps/step.ts";
 
 /** The parts of the service that are used here. */
 export interface ProtocolParts {
@@ -77,17 +81,56 @@ const INTERACTION = "Interaction";
 /** The text that the hidden field of an interaction's forms signs. */
 const formOf = (uid: string): string => `interaction ${uid}`;
 
+/** The members of a stored session that are read here. */
+interface StoredSession {
+  readonly generation?: number;
+  readonly loginTs?: number;
+  readonly amr?: readonly string[];
+}
+
+/** Somebody with a session that is in force. */
+interface SignedInAs {
+  readonly record: AccountRecord;
+  readonly at: number;
+  readonly amr: readonly string[];
+}
+
+/** A step-up begins with what its session has shown, and ends with that session. */
+function stateOf(stored: SignInState, stepUp: Proven | undefined): SignInState {
+  if (stepUp !== undefined && (stored.step === undefined || stored.proven?.stepUp))
+    return { ...stored, step: stored.step ?? "second-factor", proven: stepUp };
+  return stored.proven?.stepUp ? {} : stored;
+}
+
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
   const { currentProvider, units, accounts, clients, directory, forms } = parts;
 
-  /** The account that is signed in; `undefined` if it is unusable or the session has ended. */
-  async function sessionAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
+  /** Who is signed in; `undefined` if the account is unusable or the session has ended. */
+  async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
     if (session?.accountId === undefined) return undefined;
     const stored: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);
-    const { generation } = { ...stored } as { readonly generation?: number };
+    const { generation, loginTs, amr } = { ...stored } as StoredSession;
     const record = await accounts.record(session.accountId);
     if (record === undefined || isDisabled(record)) return undefined;
-    return record.sessions_generation === generation ? record : undefined;
+    if (record.sessions_generation !== generation) return undefined;
+    return { record, at: loginTs ?? 0, amr: amr ?? [] };
+  }
+
+  const sessionAccount = async (found: Interaction): Promise<AccountRecord | undefined> =>
+    (await signedInAs(found))?.record;
+
+  /**
+   * What the session of a step-up has shown. It is read anew each time, so that a step-up ends with its session; a
+   * request for a recent sign-in has other reasons, and asks for everything.
+   */
+  async function steppingUp(found: Interaction): Promise<Proven | undefined> {
+    const { name, reasons } = found.prompt;
+    if (name !== "login" || reasons.length !== 1 || reasons[0] !== STEP_UP) return undefined;
+    const signedIn = await signedInAs(found);
+    if (signedIn === undefined || !hasSecondFactor(signedIn.record)) return undefined;
+    const { record, at, amr } = signedIn;
+    const isMfa = amr.includes("mfa");
+    return { ...provenOf(record, at, amr), stepUp: true, ...(isMfa && { passkeyOnly: true }) };
   }
 
   async function find(ctx: ServiceContext, uid: string): Promise<RunningSignIn | undefined> {
@@ -104,6 +147,8 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     const needsAccount = name === "consent" || name === "continue";
     const account = needsAccount || (own && name === "login") ? await sessionAccount(found) : undefined;
     if (needsAccount && account === undefined) return undefined;
+    const stored: SignInState = units.required().known(INTERACTION, artifactKey(uid))?.state ?? {};
+    const stepUp = await steppingUp(found);
     const { scopes, claims } = requestedAccess(found);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
@@ -118,7 +163,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       },
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
-      state: units.required().known(INTERACTION, artifactKey(uid))?.state ?? {},
+      state: stateOf(stored, stepUp),
       shares: name === "consent" ? consentFields(scopes, claims) : [],
       apis: name === "consent" ? await requestedApis(found, client, directory) : [],
       expiresAt: exp * 1_000,
@@ -151,14 +196,8 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       const { session, ...others } = payload as { readonly session?: { readonly accountId?: string } };
       if (session?.accountId === sub) units.required().save({ ...rest, payload: others });
     },
-    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, ts) {
-      const login = {
-        accountId: sub,
-        ts,
-        acr: ACR_PASSWORD,
-        amr: [...AMR_PASSWORD],
-        generation,
-      };
+    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, { at, amr }) {
+      const login = { accountId: sub, ts: at, acr: acrOf(amr), amr: [...amr], generation };
       return finish(ctx, prompt === "create" ? { login, create: {} } : { login }, false);
     },
     async allow(ctx, callerOf) {

@@ -17,7 +17,16 @@ import { errorPage, loggedOutPage, logoutPage, startAgainPage, unavailablePage }
 import { confirmPage } from "./confirm.ts";
 import { deliveriesPage, deliveryPage, receiversPage } from "./console/console-views.ts";
 import type { Page, Pages, Visit } from "./page.ts";
-import type { Offers, PresentStep, Problem, RunningSignIn, SignInState, StepName } from "./steps/step.ts";
+import type { PasskeyRequest } from "../accounts/factors/passkeys.ts";
+import type {
+  Offers,
+  PresentStep,
+  Problem,
+  Proven,
+  RunningSignIn,
+  SignInState,
+  StepName,
+} from "./steps/step.ts";
 import { STEPS } from "./steps/steps.ts";
 import { stepPage } from "./steps/views.ts";
 
@@ -79,6 +88,13 @@ export function samplePages(text: string): readonly Sample[] {
     step("known account", "continue"),
     step("new password", "login", { signIn: { state: { notice: "password-changed" } } }),
     step("recent sign-in", "reauthenticate"),
+    step("app, passkey and recovery code", "second-factor"),
+    step("passkey for a step-up", "second-factor", {
+      signIn: { state: { ...sampleState("second-factor", text), proven: stepUpForPasskey(text) } },
+    }),
+    step("wrong code", "second-factor", { problems: [problem("wrong-app-code", "code")] }),
+    step("wrong recovery code", "second-factor", { problems: [problem("wrong-recovery-code")] }),
+    step("app stopped", "second-factor", { problems: [problem("app-stopped")] }),
     step("empty", "register"),
     step("own", "register", { signIn: { client: { client_id: text, name: text, own: true } } }),
     step("expired", "register", { signIn: { state: { notice: "expired" } } }),
@@ -147,8 +163,18 @@ function sampleOffers(text: string): Offers {
 
 /** The states that the steps need to be open. */
 function sampleState(name: StepName, text: string): SignInState {
-  const proven = name === "terms" && { proven: { sub: text, generation: 0, at: 0 } };
-  return { step: name, email: text, ...proven };
+  const proven = { sub: text, generation: 0, at: 0, amr: ["pwd"], app: true, passkeys: true };
+  if (name === "second-factor") return { step: name, proven, passkey: samplePasskey(text) };
+  return { step: name, email: text, ...(name === "terms" && { proven }) };
+}
+
+function stepUpForPasskey(text: string): Proven {
+  const has = { app: true, passkeys: true, stepUp: true, passkeyOnly: true } as const;
+  return { sub: text, generation: 0, at: 0, amr: ["pwd", "otp", "mfa"], ...has };
+}
+
+function samplePasskey(text: string): PasskeyRequest {
+  return { challenge: text, rpId: text, timeout: 1, userVerification: "required", allowCredentials: [] };
 }
 
 /** A step as people see it. @param text replaces every text from outside. */

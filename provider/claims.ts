@@ -47,15 +47,6 @@ export function publicScope(granted: unknown): string {
   return scopes.filter((scope) => scope !== "" && scope !== ALL_FIELDS).join(" ");
 }
 
-/** `amr` of a sign-in with a password (RFC 8176 section 2). */
-export const AMR_PASSWORD: readonly string[] = ["pwd"];
-
-/** `acr` of a sign-in with only a password. */
-export const ACR_PASSWORD = "urn:sign-in-service:acr:password";
-
-/** Every `acr` that a sign-in can have. */
-export const KNOWN_ACRS: readonly string[] = [ACR_PASSWORD];
-
 type Source = (account: AccountRecord) => unknown;
 
 /** Where the value of each claim about the user comes from. Claims without a value are left out. */

@@ -3,8 +3,9 @@
  * necessary. Nothing imports `oidc-provider/lib/*`, and only the clock of test services changes prototypes elsewhere
  * (`testing/provider-clock.ts`).
  */
-import type { Client, Provider } from "oidc-provider";
+import type { Client, KoaContextWithOIDC, Provider } from "oidc-provider";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
+import { acrRequest, answeredAcr } from "./authentication.ts";
 import { clientRecord, type SecretCheck } from "./clients.ts";
 
 /** A model class of oidc-provider, as far as it is patched. */
@@ -134,6 +135,19 @@ function registeredAddresses(provider: Provider, production: boolean): void {
   });
 }
 
+/**
+ * The `acr` of a code and its tokens is that of the session (lib/helpers/oidc_context.js). Ours answers the request: the
+ * strongest requested value that the session satisfies (decisions.md, `amr` and `acr`).
+ */
+function requestedAcr(provider: Provider): void {
+  const { prototype } = provider.OIDCContext as unknown as { readonly prototype: object };
+  Object.defineProperty(prototype, "acr", {
+    get(this: KoaContextWithOIDC["oidc"]) {
+      return answeredAcr(this.session?.acr, acrRequest(this.claims.id_token?.["acr"]));
+    },
+  });
+}
+
 /** The part of the model that remembers what was used. */
 interface ReplayDetection {
   unique(iss: string, jti: string, exp: number): Promise<boolean>;
@@ -162,4 +176,5 @@ export function patchProvider(provider: Provider, checkSecret: SecretCheck, prod
   sessionOfIdTokens(provider);
   registeredAddresses(provider, production);
   assertionsApart(provider);
+  requestedAcr(provider);
 }

@@ -1,7 +1,7 @@
 /** When oidc-provider must ask the user: its own rules, and ours. Nothing here writes. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
 import { isAssigned, type OidcAccount, type SessionGeneration } from "./account.ts";
-import { KNOWN_ACRS } from "./claims.ts";
+import { acrRequest, KNOWN_ACRS, satisfies, strongestAcr } from "./authentication.ts";
 import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
 import { generationAt } from "../accounts/generations.ts";
 import { isShutOut } from "./apis.ts";
@@ -18,21 +18,32 @@ function isStale({ oidc: { session, account } }: KoaContextWithOIDC): boolean {
   return generation !== (account as OidcAccount).record.sessions_generation;
 }
 
-const known: ReadonlySet<unknown> = new Set(KNOWN_ACRS);
+/** Why a sign-in has to go on where only a stronger proof is missing: the session stays, and `auth_time` with it. */
+export const STEP_UP = "acr";
 
 /**
- * No sign-in can satisfy an essential `acr` that this service does not support, so the request fails instead of asking
- * forever (OpenID Connect Core 1.0 section 5.5.1.1).
+ * Whether the session must become stronger. An essential `acr` is a demand (OpenID Connect Core 1.0 section 5.5.1.1): one
+ * that this person can't meet fails instead of asking forever. `acr_values` is a wish, in order of preference: the person
+ * is asked once, for the first value that the account can reach.
  */
-function refuseUnknownAcr({ oidc }: KoaContextWithOIDC): boolean {
-  const acr = oidc.claims.id_token?.["acr"] as
-    | { readonly essential?: boolean; readonly value?: unknown; readonly values?: unknown }
-    | null
-    | undefined;
-  if (!acr?.essential) return false;
-  const wanted = Array.isArray(acr.values) ? (acr.values as unknown[]) : [acr.value ?? acr.values];
-  if (wanted.some((value) => value === undefined || known.has(value))) return false;
-  throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
+function needsStepUp({ oidc }: KoaContextWithOIDC): boolean {
+  const { session, account, result, prompts } = oidc;
+  const { essential, values } = acrRequest(oidc.claims.id_token?.["acr"]);
+  if (values === undefined) return false;
+  const wanted = values.filter((value) => KNOWN_ACRS.includes(value));
+  if (essential && wanted.length === 0)
+    throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
+  if (!session?.accountId || account === undefined) return false;
+  const strongest = strongestAcr((account as OidcAccount).record);
+  const reachable = wanted.filter((value) => satisfies(strongest, value));
+  if (essential) {
+    if (wanted.some((value) => satisfies(session.acr, value))) return false;
+    if (reachable.length > 0) return true;
+    throw new errors.UnmetAuthenticationRequirements("the account can't sign in with the requested acr");
+  }
+  const [preferred] = reachable;
+  if (preferred === undefined || result?.login !== undefined || prompts.has("none")) return false;
+  return !satisfies(session.acr, preferred);
 }
 
 /**
@@ -123,21 +134,12 @@ function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOI
 /** `interactions.policy` of oidc-provider. */
 export function signInPolicy(): interactionPolicy.DefaultPolicy {
   const policy = base();
-  policy
-    .get("login")
-    ?.checks.add(
-      new Check(
-        "known_acr",
-        "no sign-in has this acr",
-        "unmet_authentication_requirements",
-        refuseUnknownAcr,
-      ),
-      0,
-    );
-  policy
-    .get("login")
-    ?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
   const login = policy.get("login");
+  login?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
+  // oidc-provider compares an essential `acr` as text, and asks forever for one that nobody can have.
+  login?.checks.remove("essential_acrs");
+  login?.checks.remove("essential_acr");
+  login?.checks.add(new Check(STEP_UP, "a stronger sign-in is needed", "interaction_required", needsStepUp));
   login?.checks.add(new Check("sent_max_age", "the sign-in is too old", "login_required", isTooOld));
   // oidc-provider shows the form to somebody else again and again.
   login?.checks.remove("id_token_hint");

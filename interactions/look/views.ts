@@ -56,7 +56,9 @@ export function readViews(folders: readonly string[], variables: string): Views 
         const file = join(folder, name);
         const stem = name.replace(/\.ejs$/, "");
         if (folder !== BUILT_IN) files.push(file);
-        if (name === SCRIPT_FILE) script ??= readFileSync(file, "utf8");
+        if (name === SCRIPT_FILE)
+          script ??=
+            folder === BUILT_IN ? withoutIndents(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
         if (name === STYLE_FILE)
           sheet ??= folder === BUILT_IN ? compact(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
         if (stem !== name && !sources.has(stem))
@@ -89,6 +91,9 @@ export function readViews(folders: readonly string[], variables: string): Views 
   };
   return { render, style, script: script ?? "", problems };
 }
+
+/** The script without comments on lines of their own, and without indents. */
+const withoutIndents = (text: string): string => text.replaceAll(/^ *(?:\/\/.*\n)?/gm, "");
 
 /** Without comments and indents: the sheet is part of each page. */
 function compact(css: string): string {

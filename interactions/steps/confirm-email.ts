@@ -1,5 +1,7 @@
 /** The step `confirm-email`: the code from the mail of a registration, or its link, in the browser that registered. */
 import type { Registrations, RegistrationConfirmed } from "../../accounts/people/registrations.ts";
+import { seconds } from "../../core/clock.ts";
+import { AMR_PASSWORD } from "../../provider/authentication.ts";
 import { finishSignIn } from "./sign-in.ts";
 import {
   askedAt,
@@ -69,7 +71,11 @@ async function settled(
   result: RegistrationConfirmed,
 ): Promise<Outcome> {
   const { state } = entry.signIn;
-  if (result.kind === "created") return finishSignIn(entry, services, result.record);
+  if (result.kind === "created")
+    return finishSignIn(entry, services, result.record, {
+      at: seconds(services.configuration.clock),
+      amr: AMR_PASSWORD,
+    });
   if (result.kind === "username-taken")
     return { kind: "next", state: { ...state, usernameTaken: true, notice: "username-taken" } };
   if (result.kind === "wrong") return { kind: "invalid", problems: [wrongCode(result.triesLeft)] };

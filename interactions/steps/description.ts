@@ -1,5 +1,6 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { waitText } from "../look/moments.ts";
+import type { PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { ConsentApi, Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
 
@@ -28,7 +29,8 @@ export interface DescribedField extends Omit<Field, "value" | "options"> {
 /** Something that the person can do. */
 export interface DescribedAction {
   /**
-   * `submit` for the fields; `resend` for another code; `allow` and `deny` for consent; `cancel` to go back to the client
+   * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`; `recovery` for a
+   * recovery code, with `code`; `allow` and `deny` for consent; `cancel` to go back to the client
    * without signing in; or the name of another step.
    */
   readonly name: string;
@@ -57,6 +59,8 @@ export interface StepDescription {
   readonly terms?: { readonly url: string; readonly version: string; readonly label: string };
   /** Something that has just happened. */
   readonly notice?: { readonly code: string; readonly text: string };
+  /** What `navigator.credentials.get` takes, in WebAuthn's JSON form. The action `passkey` sends what it returns. */
+  readonly passkey?: { readonly publicKey: PasskeyRequest };
   /** In the order to show. */
   readonly fields: readonly DescribedField[];
   /** Everything that is wrong with what was submitted. */
@@ -100,6 +104,8 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...(state.notice !== undefined && {
       notice: { code: state.notice, text: t(`notice.${state.notice}`) },
     }),
+    ...(actions.includes("passkey") &&
+      state.passkey !== undefined && { passkey: { publicKey: state.passkey } }),
     fields: fields.map((field) => describeField(t, name, field, { offers, described })),
     problems: described,
     ...(name === "consent" && {
@@ -149,6 +155,10 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     ...(fields.some(({ name }) => name === "code") ? [t("new-password.text")] : []),
     t("new-password.effect"),
   ],
+  "second-factor"(t, { fields, actions }) {
+    if (fields.length > 0) return [t("second-factor.app")];
+    return [actions.includes("passkey") ? t("second-factor.passkey.text") : t("second-factor.recovery.text")];
+  },
   terms: (t) => [t("terms.text")],
   continue: (t) => [t("continue.text")],
   consent: (t, { signIn: { account, client } }) => [

@@ -1,10 +1,13 @@
-/** How a person is signed in: by a password, and then, if there are terms to accept, by accepting them. */
+/** How a person is signed in: by a password, then by a second factor, if the account has one, and then by accepting new terms. */
 import { callerOf } from "../../provider/exchange.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
+import { isDisabled } from "../../accounts/account.ts";
+import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { seconds } from "../../core/clock.ts";
+import { AMR_PASSWORD } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
-import { type Entry, type Outcome, type StepServices } from "./step.ts";
+import type { Entry, Outcome, Proven, StepServices } from "./step.ts";
 
 /** What the person entered. */
 interface Credentials {
@@ -23,7 +26,7 @@ export async function checkPassword(
   { username, password, fields }: Credentials,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
-  const { limits, passwordCheck, events, audit, devices, newBrowsers } = services;
+  const { limits, passwordCheck, events, audit, devices } = services;
   const { client_id } = signIn.client;
   const { address } = ctx.exchange;
   const checked = await passwordCheck.check({
@@ -45,33 +48,63 @@ export async function checkPassword(
     audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
     return { kind: "invalid", problems: [{ code: "wrong", fields }] };
   }
-  const { record, device } = checked;
-  if (device === undefined) {
-    await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
-  }
-  const { sub, sessions_generation: generation, terms_version: accepted } = record;
-  const { terms } = services.offers.registration ?? {};
-  if (terms !== undefined && accepted !== terms.version)
-    return {
-      kind: "next",
-      state: { step: "terms", proven: { sub, generation, at: seconds(services.configuration.clock) } },
-    };
-  return finishSignIn(entry, services, record);
+  return goOn(entry, services, checked.record, {
+    at: seconds(services.configuration.clock),
+    amr: AMR_PASSWORD,
+  });
+}
+
+/** What a person has shown of an account, to be kept while something is missing. */
+export function provenOf(record: AccountRecord, at: number, amr: readonly string[]): Proven {
+  const { sub, sessions_generation: generation, factors } = record;
+  const { app = false, passkeys = [] } = factors ?? {};
+  return { sub, generation, at, amr, app, passkeys: passkeys.length > 0 };
+}
+
+/** The account as it is now, if what was proven of it still counts: a new password, for example, ends that. */
+export async function stillProven(
+  { sub, generation }: Proven,
+  { accounts }: Pick<StepServices, "accounts">,
+): Promise<AccountRecord | undefined> {
+  const record = await accounts.record(sub);
+  if (record === undefined || isDisabled(record)) return undefined;
+  return record.sessions_generation === generation ? record : undefined;
 }
 
 /**
- * Signs this person in, whatever the proof was.
- * @param provenAt when it was shown, in seconds since the epoch. Default: now.
+ * The next step of a person who has shown something: the second factor, if the account has one, then the terms, if there
+ * are new ones, and then the sign-in is complete. Nothing else completes one.
  */
+export async function goOn(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  shown: Pick<Proven, "at" | "amr" | "stepUp">,
+): Promise<Outcome> {
+  const { ctx, signIn } = entry;
+  const { devices, newBrowsers, offers } = services;
+  const proven = provenOf(record, shown.at, shown.amr);
+  if (hasSecondFactor(record) && !shown.amr.includes("mfa"))
+    return { kind: "next", state: { step: "second-factor", proven } };
+  if (!shown.stepUp && devices.read(ctx, record) === undefined)
+    await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
+  const { terms } = offers.registration ?? {};
+  // Who is signed in already is asked at the next sign-in.
+  if (terms !== undefined && !shown.stepUp && record.terms_version !== terms.version)
+    return { kind: "next", state: { step: "terms", proven } };
+  return finishSignIn(entry, services, record, shown);
+}
+
+/** Signs this person in: everything was shown. */
 export async function finishSignIn(
   { ctx, signIn }: Entry,
   services: StepServices,
   record: AccountRecord,
-  provenAt: number = seconds(services.configuration.clock),
+  shown: Pick<Proven, "at" | "amr">,
 ): Promise<Outcome> {
   const { units, events, audit, devices, protocol } = services;
   const { client_id } = signIn.client;
-  const location = await protocol.signedIn(ctx, signIn, record, provenAt);
+  const location = await protocol.signedIn(ctx, signIn, record, shown);
   const success = { sub: record.sub, client_id, deployment: ctx.exchange.deployment.kind };
   const caller = callerOf(ctx, { kind: "account", id: record.sub });
   units.current()?.whenCommitted(() => {

@@ -12,6 +12,8 @@ import type { People } from "../../accounts/people/people.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
+import type { SecondFactors } from "../../accounts/factors/factors.ts";
+import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
@@ -21,6 +23,7 @@ import type { LinkCookie } from "../link-cookie.ts";
 export const STEP_NAMES = [
   "login",
   "reauthenticate",
+  "second-factor",
   "register",
   "confirm-email",
   "forgot-password",
@@ -43,11 +46,30 @@ export interface SignInState {
   readonly username?: string;
   /** The confirmed registration has a username that somebody else has. */
   readonly usernameTaken?: true;
-  /**
-   * Who has proven to be this account, and still has to accept the terms: with the generation of its sessions then, and when
-   * that was, in seconds since the epoch.
-   */
-  readonly proven?: { readonly sub: string; readonly generation: number; readonly at: number };
+  /** Who the person has proven to be, while something is still missing: a second factor, or accepting the terms. */
+  readonly proven?: Proven;
+  /** `second-factor`: what a passkey of the account signs. */
+  readonly challenge?: PasskeyChallenge;
+  /** The same as the browser wants it. */
+  readonly passkey?: PasskeyRequest;
+}
+
+/** What a person has shown of an account. There is no session before the rest is shown. */
+export interface Proven {
+  readonly sub: string;
+  /** The `sessions_generation` of the account then. Whatever ends its sessions makes the person begin anew. */
+  readonly generation: number;
+  /** When the last part was shown, in seconds since the epoch. */
+  readonly at: number;
+  /** What was shown. */
+  readonly amr: readonly string[];
+  /** The second factors of the account then. */
+  readonly app: boolean;
+  readonly passkeys: boolean;
+  /** The person is signed in, and shows only what is missing; `at` is the time of that sign-in. */
+  readonly stepUp?: true;
+  /** A step-up for which only a passkey is enough. */
+  readonly passkeyOnly?: true;
 }
 
 /** The client that the person signs in to. */
@@ -190,6 +212,11 @@ export interface Step {
   /** The steps that the person can go to instead, those that are not open aside. */
   readonly ways: readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;
+  /** What has to be stored before the step is shown; `undefined` if nothing. */
+  readonly prepare?: (
+    signIn: RunningSignIn,
+    services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
+  ) => Promise<SignInState | undefined>;
 }
 
 /** What the steps need of the service. */
@@ -205,6 +232,7 @@ export interface StepServices {
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;
   readonly people: Pick<People, "registrations" | "passwordResets">;
+  readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys">;
   readonly offers: Offers;
   readonly links: LinkCookie;
 }
@@ -227,7 +255,7 @@ export interface SignInProtocol {
     ctx: ServiceContext,
     signIn: RunningSignIn,
     account: AccountRecord,
-    provenAt: number,
+    shown: Pick<Proven, "at" | "amr">,
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;

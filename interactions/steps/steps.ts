@@ -7,12 +7,14 @@ import { login } from "./login.ts";
 import { newPassword } from "./new-password.ts";
 import { reauthenticate } from "./reauthenticate.ts";
 import { register } from "./register.ts";
+import { secondFactor } from "./second-factor.ts";
 import type { Offers, RunningSignIn, Step, StepName } from "./step.ts";
 import { terms } from "./terms.ts";
 
 export const STEPS: Readonly<Record<StepName, Step>> = {
   login,
   reauthenticate,
+  "second-factor": secondFactor,
   register,
   "confirm-email": confirmEmail,
   "forgot-password": forgotPassword,

@@ -1,8 +1,7 @@
 /** The step `terms`: new terms of use, before the sign-in of a person who has not accepted them is complete. */
 import { callerOf } from "../../provider/exchange.ts";
-import { isDisabled } from "../../accounts/account.ts";
 import { termsField } from "./register.ts";
-import { finishSignIn } from "./sign-in.ts";
+import { finishSignIn, stillProven } from "./sign-in.ts";
 import type { Step } from "./step.ts";
 
 export const terms: Step = {
@@ -19,13 +18,10 @@ export const terms: Step = {
     const { version } = offers.registration?.terms ?? {};
     if (version === undefined || values.get("terms") !== version)
       return { kind: "invalid", problems: [{ code: "terms", fields: ["terms"] }] };
-    const { sub, generation, at } = signIn.state.proven ?? { sub: "" };
-    const caller = callerOf(ctx, { kind: "account", id: sub });
-    const record = await accounts.record(sub);
-    // A new password, for example, ends what was proven before.
-    if (record === undefined || isDisabled(record) || record.sessions_generation !== generation)
-      return { kind: "next", state: {} };
-    await accounts.acceptTerms(sub, version, caller);
-    return finishSignIn(entry, services, record, at);
+    const { proven } = signIn.state;
+    const record = proven && (await stillProven(proven, services));
+    if (proven === undefined || record === undefined) return { kind: "next", state: {} };
+    await accounts.acceptTerms(record.sub, version, callerOf(ctx, { kind: "account", id: record.sub }));
+    return finishSignIn(entry, services, record, proven);
   },
 };

@@ -79,6 +79,7 @@ function stepLocals(t: Translator, step: PresentStep): Locals {
     email,
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",
+    passkey: described.passkey === undefined ? "" : JSON.stringify(described.passkey.publicKey),
     fields,
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     ways: ways.filter((way) => way !== aside),

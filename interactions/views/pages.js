@@ -9,6 +9,12 @@ function strengthOf(text, least) {
   const bits = new Set(runs.toLowerCase()).size * 1.5 + [...runs].length * (1.2 + kinds * 0.3);
   return bits < 30 ? 1 : bits < 42 ? 2 : 3;
 }
+// What the passkey answers, as JSON (WebAuthn, sections 5.1.9 and 5.1.1).
+async function fill(credential, form) {
+  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(JSON.parse(form.dataset.passkey));
+  credential.value = JSON.stringify(await navigator.credentials.get({ publicKey }));
+  form.requestSubmit();
+}
 (() => {
   // One submission at a time, and a sign that it is under way.
   document.addEventListener("submit", (event) => {
@@ -66,11 +72,25 @@ function strengthOf(text, least) {
     input.addEventListener("input", (event) => {
       const code = input.value.replace(/[^\p{L}\p{N}]/gu, "").toUpperCase();
       if (input.selectionStart === input.value.length || event.inputType === "insertFromPaste")
-        input.value = code.length > 4 ? `${code.slice(0, 4)} ${code.slice(4)}` : code;
+        input.value =
+          code.length > 4 && !/^\d{5,6}$/.test(code) ? `${code.slice(0, 4)} ${code.slice(4)}` : code;
       const others = [...input.form.elements].filter(
         (each) => each.type !== "hidden" && each.name !== input.name,
       );
       if (code.length === 8 && others.every(({ name }) => !name)) input.form.requestSubmit();
+    });
+  }
+
+  // The form of a passkey is hidden where the browser has none.
+  for (const form of document.querySelectorAll("form[data-passkey]")) {
+    form.hidden = !window.PublicKeyCredential?.parseRequestOptionsFromJSON;
+    form.addEventListener("submit", (event) => {
+      const { credential } = form.elements;
+      if (credential.value) return;
+      event.preventDefault();
+      event.stopPropagation();
+      // Cancelled, or there is none: the person may try again, or in another way.
+      fill(credential, form).catch(() => event.submitter?.focus());
     });
   }
 

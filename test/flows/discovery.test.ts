@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { type Answer, basic, type RelyingParty, relyingParty, send } from "./relying-party.ts";
-import { ACR_PASSWORD } from "../../provider/claims.ts";
+import { ACR_PASSWORD, KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
   ADA,
   BOB,
@@ -75,7 +75,7 @@ describe("the discovery document", () => {
       backchannel_logout_supported: true,
       claims_parameter_supported: true,
       request_uri_parameter_supported: false,
-      acr_values_supported: [ACR_PASSWORD],
+      acr_values_supported: [...KNOWN_ACRS],
     });
     for (const absent of ["dpop_signing_alg_values_supported", "registration_endpoint"]) {
       expect(body).not.toHaveProperty(absent);

@@ -12,6 +12,8 @@ import { sendRaw } from "./raw.ts";
 /** Asks for everything, and has terms that nobody has accepted yet. */
 const SETTINGS = { registration: { ...ASKS, terms: TERMS } };
 const PASSWORD = "a long sentence about nothing";
+/** Has an authenticator app. */
+const FAY = { username: "fay@example.com", password: PASSWORD };
 const EVIL = "https://evil.example";
 
 let offset = 0;
@@ -28,6 +30,8 @@ beforeAll(async () => {
     password: PASSWORD,
     email_verified: true,
   });
+  const { sub } = await service.service.accounts.create({ email: FAY.username, password: PASSWORD });
+  await service.service.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
 });
 afterAll(async () => {
   expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
@@ -56,6 +60,10 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     await acceptTerms(browser);
     offset += 400_000;
     return browser.get(`${service.oauth2}/account/password`);
+  },
+  async "second-factor"() {
+    const browser = await atLogin();
+    return signIn(browser, FAY);
   },
   register: () => way("register"),
   async "confirm-email"() {

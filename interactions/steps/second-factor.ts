@@ -1,0 +1,128 @@
+/**
+ * The step `second-factor`: after the right password, or in a session that must become stronger, a code of the
+ * authenticator app, a passkey, or a recovery code. What was shown before counts for five minutes, and only while nothing
+ * ends the sessions of the account. Nothing is signed in before this step is complete.
+ */
+import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import type { RefusedCode } from "../../accounts/factors/codes.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { goOn, stillProven } from "./sign-in.ts";
+import { askedAt, type Entry, type Outcome, type Proven, type Step, type StepServices } from "./step.ts";
+
+/** How long a right password counts. */
+const LIFETIME_SECONDS = 300;
+
+const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
+  stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
+
+export const secondFactor: Step = {
+  isOpen: ({ prompt, state }) =>
+    (prompt === "login" || prompt === "create") &&
+    state.step === "second-factor" &&
+    state.proven !== undefined,
+  fields: ({ state: { proven } }) =>
+    proven?.app === true && proven.passkeyOnly !== true
+      ? [{ name: "code", type: "text", autocomplete: "one-time-code", required: true }]
+      : [],
+  actions({ state: { proven, passkey } }) {
+    const byPasskey = passkey === undefined ? [] : ["passkey"];
+    if (proven?.passkeyOnly === true) return byPasskey;
+    return [...(proven?.app === true ? ["submit"] : []), ...byPasskey, "recovery"];
+  },
+  ways: ["login"],
+
+  async prepare({ state }, { accounts, configuration, secondFactors: { passkeys } }) {
+    const { proven, challenge } = state;
+    if (passkeys === undefined || proven?.passkeys !== true) return undefined;
+    if (challenge !== undefined && challenge.expiresAt > configuration.clock.now()) return undefined;
+    const record = await stillProven(proven, { accounts });
+    if (record === undefined) return undefined;
+    const fresh = passkeys.challenge();
+    return { ...state, challenge: fresh, passkey: await passkeys.accountRequest(record, fresh) };
+  },
+
+  async submit(entry, services) {
+    const { proven } = entry.signIn.state;
+    if (proven === undefined) return { kind: "gone" };
+    if (isExpired(proven, services.configuration.clock)) return beginAnew();
+    const record = await stillProven(proven, services);
+    if (record === undefined) return beginAnew();
+    return entry.action === "passkey"
+      ? usePasskey(entry, services, record, proven)
+      : useCode(entry, services, record, proven);
+  },
+};
+
+/** The person begins with the password again. */
+const beginAnew = (): Outcome => ({ kind: "next", state: { notice: "begin-anew" } });
+
+async function useCode(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  proven: Proven,
+): Promise<Outcome> {
+  const { codes } = services.secondFactors;
+  const code = entry.values.get("code") ?? "";
+  const at = askedAt(entry, services);
+  const isApp = entry.action === "submit";
+  if (code.trim() === "") return refused({ kind: "wrong" }, isApp);
+  const result = isApp
+    ? await codes.useApp(record.sub, code, at)
+    : await codes.useRecovery(record.sub, code, at);
+  if (result.kind !== "right") return refused(result, isApp);
+  return complete(entry, services, record, proven, AMR_CODE);
+}
+
+function refused(result: RefusedCode, isApp: boolean): Outcome {
+  if (result.kind === "limited") return result;
+  if (result.kind === "gone") return beginAnew();
+  if (result.kind === "stopped") return { kind: "invalid", problems: [{ code: "app-stopped", fields: [] }] };
+  // The form of recovery codes has no field of the step.
+  return {
+    kind: "invalid",
+    problems: [
+      isApp ? { code: "wrong-app-code", fields: ["code"] } : { code: "wrong-recovery-code", fields: [] },
+    ],
+  };
+}
+
+async function usePasskey(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  proven: Proven,
+): Promise<Outcome> {
+  const { passkeys } = services.secondFactors;
+  const { state } = entry.signIn;
+  const { challenge: used, passkey: _request, ...rest } = state;
+  if (passkeys === undefined || used === undefined) return { kind: "gone" };
+  const credential = parsed(entry.values.get("credential"));
+  const result = await passkeys.use(credential, used, record.sub, askedAt(entry, services));
+  // A challenge is answered once, whatever the answer: the step gets a new one.
+  if (result.kind === "refused") return { kind: "next", state: { ...rest, notice: "passkey-refused" } };
+  return complete(entry, services, record, proven, amrOfPasskey(result.backupEligible));
+}
+
+/** @param shown adds to what was shown before. A step-up leaves the time of the sign-in. */
+function complete(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  { at, amr, stepUp }: Proven,
+  shown: readonly string[],
+): Promise<Outcome> {
+  const all = [...new Set([...amr, ...shown])];
+  if (stepUp) return goOn(entry, services, record, { at, amr: all, stepUp });
+  return goOn(entry, services, record, { at: seconds(services.configuration.clock), amr: all });
+}
+
+/** A credential in WebAuthn's JSON form, which may be anything. */
+export function parsed(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? "");
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * What a person has shown in a sign-in, as `amr` and `acr` say it (decisions.md, `amr` and `acr`). What was shown is stored as
+ * `amr`, and `acr` follows from it.
+ */
+import type { AccountRecord } from "../records/directory/directory.ts";
+import { hasSecondFactor } from "../accounts/factors/factor.ts";
+
+const NAMESPACE = "urn:sign-in-service:acr:";
+
+/** Only a password. */
+export const ACR_PASSWORD: string = `${NAMESPACE}password`;
+/** A password and a second factor. */
+export const ACR_MFA: string = `${NAMESPACE}mfa`;
+/** A passkey, alone or after a password. */
+export const ACR_PASSKEY: string = `${NAMESPACE}passkey`;
+
+/** Every `acr` that a sign-in can have, weakest first. */
+export const KNOWN_ACRS: readonly string[] = [ACR_PASSWORD, ACR_MFA, ACR_PASSKEY];
+
+/** `amr` of a sign-in with a password (RFC 8176 section 2). */
+export const AMR_PASSWORD: readonly string[] = ["pwd"];
+/** What a code of an authenticator app, or a recovery code, adds to a password. */
+export const AMR_CODE: readonly string[] = ["otp", "mfa"];
+
+/** What a passkey adds: both factors in one. @param backupEligible whether it can be copied to other devices. */
+export const amrOfPasskey = (backupEligible: boolean): readonly string[] => [
+  backupEligible ? "swk" : "hwk",
+  "user",
+  "mfa",
+];
+
+/** The `acr` of what was shown. */
+export function acrOf(amr: readonly string[]): string {
+  if (!amr.includes("mfa")) return ACR_PASSWORD;
+  return amr.includes("swk") || amr.includes("hwk") ? ACR_PASSKEY : ACR_MFA;
+}
+
+/** Whether a sign-in with one `acr` is as strong as another. Nothing is as strong as an unknown one. */
+export function satisfies(acr: string | undefined, wanted: string): boolean {
+  const level = KNOWN_ACRS.indexOf(wanted);
+  return level >= 0 && KNOWN_ACRS.indexOf(acr ?? "") >= level;
+}
+
+/** The strongest `acr` that this account can have with the factors that it has now. */
+export function strongestAcr(account: Pick<AccountRecord, "factors">): string {
+  if (!hasSecondFactor(account)) return ACR_PASSWORD;
+  return (account.factors?.passkeys.length ?? 0) > 0 ? ACR_PASSKEY : ACR_MFA;
+}
+
+/** What a request says about `acr`: by `acr_values`, or by the claim (OpenID Connect Core 1.0 section 5.5.1.1). */
+export interface AcrRequest {
+  readonly essential: boolean;
+  /** In order of preference. Left out: any will do. Empty: none that this service could know. */
+  readonly values?: readonly string[];
+}
+
+/** @param claim the request for the claim `acr`, to which oidc-provider adds `acr_values`. */
+export function acrRequest(claim: unknown): AcrRequest {
+  if (typeof claim !== "object" || claim === null) return { essential: false };
+  const { essential, value, values } = claim as Readonly<Record<string, unknown>>;
+  if (value === undefined && values === undefined) return { essential: essential === true };
+  const all = [value, ...(Array.isArray(values) ? (values as unknown[]) : [])];
+  return { essential: essential === true, values: all.filter((each) => typeof each === "string") };
+}
+
+/** The `acr` to answer with: the strongest requested one that the sign-in satisfies, else what the sign-in has. */
+export function answeredAcr(acr: string | undefined, { values = [] }: AcrRequest): string | undefined {
+  return KNOWN_ACRS.findLast((each) => values.includes(each) && satisfies(acr, each)) ?? acr;
+}

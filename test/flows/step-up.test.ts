@@ -1,0 +1,206 @@
+/** Passkeys as a second factor, and the step-up of a session, with an authenticator whose signatures are real. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import type { AccountInternals } from "../../accounts/account.ts";
+import { factorStateOf } from "../../accounts/factors/factor.ts";
+import { createPasskeys, type PasskeysOptions } from "../../accounts/factors/passkeys.ts";
+import { KNOWN_ACRS } from "../../provider/authentication.ts";
+import {
+  type AnswerOverrides,
+  createAuthenticator,
+  type TestAuthenticator,
+} from "../../testing/authenticator.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { totpCode } from "../../testing/totp-code.ts";
+import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { newStorage } from "../servers/storage.ts";
+import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+const PASSWORDS = {
+  [ADA.username]: ADA.password,
+  [BOB.username]: BOB.password,
+};
+
+let clock: TestClock;
+let running: RunningService;
+let news: RelyingParty;
+let phone: TestAuthenticator;
+beforeEach(async () => {
+  clock = new TestClock();
+  running = await startService({
+    config: { ...(await newStorage()), clock },
+    // Browsers make no passkeys for IP addresses.
+    deployments(origin) {
+      const base = origin.replace("127.0.0.1", "localhost");
+      return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
+    },
+  });
+  news = relyingParty(running, "openid", NEWS);
+  await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });
+  phone = await withPasskey(running.ada.sub);
+});
+afterEach(() => running.close());
+
+/** Adds a passkey to an account, as the enrolment does. */
+async function withPasskey(sub: string): Promise<TestAuthenticator> {
+  const { origin } = new URL(running.openid);
+  const authenticator = createAuthenticator({ origin });
+  const accounts = running.service.accounts as unknown as AccountInternals;
+  const account = await accounts.record(sub);
+  if (account === undefined) throw new Error("no account");
+  const party = { id: "localhost", previousIds: [], origins: [origin], name: "Sign-in" };
+  const passkeys = createPasskeys({ relyingParty: party, clock } as unknown as PasskeysOptions);
+  const { challenge } = passkeys.challenge();
+  const handle = account.factors?.user_handle ?? Buffer.alloc(32, 1).toString("base64url");
+  const options = await passkeys.creation({ ...account, factors: undefined } as never, challenge, handle);
+  const passkey = await passkeys.checkNew(authenticator.create(options), challenge, "Phone");
+  if (passkey === undefined) throw new Error("the passkey was refused");
+  const factor = { kind: "passkey", passkey, userHandle: handle } as const;
+  const caller = { actor: { kind: "system" } } as never;
+  const added = await accounts.addFactor(sub, factor, factorStateOf(account), {}, caller);
+  if (added.kind !== "changed") throw new Error(added.kind);
+  return authenticator;
+}
+
+async function halfway(username: string = ADA.username, parameters: Parameters = {}) {
+  const visitor = new JsonVisitor(news.browser());
+  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
+  const { body: step } = await visitor.act(login, "submit", {
+    username,
+    password: PASSWORDS[username] ?? "",
+  });
+  expect(step.step).toBe("second-factor");
+  return { visitor, step };
+}
+
+function withCredential(
+  { visitor, step }: { readonly visitor: JsonVisitor; readonly step: JsonAnswer["body"] },
+  credential: unknown,
+): Promise<JsonAnswer> {
+  const { href = "" } = step.actions.find(({ name }) => name === "passkey") ?? {};
+  return visitor.post(href, { csrf: step.csrf, credential });
+}
+
+function publicKeyOf({ passkey }: JsonAnswer["body"]) {
+  if (passkey === undefined) throw new Error("the step asks for no passkey");
+  return passkey.publicKey;
+}
+
+async function claimsOf(visitor: JsonVisitor, location = ""): Promise<ReturnType<typeof decodeJwt>> {
+  await visitor.browser.get(location);
+  const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
+  return decodeJwt(String(answer.body["id_token"]));
+}
+
+async function refused(found: Awaited<ReturnType<typeof halfway>>, overrides: AnswerOverrides) {
+  const asked = publicKeyOf(found.step);
+  const { body } = await withCredential(found, phone.get(asked, overrides));
+  expect([body.step, body.notice?.code]).toEqual(["second-factor", "passkey-refused"]);
+  expect(publicKeyOf(body).challenge).not.toBe(asked.challenge);
+  const cookies = found.visitor.browser.jar.all().map(({ name }) => name);
+  expect(cookies.filter((name) => /_session_|_device_/.test(name))).toEqual([]);
+}
+
+describe("a passkey after the password", () => {
+  it("signs in, is bound to the account, and says so in the ID token", async () => {
+    const found = await halfway();
+    expect(publicKeyOf(found.step).allowCredentials.map(({ id }) => id)).toEqual(phone.ids);
+    const { body } = await withCredential(found, phone.get(publicKeyOf(found.step)));
+    const claims = await claimsOf(found.visitor, body.location);
+    expect(claims["acr"]).toBe(PASSKEY);
+    expect(claims["amr"]).toEqual(["pwd", expect.stringMatching(/^[sh]wk$/), "user", "mfa"]);
+  });
+
+  it.each<[string, AnswerOverrides]>([
+    ["another origin", { origin: "https://evil.example" }],
+    ["another rpId", { rpId: "evil.example" }],
+    ["another type", { type: "webauthn.create" }],
+    ["another challenge", { challenge: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }],
+    ["a page inside another one", { crossOrigin: true }],
+    ["nobody present", { userPresent: false }],
+    ["nobody verified", { userVerified: false }],
+    ["another user handle", { userHandle: "AAAA" }],
+    ["an old counter", { counter: 0 }],
+  ])("is refused with %s, and the step goes on with another challenge", async (name, overrides) => {
+    const found = await halfway();
+    if (name === "an old counter") {
+      const before = await withCredential(found, phone.get(publicKeyOf(found.step), { counter: 5 }));
+      expect(before.body.done).toBe(true);
+      return refused(await halfway(), { counter: 5 });
+    }
+    return refused(found, overrides);
+  });
+
+  it("of another account is refused", async () => {
+    const other = await withPasskey(running.bob.sub);
+    const found = await halfway();
+    const asked = { ...publicKeyOf(found.step), allowCredentials: [] };
+    const { body } = await withCredential(found, other.get(asked));
+    expect(body.notice?.code).toBe("passkey-refused");
+  });
+
+  it("answers the challenge of its own sign-in, once", async () => {
+    const [first, second] = [await halfway(), await halfway()];
+    const answer = phone.get(publicKeyOf(first.step));
+    const { body: elsewhere } = await withCredential(second, answer);
+    expect(elsewhere.notice?.code).toBe("passkey-refused");
+    const both = await Promise.all([withCredential(first, answer), withCredential(first, answer)]);
+    expect(both.filter(({ body }) => body.done)).toHaveLength(1);
+  });
+});
+
+describe("a session by password and code", () => {
+  async function signedIn(): Promise<{ readonly visitor: JsonVisitor }> {
+    const { visitor, step } = await halfway();
+    const { body } = await visitor.act(step, "submit", { code: totpCode(SECRET, clock.now()) });
+    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({ acr: MFA });
+    clock.advance(600);
+    return { visitor };
+  }
+  const essential = {
+    scope: "openid",
+    claims: JSON.stringify({ id_token: { acr: { essential: true, value: PASSKEY } } }),
+  };
+
+  it.each<[string, Parameters]>([
+    ["acr_values", { scope: "openid", acr_values: `${PASSKEY} ${MFA}` }],
+    ["an essential acr", essential],
+  ])("steps up to a passkey for %s: only that is asked, and auth_time stays", async (_name, parameters) => {
+    const { visitor } = await signedIn();
+    const { body: step } = await visitor.open(news.authorizeUrl(parameters));
+    expect([step.step, step.fields]).toEqual(["second-factor", []]);
+    expect(step.actions.map(({ name }) => name)).toEqual(["passkey", "login"]);
+    const { body } = await withCredential({ visitor, step }, phone.get(publicKeyOf(step)));
+    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({ acr: PASSKEY });
+    // The sign-in is as old as before, so it is not recent.
+    await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "300", prompt: "none" }));
+    expect(visitor.browser.location?.searchParams.get("error")).toBe("login_required");
+  });
+
+  it("does not step up without the person", async () => {
+    const { visitor } = await signedIn();
+    await visitor.browser.get(news.authorizeUrl({ ...essential, prompt: "none" }));
+    expect(visitor.browser.location?.searchParams.get("error")).toBe("interaction_required");
+    const wish = news.authorizeUrl({ scope: "openid", acr_values: PASSKEY, prompt: "none" });
+    await expect(claimsOf(visitor, wish)).resolves.toMatchObject({ acr: MFA });
+  });
+
+  it("asks for everything where the request also wants a recent sign-in", async () => {
+    const { visitor } = await signedIn();
+    const { body } = await visitor.open(news.authorizeUrl({ ...essential, max_age: "300" }));
+    expect(body.step).toBe("login");
+  });
+
+  it("can't step up once it has ended", async () => {
+    const { visitor } = await signedIn();
+    const { body: step } = await visitor.open(news.authorizeUrl(essential));
+    await running.service.accounts.endSessions(running.ada.sub);
+    const { status } = await withCredential({ visitor, step }, phone.get(publicKeyOf(step)));
+    expect(status).toBe(410);
+    await visitor.browser.get(news.authorizeUrl({ prompt: "none" }));
+    expect(visitor.browser.location?.searchParams.get("error")).toBe("login_required");
+  });
+});
