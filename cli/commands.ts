@@ -7,6 +7,7 @@ import type { Command } from "./program/command.ts";
 import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
 import { directoryCommands } from "./directory.ts";
+import { factorCommands } from "./factors.ts";
 import { keyCommands } from "./keys.ts";
 import { processCommands } from "./serve.ts";
 import { setupCommands } from "./setup.ts";
@@ -15,6 +16,7 @@ import { storageCommands } from "./storage.ts";
 /** The nouns that commands begin with, and what they are about. */
 export const NOUNS: Readonly<Record<string, string>> = {
   accounts: "finds, creates, changes and deletes accounts",
+  factors: "lists and removes second factors of accounts",
   sessions: "ends sessions and tokens",
   clients: "registers, changes and removes clients",
   services: "edits the services of the directory",
@@ -33,6 +35,7 @@ export const COMMANDS: readonly Command[] = [
   ...setupCommands,
   ...processCommands,
   ...accountCommands,
+  ...factorCommands,
   ...sessionCommands,
   ...clientCommands,
   ...directoryCommands,

@@ -15,6 +15,8 @@ export const MILLISECONDS: ReadonlySet<string> = new Set([
 /** Members that are times, in seconds since the epoch. */
 const TIMES: ReadonlySet<string> = new Set([
   "at",
+  "added_at",
+  "last_used_at",
   "created_at",
   "updated_at",
   "published_at",

@@ -18,9 +18,10 @@ import { here, type Outcome } from "./here.ts";
 
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
-  Record<"password" | "sealing" | "receiver" | "signing" | "mail" | "cookies" | "metrics", string>
+  Record<"password" | "app" | "sealing" | "receiver" | "signing" | "mail" | "cookies" | "metrics", string>
 > = {
   password: "correct horse battery staple",
+  app: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP",
   sealing: Buffer.alloc(32, 7).toString("base64"),
   receiver: "the-password-of-the-receiver",
   signing: `whsec_${Buffer.alloc(32, 5).toString("base64")}`,
@@ -134,6 +135,7 @@ export class Office {
   /** The example with the identifiers of what exists. */
   async placed(example: string): Promise<string> {
     const sub = await this.prepare();
+    if (example.startsWith("factors ")) await this.service.accounts.addApp(sub, { secret: SECRETS.app });
     if (/\bKID\b/u.test(example)) {
       const [key] = await this.objects("keys", "list");
       return example.replace("KID", String(key?.["kid"]));

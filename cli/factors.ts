@@ -1,0 +1,115 @@
+/** `factors`: shows and removes the second factors of accounts. */
+import type { Factors } from "../accounts/factors/factor.ts";
+import type { Command } from "./program/command.ts";
+import { misused } from "./program/command-failure.ts";
+import { printable } from "./program/printable.ts";
+import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
+
+const SUB = { form: "SUB", about: "the account's identifier, a UUID" };
+
+/** One factor, as a row of the list. */
+interface FactorRow {
+  readonly kind: "app" | "passkey" | "recovery codes";
+  /** The credential id of a passkey. */
+  readonly id: string | null;
+  readonly name: string | null;
+  readonly added_at: number | null;
+  readonly last_used_at: number | null;
+  readonly note: string | null;
+}
+
+const COLUMNS = ["kind", "name", "added_at", "last_used_at", "note", "id"] as const;
+
+async function factorsOf({ service, args }: Call): Promise<Factors> {
+  const factors = await service.accounts.factors(args.operand(0));
+  if (factors === undefined) throw unknown("account");
+  return factors;
+}
+
+function rowsOf({ app, passkeys, recovery_codes_left: left }: Factors): FactorRow[] {
+  const none = { id: null, name: null, added_at: null, last_used_at: null };
+  const rows: FactorRow[] = passkeys.map(({ backed_up, ...passkey }) => ({
+    kind: "passkey",
+    ...passkey,
+    note: backed_up ? "backed up" : null,
+  }));
+  if (app !== null) {
+    const { stopped, ...times } = app;
+    rows.unshift({ kind: "app", ...none, ...times, note: stopped ? "stopped after wrong codes" : null });
+  }
+  if (rows.length > 0) rows.push({ kind: "recovery codes", ...none, note: `${left} left` });
+  return rows;
+}
+
+async function list(call: Call): Promise<void> {
+  const factors = await factorsOf(call);
+  if (call.args.flag("json")) call.print.record(factors);
+  else call.print.rows(rowsOf(factors), COLUMNS);
+}
+
+/** What `factors remove` was asked to remove. */
+interface Removal {
+  /** For `removeFactor`; `undefined`: all. */
+  readonly which?: string;
+  /** As the question and the report name it. */
+  readonly name: string;
+  readonly isThere: boolean;
+}
+
+function removalOf({ args }: Call, { app, passkeys }: Factors): Removal {
+  const id = args.text("id");
+  const [isApp, isAll] = [args.flag("app"), args.flag("all")];
+  if ([id !== undefined, isApp, isAll].filter(Boolean).length !== 1)
+    throw misused("Say what to remove: one of --id, --app and --all");
+  if (isApp) return { which: "app", name: "the authenticator app", isThere: app !== null };
+  if (isAll) return { name: "all second factors", isThere: app !== null || passkeys.length > 0 };
+  const passkey = passkeys.find((each) => each.id === id);
+  return {
+    which: passkey?.id ?? "",
+    name: `the passkey ${printable(passkey?.name ?? "")}`,
+    isThere: passkey !== undefined,
+  };
+}
+
+async function remove(call: Call): Promise<void> {
+  const { service, args, print, by } = call;
+  const sub = args.operand(0);
+  const { which, name, isThere } = removalOf(call, await factorsOf(call));
+  if (!isThere) throw unknown("second factor");
+  await call.confirm(`Remove ${name} of ${sub}, end all sessions, and tell the person?`);
+  const isRemoved =
+    which === undefined
+      ? await service.accounts.removeFactors(sub, by)
+      : await service.accounts.removeFactor(sub, which, by);
+  // Somebody else was faster.
+  if (!isRemoved) throw unknown("second factor");
+  print.done(`Removed ${name}: ${sub}`, { sub, removed: which ?? "all" });
+}
+
+export const factorCommands: readonly Command[] = [
+  {
+    words: ["factors", "list"],
+    summary: "lists the second factors of an account",
+    about: "With --json, prints what accounts.factors() of the library returns.",
+    operands: [SUB],
+    options: SERVICE_OPTIONS,
+    examples: ["factors list SUB"],
+    load: async () => onService(list),
+  },
+  {
+    words: ["factors", "remove"],
+    summary: "removes second factors that a person has lost, and ends all sessions",
+    about:
+      "Make sure first who asks: whoever gets factors removed needs only the password to sign in. The person is told by mail. Recovery codes go with the last factor.",
+    operands: [SUB],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--id ID", about: "this passkey, as factors list shows it" },
+      { form: "--app", about: "the authenticator app" },
+      { form: "--all", about: "all passkeys, the authenticator app and the recovery codes" },
+      YES,
+    ],
+    examples: ["factors remove SUB --app --yes", "factors remove SUB --all --yes"],
+    load: async () => onService(remove),
+  },
+];
