@@ -14,7 +14,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { relyingParty, signIn } from "../flows/relying-party.ts";
+import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { type Block, blocks, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
@@ -129,6 +129,37 @@ async function kindOf(client_id: string): Promise<string | undefined> {
 
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
+  async "docs/apis.md 2 and 8"() {
+    const api = "https://api.example.com";
+    const { clients, directory } = running.service;
+    const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
+      "docs/apis.md 2",
+    );
+    await directory.services.put("news", { name: "News" });
+    await register(running.service);
+    expect(await directory.apis.find(api)).toMatchObject({ name: "Articles", tokens: "opaque" });
+
+    const videos = "https://videos.example.com";
+    const scopes = { "articles:read": "Read articles" };
+    await directory.apis.put(videos, { name: "Videos", service: "1", scopes, tokens: "jwt" });
+    const apis = { [videos]: ["articles:read"] };
+    const job = await clients.register({ kind: "machine", name: "Job", service: "1", apis });
+    const response = await fetch(`${running.oauth2}/oauth2/token`, {
+      method: "POST",
+      headers: { authorization: basic(job) },
+      body: new URLSearchParams({ grant_type: "client_credentials", resource: videos }),
+    });
+    const { access_token } = (await response.json()) as { readonly access_token: string };
+    const path = writeBlock(found("docs/apis.md 8"), FOLDER, (code) =>
+      code.replace("https://login.example.com/openid", running.openid).replace(api, videos),
+    );
+    const { scopesOf } = (await import(pathToFileURL(join(ROOT, path)).href)) as {
+      readonly scopesOf: (token: string) => Promise<Set<string>>;
+    };
+    expect(await scopesOf(access_token)).toEqual(new Set(["articles:read"]));
+    await expect(scopesOf(`${access_token.slice(0, -8)}AAAAAAAA`)).rejects.toThrow("signature");
+  },
+
   async "docs/audit.md 1"() {
     const { sub } = running.ada;
     await running.service.accounts.update(sub, { name: "Augusta" });
