@@ -6,7 +6,7 @@ import { configurationPage, configurationSchemaFile, seedPage } from "./configur
 import { openapiPage } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { architecturePicture } from "./picture.ts";
-import { auditPage, kindsPage, limitsPage, metricsPage, scalePage } from "./tables.ts";
+import { auditPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
 import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -19,10 +19,10 @@ export const pages: readonly Page[] = [
   configurationPage,
   configurationSchemaFile,
   kindsPage,
-  limitsPage,
   metricsPage,
   openapiPage,
   scalePage,
+  securityPage,
   seedPage,
   traceabilityPage,
 ];

@@ -5,6 +5,14 @@ import { defaults } from "../config/defaults.ts";
 import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
+import {
+  type Place,
+  PLACES,
+  type TokenKind,
+  TOKENS,
+  type Verdict,
+  VERDICTS,
+} from "../test/hostile/token-table.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
 function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -74,7 +82,18 @@ function rowOf([name, { counts, per, failuresOnly, rule }]: [string, LimitDeclar
   ];
 }
 
-export const limitsPage: Page = pageWithTables("docs/security.md", () => ({
+/** `400 invalid_token` → 400 `invalid_token`. */
+const verdictText = (verdict: Verdict): string => verdict.replace(/^(\d+) (\w+)$/, "$1 `$2`");
+
+export const securityPage: Page = pageWithTables("docs/security.md", () => ({
+  tokens: table(
+    ["Token", ...Object.values(PLACES)],
+    Object.entries(TOKENS).map(([token, title]) => {
+      const verdicts = VERDICTS[token as TokenKind];
+      const answers = Object.keys(PLACES).map((place) => verdictText(verdicts[place as Place]));
+      return [title as string].concat(answers);
+    }),
+  ),
   limits: table(
     ["Limit", "What it counts", "For each", "Default", "Successes count"],
     Object.entries(RATE_LIMITS).map(rowOf),

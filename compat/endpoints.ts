@@ -137,8 +137,8 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
       ],
     },
     standardUserinfo: {
-      GET: [atomic, standardUserinfo(protocol)],
-      POST: [formBody, atomic, standardUserinfo(protocol)],
+      GET: [atomic, standardUserinfo(protocol, units)],
+      POST: [formBody, atomic, standardUserinfo(protocol, units)],
     },
     logout: { "*": [atomic, pageHeaders(pages), signOut(protocol, limits, audit)] },
     logoutConfirm: { "*": [formBody, atomic, pageHeaders(pages), withBody(protocol)] },

@@ -1,14 +1,17 @@
 /** Endpoints that only the OpenID Connect deployment has: oidc-provider's own, with the documented differences. */
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { artifactKey } from "../provider/adapter.ts";
 import { ALL_FIELDS } from "../provider/claims.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
+import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { EndpointError } from "./errors.ts";
 import type { AuditLog, EndpointParts, Step } from "./exchange.ts";
 import type { ErrorPages } from "../provider/pages.ts";
 import { parseFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
+import { invalidToken } from "./userinfo.ts";
 
 /** Runs oidc-provider with the received form. */
 export function withBody(protocol: Protocol): Step {
@@ -25,11 +28,20 @@ export function withQuery(protocol: Protocol): Step {
 }
 
 /** The standard userinfo endpoint: Bearer only, no `client_id`, 401 for an invalid token (OpenID Connect Core 5.3). */
-export function standardUserinfo(protocol: Protocol): Step {
+export function standardUserinfo(protocol: Protocol, units: UnitsOfWork): Step {
   return async (exchange) => {
     const { authorization } = exchange.ctx.req.headers;
     if (authorization !== undefined) exchange.authorization = authorization;
-    await protocol(exchange, exchange.body ? { body: exchange.body } : {});
+    try {
+      await protocol(exchange, exchange.body ? { body: exchange.body } : {});
+    } catch (error) {
+      // oidc-provider looks at the scope before the audience. No scope makes a token for an API right here.
+      const isScope = error instanceof EndpointError && error.error === "insufficient_scope";
+      const token = authorization?.split(" ")[1] ?? exchange.body?.one("access_token");
+      if (!isScope || token === undefined) throw error;
+      const found = units.required().known("AccessToken", artifactKey(token));
+      throw found?.payload["aud"] === undefined ? error : invalidToken();
+    }
   };
 }
 

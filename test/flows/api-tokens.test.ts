@@ -149,24 +149,6 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
     expect(await introspect(String(body["refresh_token"]), READER, kind)).toEqual({ active: false });
   });
 
-  it("never opens userinfo, profile or the documented revocation [D-API-6]", async () => {
-    for (const resource of [OPAQUE, JWT]) {
-      const { access_token } = await issued(news[kind], resource);
-      const party = news[kind];
-      for (const answer of [
-        await party.userinfo(access_token),
-        await party.profile(access_token),
-        await party.revoke(access_token),
-        await party.revoke(access_token, "POST"),
-      ])
-        expectRefusal(answer, "invalid_token");
-      // oidc-provider misses the scope openid before it looks at the audience.
-      const status = resource === JWT ? 401 : 403;
-      if (kind === "openid")
-        expect((await party.bearer("/oauth2/userinfo", access_token)).status).toBe(status);
-    }
-  });
-
   it("is a JWT without personal data if the API wants that [D-API-5]", async () => {
     const { access_token, expires_in } = await issued(news[kind], JWT);
     expect(expires_in).toBe(300);

@@ -240,41 +240,6 @@ describe("a JWT for an API", () => {
   });
 });
 
-/** What each endpoint answers to a token of a machine, whoever asks. */
-describe("a machine's token in the wrong place", () => {
-  const kinds = { opaque: OPAQUE, jwt: JWT };
-  const places = BOTH.flatMap((kind) =>
-    ["/resources/userinfo", "/external/profile", "/oauth2/revoke"].map((path): [Kind, string] => [
-      kind,
-      path,
-    ]),
-  );
-  it.each(places)("is invalid_token at %s%s [D-API-6, D-MACHINE-1]", async (kind, path) => {
-    for (const resource of Object.values(kinds)) {
-      const token = await issue({ resource });
-      for (const { client_id } of [JOB, READER, NEWS, SHOP]) {
-        const answer = await send(`${running[kind]}${path}?client_id=${client_id}`, {
-          headers: { authorization: `Bearer ${token}` },
-        });
-        expectRefusal(answer, "invalid_token", client_id === NEWS.client_id ? 400 : 401);
-      }
-      if (resource === OPAQUE) expect(await isActive(token)).toBe(true);
-    }
-  });
-
-  it("is 401 at the standard userinfo [D-API-6, D-MACHINE-1]", async () => {
-    for (const resource of Object.values(kinds)) {
-      const authorization = `Bearer ${await issue({ resource })}`;
-      for (const method of ["GET", "POST"])
-        expectRefusal(
-          await send(`${running.openid}/oauth2/userinfo`, { method, headers: { authorization } }),
-          "invalid_token",
-          401,
-        );
-    }
-  });
-});
-
 describe("introspection", () => {
   it("shows a token to the clients that its API names, not to its owner or to others [D-API-4]", async () => {
     const token = await issue();

@@ -1,0 +1,254 @@
+/** Every kind of token at every place that takes tokens, on both deployments: `token-table.ts` says what happens. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { createRemoteJWKSet, jwtVerify } from "jose";
+import { Browser } from "../../testing/browser/browser.ts";
+import type { ApiSettings } from "../../accounts/apis.ts";
+import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
+import {
+  type Answer,
+  basic,
+  PATHS,
+  type RelyingParty,
+  relyingParty,
+  send,
+  type Tokens,
+} from "../flows/relying-party.ts";
+import {
+  CALLBACK,
+  NEWS,
+  type RunningService,
+  SHOP,
+  startService,
+  UNLIMITED,
+} from "../flows/running-service.ts";
+import { expectRefusal } from "../flows/token-answers.ts";
+import { type Place, PLACES, type TokenKind, TOKENS, type Verdict, VERDICTS } from "./token-table.ts";
+
+const OPAQUE = "https://articles.example/";
+const JWT = "https://videos.example/";
+const SCOPE = "articles:read";
+const JOB = { client_id: "job", client_secret: "the secret of a machine, of 32 and more" };
+const READER = { ...JOB, client_id: "reader" };
+const SETTINGS: ApiSettings = {
+  name: "Articles",
+  service: "1",
+  scopes: { [SCOPE]: "Read your articles" },
+  lifetime: 300,
+  introspection: [READER.client_id],
+};
+const KINDS = ["oauth2", "openid"] as const;
+type Kind = (typeof KINDS)[number];
+
+/** A token of which nothing has been used yet. */
+interface Issued {
+  readonly token: string;
+  readonly client: Client;
+  /** Whether it still does what it is for. Asked once. */
+  readonly isGood: () => Promise<boolean>;
+  /** Whether what was issued with it does. */
+  readonly isFamilyGood?: () => Promise<boolean>;
+}
+
+/** Without a secret, it sends its `client_id` alone. */
+interface Client {
+  readonly client_id: string;
+  readonly client_secret?: string;
+}
+
+let running: RunningService;
+/** Ada is signed in. */
+let browser: Browser;
+let keys: ReturnType<typeof createRemoteJWKSet>;
+beforeAll(async () => {
+  running = await startService({ config: { rateLimits: UNLIMITED } });
+  const { accounts, clients, directory } = running.service;
+  await clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
+  await clients.register(TELEVISION);
+  await directory.apis.put(OPAQUE, SETTINGS);
+  await directory.apis.put(JWT, { ...SETTINGS, tokens: "jwt" });
+  const apis = { [OPAQUE]: [SCOPE], [JWT]: [SCOPE] };
+  await clients.register({ ...JOB, kind: "machine", name: "Job", service: "2", apis });
+  await clients.update(NEWS.client_id, { apis });
+  await accounts.assign(running.ada.sub, "1");
+  browser = new Browser({ stopAt: [CALLBACK] });
+  keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
+});
+afterAll(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+});
+
+const news = (kind: Kind): RelyingParty => relyingParty(running, kind, NEWS);
+const issue = (kind: Kind, parameters: Record<string, string>): Promise<Tokens> =>
+  news(kind).tokens(parameters, undefined, browser);
+
+const isActive = async (kind: Kind, token: string): Promise<boolean> =>
+  (await post(kind, "/oauth2/introspect", READER, token)).body["active"] === true;
+const isSigned = (token: string, audience: string): Promise<boolean> =>
+  jwtVerify(token, keys, { issuer: running.openid, audience }).then(
+    () => true,
+    () => false,
+  );
+const isOpening = async (kind: Kind, token: string): Promise<boolean> =>
+  (await news(kind).userinfo(token)).status === 200;
+
+async function forMachine(kind: Kind, resource: string): Promise<string> {
+  const form = { grant_type: "client_credentials", resource };
+  const { status, body } = await news(kind).token(form, { authorization: basic(JOB) });
+  expect(status).toBe(200);
+  return String(body["access_token"]);
+}
+
+const issuers: Readonly<Record<TokenKind, (kind: Kind) => Promise<Issued>>> = {
+  async user(kind) {
+    const { access_token: token } = await issue(kind, { scope: "openid" });
+    return { token, client: NEWS, isGood: () => isOpening(kind, token) };
+  },
+  async apiOpaque(kind) {
+    const { access_token: token } = await issue(kind, { scope: SCOPE, resource: OPAQUE });
+    return { token, client: NEWS, isGood: () => isActive(kind, token) };
+  },
+  async apiJwt(kind) {
+    const { access_token: token } = await issue(kind, { scope: SCOPE, resource: JWT });
+    return { token, client: NEWS, isGood: () => isSigned(token, JWT) };
+  },
+  async machineOpaque(kind) {
+    const token = await forMachine(kind, OPAQUE);
+    return { token, client: JOB, isGood: () => isActive(kind, token) };
+  },
+  async machineJwt(kind) {
+    const token = await forMachine(kind, JWT);
+    return { token, client: JOB, isGood: () => isSigned(token, JWT) };
+  },
+  async refresh(kind) {
+    const { access_token, refresh_token: token } = await issue(kind, {});
+    return {
+      token,
+      client: NEWS,
+      isGood: async () => (await news(kind).refresh(token)).status === 200,
+      isFamilyGood: () => isOpening(kind, access_token),
+    };
+  },
+  /** Only `openid` issues ID tokens, but anybody can bring one to `oauth2`. */
+  async id() {
+    const { id_token: token = "" } = await issue("openid", { scope: "openid" });
+    return { token, client: NEWS, isGood: () => isSigned(token, NEWS.client_id) };
+  },
+  async device(kind) {
+    const television = new DeviceParty(running, kind);
+    const { device_code: token } = await television.codes();
+    const isGood = async (): Promise<boolean> =>
+      (await television.poll({ device_code: token })).body["error"] === "authorization_pending";
+    return { token, client: TELEVISION, isGood };
+  },
+};
+
+function get(
+  kind: Kind,
+  path: string,
+  { client_id }: Client,
+  token: string,
+  method = "GET",
+): Promise<Answer> {
+  const query = new URLSearchParams({ client_id });
+  return send(`${running[kind]}${path}?${query}`, { method, headers: { authorization: `Bearer ${token}` } });
+}
+
+/** A token in the form, with the client's own way of authentication. */
+function post(kind: Kind, path: string, client: Client, token: string): Promise<Answer> {
+  const { client_id, client_secret } = client;
+  const isPublic = client_secret === undefined;
+  return send(`${running[kind]}${path}`, {
+    method: "POST",
+    headers: isPublic ? {} : { authorization: basic({ client_id, client_secret }) },
+    body: new URLSearchParams({ token, ...(isPublic && { client_id }) }),
+  });
+}
+
+type Attempt = (kind: Kind, issued: Issued) => Promise<Answer>;
+
+/** All addresses and methods of the documented endpoints. */
+const documentedPaths = (kind: Kind): readonly string[] => [
+  ...new Set([...Object.values(PATHS[kind]), ...Object.values(PATHS.oauth2)]),
+];
+const reads = (kind: Kind, client?: Client): Attempt[] =>
+  documentedPaths(kind).map(
+    (path): Attempt =>
+      (at, issued) =>
+        get(at, path, client ?? issued.client, issued.token),
+  );
+const revocations = (client?: Client): Attempt[] =>
+  ["GET", "POST"].map(
+    (method): Attempt =>
+      (at, issued) =>
+        get(at, "/oauth2/revoke", client ?? issued.client, issued.token, method),
+  );
+/** The three ways of RFC 6750 that the standard endpoint knows. */
+const STANDARD = [{ method: "GET" }, { method: "POST" }, { method: "POST", isForm: true }].map(
+  ({ method, isForm }): Attempt =>
+    (at, { token }) =>
+      send(`${running[at]}/oauth2/userinfo`, {
+        method,
+        ...(isForm
+          ? { body: new URLSearchParams({ access_token: token }) }
+          : { headers: { authorization: `Bearer ${token}` } }),
+      }),
+);
+const inForm =
+  (path: string, client?: Client): Attempt =>
+  (at, issued) =>
+    post(at, path, client ?? issued.client, issued.token);
+
+/** The requests that each place stands for. */
+const attempts: Readonly<Record<Place, (kind: Kind) => readonly Attempt[]>> = {
+  documented: (kind) => reads(kind),
+  standard: () => STANDARD,
+  revoke: () => revocations(),
+  foreign: (kind) => [SHOP, READER].flatMap((client) => reads(kind, client).concat(revocations(client))),
+  revokeOwn: () => [inForm("/oauth2/revoke")],
+  revokeOther: () => [inForm("/oauth2/revoke", SHOP), inForm("/oauth2/revoke", READER)],
+  introspectOwn: () => [inForm("/oauth2/introspect")],
+  introspectApi: () => [inForm("/oauth2/introspect", READER)],
+  introspectOther: () => [inForm("/oauth2/introspect", SHOP)],
+};
+
+function expectVerdict(answer: Answer, verdict: Verdict): void {
+  const [status = "", error] = verdict.split(" ");
+  if (status.startsWith("4")) return expectRefusal(answer, error ?? "", Number(status));
+  const { body } = answer;
+  expect([answer.status, body["error"]]).toEqual([200, undefined]);
+  if (verdict === "opens") expect(body["sub"]).toBe(running.ada.sub);
+  else if (verdict === "active") expect(body["active"]).toBe(true);
+  else expect(body).toEqual(verdict === "inactive" ? { active: false } : {});
+}
+
+const rows = KINDS.flatMap((kind) =>
+  (Object.keys(TOKENS) as TokenKind[]).map((token): [TokenKind, Kind] => [token, kind]),
+);
+describe.each(rows)("the token %s on %s", (name, kind) => {
+  it.each(Object.keys(PLACES) as Place[])(
+    "has one answer at %s [D-API-4, D-API-5, D-API-6, D-MACHINE-1]",
+    async (place) => {
+      const verdict = VERDICTS[name][place];
+      for (const attempt of attempts[place](kind)) {
+        const issued = await issuers[name](kind);
+        const answer = await attempt(kind, issued);
+        // Only `openid` has the standard endpoint.
+        if (place === "standard" && kind === "oauth2") expect(answer.status).toBe(404);
+        else expectVerdict(answer, verdict);
+        const isFamilyGood = verdict !== "ends its family";
+        expect((await issued.isFamilyGood?.()) ?? isFamilyGood).toBe(isFamilyGood);
+        expect(await issued.isGood()).toBe(verdict !== "ends" && isFamilyGood);
+      }
+    },
+  );
+});
+
+it("a person's token for no API lacks only the scope at the standard userinfo", async () => {
+  const { access_token: token } = await issue("openid", { scope: "email" });
+  for (const attempt of STANDARD) {
+    const answer = await attempt("openid", { token, client: NEWS, isGood: () => isOpening("openid", token) });
+    expectRefusal(answer, "insufficient_scope", 403);
+  }
+  expect(await isOpening("openid", token)).toBe(true);
+});
