@@ -19,7 +19,13 @@ import {
   USER_ID,
 } from "../directory/directory-kinds.ts";
 import { ENTRIES, type StoredEntry, type StoredServiceKey } from "../directory/directory-kinds.ts";
-import { AUTHENTICATOR_APP, STEP_MS, type StoredApp } from "../factors/factor-kinds.ts";
+import {
+  AUTHENTICATOR_APP,
+  RECOVERY_CODES,
+  STEP_MS,
+  type StoredApp,
+  type StoredRecoveryCodes,
+} from "../factors/factor-kinds.ts";
 import { SignInError } from "../../core/errors.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
 import { KINDS } from "../all-kinds.ts";
@@ -58,6 +64,9 @@ const withUsedSteps = (app: StoredApp, now: number): StoredApp => ({
   last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1),
 });
 
+/** Void: any of them may have been used since the backup. */
+const withoutCodes = (stored: StoredRecoveryCodes): StoredRecoveryCodes => ({ ...stored, codes: [] });
+
 /** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */
 function held(receiver: KnownReceiver): KnownReceiver {
   return receiver.paused ? receiver : { ...receiver, paused: true, reason: RESTORED };
@@ -70,6 +79,7 @@ function restored(kind: AnyKind, value: object, now: number): object {
     return account === undefined ? value : withRaisedGenerations(account);
   }
   if (kind === AUTHENTICATOR_APP) return withUsedSteps(value as StoredApp, now);
+  if (kind === RECOVERY_CODES) return withoutCodes(value as StoredRecoveryCodes);
   return kind === RECEIVER ? held(value as KnownReceiver) : value;
 }
 

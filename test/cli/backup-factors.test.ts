@@ -1,0 +1,75 @@
+/** Second factors in a restored service: what was used before the backup or after it can't be used again. */
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, it } from "@jest/globals";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { totpCode } from "../../testing/totp-code.ts";
+import { relyingParty } from "../flows/relying-party.ts";
+import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { configFile, newPlace } from "./backup-stage.ts";
+import { runHere, Workshop } from "./stage.ts";
+
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+const workshop = new Workshop();
+afterAll(() => workshop.remove());
+
+/** Signs ada in with a code. @returns `signed in`, or the problem of the step. */
+async function show(running: RunningService, action: "submit" | "recovery", code: string): Promise<string> {
+  const news = relyingParty(running, "openid", NEWS);
+  const visitor = new JsonVisitor(news.browser());
+  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+  const { username, password } = ADA;
+  const { body: step } = await visitor.act(login, "submit", { username, password });
+  expect(step.step).toBe("second-factor");
+  const { body } = await visitor.act(step, action, { code });
+  if (body.done === undefined) return body.problems.map((problem) => problem.code).join();
+  await visitor.browser.get(body.location ?? "");
+  return visitor.browser.location?.searchParams.has("code") === true ? "signed in" : "no code";
+}
+
+it("a restored service accepts no code that may have been used, and the next one of the app [D-BACKUP-4]", async () => {
+  const [from, to] = [newPlace(workshop), newPlace(workshop)];
+  const clock = new TestClock();
+  const config = (storage: string): Omit<SignInServiceConfig, "deployments"> => ({ storage });
+  const first = await startService({ config: { ...config(from.storage), clock } });
+  const { recovery_codes } = await first.service.accounts.addApp(first.ada.sub, { secret: SECRET });
+  const [before = "", after = "", unused = ""] = recovery_codes;
+  expect(await show(first, "submit", totpCode(SECRET, clock.now()))).toBe("signed in");
+  expect(await show(first, "recovery", before)).toBe("signed in");
+
+  const file = join(from.folder, "one.backup");
+  const key = join(from.folder, "backup.key");
+  const backup = [
+    "backup",
+    file,
+    "--key-file",
+    key,
+    "--config",
+    configFile(from.folder, config(from.storage)),
+  ];
+  expect((await runHere(backup)).code).toBe(0);
+  clock.advance(Math.max(0, (Date.now() - clock.now()) / 1000));
+  const used = totpCode(SECRET, clock.now() + 30_000);
+  expect(await show(first, "submit", used)).toBe("signed in");
+  expect(await show(first, "recovery", after)).toBe("signed in");
+  await first.close();
+
+  copyFileSync(`${from.database}.keys`, `${to.database}.keys`);
+  const again = configFile(to.folder, config(to.storage));
+  expect((await runHere(["restore", file, "--key-file", key, "--config", again])).code).toBe(0);
+  const second = await startService({ config: { ...config(to.storage), clock } });
+  try {
+    expect(await show(second, "submit", used)).toBe("wrong-app-code");
+    for (const code of [before, after, unused])
+      expect(await show(second, "recovery", code)).toBe("wrong-recovery-code");
+    expect(await second.service.accounts.factors(second.ada.sub)).toMatchObject({ recovery_codes_left: 0 });
+    clock.advance(120);
+    expect(await show(second, "submit", totpCode(SECRET, clock.now()))).toBe("signed in");
+    const { recovery_codes: fresh } = await second.service.accounts.resetRecoveryCodes(second.ada.sub);
+    expect(await show(second, "recovery", fresh[0] ?? "")).toBe("signed in");
+  } finally {
+    await second.close();
+  }
+}, 60_000);
