@@ -2,7 +2,6 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, it } from "@jest/globals";
-import type { SignInServiceConfig } from "../../config/input.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { relyingParty } from "../flows/relying-party.ts";
@@ -32,8 +31,7 @@ async function show(running: RunningService, action: "submit" | "recovery", code
 it("a restored service accepts no code that may have been used, and the next one of the app [D-BACKUP-4]", async () => {
   const [from, to] = [newPlace(workshop), newPlace(workshop)];
   const clock = new TestClock();
-  const config = (storage: string): Omit<SignInServiceConfig, "deployments"> => ({ storage });
-  const first = await startService({ config: { ...config(from.storage), clock } });
+  const first = await startService({ config: { storage: from.storage, clock } });
   const { recovery_codes } = await first.service.accounts.addApp(first.ada.sub, { secret: SECRET });
   const [before = "", after = "", unused = ""] = recovery_codes;
   expect(await show(first, "submit", totpCode(SECRET, clock.now()))).toBe("signed in");
@@ -47,7 +45,7 @@ it("a restored service accepts no code that may have been used, and the next one
     "--key-file",
     key,
     "--config",
-    configFile(from.folder, config(from.storage)),
+    configFile(from.folder, { storage: from.storage }),
   ];
   expect((await runHere(backup)).code).toBe(0);
   clock.advance(Math.max(0, (Date.now() - clock.now()) / 1000));
@@ -57,9 +55,9 @@ it("a restored service accepts no code that may have been used, and the next one
   await first.close();
 
   copyFileSync(`${from.database}.keys`, `${to.database}.keys`);
-  const again = configFile(to.folder, config(to.storage));
+  const again = configFile(to.folder, { storage: to.storage });
   expect((await runHere(["restore", file, "--key-file", key, "--config", again])).code).toBe(0);
-  const second = await startService({ config: { ...config(to.storage), clock } });
+  const second = await startService({ config: { storage: to.storage, clock } });
   try {
     expect(await show(second, "submit", used)).toBe("wrong-app-code");
     for (const code of [before, after, unused])
