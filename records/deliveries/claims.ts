@@ -32,7 +32,7 @@ import {
 import { asHead, type LaneAccess, writeDelivery } from "./lanes.ts";
 import { Changes, type Read, read } from "../records.ts";
 
-type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
+type Calls = Pick<DeliveryStore, "dueReceivers" | "claimDue" | "finish">;
 
 /** How many of `limit` claims a receiver allows now, and whether the claim is a probe. */
 function allowedBy(
@@ -199,16 +199,12 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
-  async function claimDue(
-    receiver: string,
-    limit: number,
-    terms: LeaseTerms,
-    find: (most: number) => Promise<Read<StoredDelivery>[]>,
-  ): Promise<Claim[]> {
-    const [known, heads] = await Promise.all([access.receiver(receiver), find(limit)]);
-    const now = clock.now();
-    const { allowed, probe } = allowedBy(known?.value, limit, now);
-    const due = heads.filter(({ value }) => dueAt(value) <= now).slice(0, allowed);
+  async function claimDue(receiver: string, limit: number, terms: LeaseTerms): Promise<Claim[]> {
+    // The claim takes the first of the prefetched heads.
+    prefetched.delete(receiver);
+    const [known, heads] = await Promise.all([access.receiver(receiver), findDue(receiver, limit)]);
+    const { allowed, probe } = allowedBy(known?.value, limit, clock.now());
+    const due = heads.slice(0, allowed);
     return claiming(due, () => claimAll(due, terms, probe ? known : undefined));
   }
 
@@ -310,32 +306,7 @@ export function createClaims(access: LaneAccess): Calls {
         return [{ receiver, dueAt: Math.max(heldUntil ?? 0, dueAt(value)) }];
       });
     },
-    async dueLanes(receiver, { within, limit }) {
-      const latest = clock.now() + within;
-      const query = { ...DELIVERY.where("waiting", receiver), to: Math.floor(latest) };
-      const heads = await access.deliveries(query, limit);
-      return heads
-        .filter(({ value }) => dueAt(value) <= latest)
-        .map(({ value }) => ({
-          receiver,
-          sub: value.sub,
-          dueAt: dueAt(value),
-          id: value.id,
-          attempts: value.attempts,
-        }));
-    },
-    claimDue(receiver, limit, terms) {
-      // The claim takes the first of the prefetched heads.
-      prefetched.delete(receiver);
-      return claimDue(receiver, limit, terms, (most) => findDue(receiver, most));
-    },
-    async claimLane(lane, terms) {
-      const [made] = await claimDue(lane.receiver, 1, terms, async () => {
-        const head = await access.firstWaiting(lane);
-        return head === undefined ? [] : [head];
-      });
-      return made;
-    },
+    claimDue,
     finish,
   };
 }

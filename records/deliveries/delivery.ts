@@ -137,14 +137,6 @@ export interface DueReceiver {
   readonly dueAt: number;
 }
 
-/** A lane with a head. */
-export interface LaneHead extends LaneKey {
-  readonly dueAt: number;
-  /** `id` and `attempts` of the head. */
-  readonly id: string;
-  readonly attempts: number;
-}
-
 /** The state of a receiver. The initial state is {@link untouchedReceiver}. */
 export interface ReceiverState {
   /** While `true`, nothing is claimed. */
@@ -267,15 +259,11 @@ export interface DeliveryStore {
 
   /** Ordered by receiver, including those that are due later. The cost grows with the receivers, not with the lanes. */
   dueReceivers(): Promise<DueReceiver[]>;
-  /** The lanes of a receiver that are due `within` so many milliseconds, first due first, at most `limit`. */
-  dueLanes(receiver: string, page: { readonly within: number; readonly limit: number }): Promise<LaneHead[]>;
   /**
    * Claims the due heads of a receiver's lanes, first due first, at most `limit`. Claims nothing while the receiver is
    * paused or held back; at the end of a hold it claims one head and begins the next hold.
    */
   claimDue(receiver: string, limit: number, lease: LeaseTerms): Promise<Claim[]>;
-  /** Claims the head of one lane if it is due, under the conditions of `claimDue`. */
-  claimLane(lane: LaneKey, lease: LeaseTerms): Promise<Claim | undefined>;
   /**
    * Records the outcome of a claim, with the attempt if one was made, and releases the lane; or, with `lease`,
    * claims the next delivery of the lane in the same step if it may be sent now. A delivery that was discarded in the

@@ -15,8 +15,6 @@ import {
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { delivery, hostileKeys, type Stage, START, store, whole } from "./stage.ts";
 
-const lane = (sub: string) => ({ receiver: "service:1", sub });
-
 /** @param stage the store of the running case. */
 export function describeLanes(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
@@ -37,13 +35,10 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     const { deliveries } = stage.storage;
     const claims = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
-        index % 2 === 0
-          ? deliveries.claimLane(lane("a"), { ...TERMS, owner: `w${index}` })
-          : deliveries.claimDue("service:1", 9, { ...TERMS, owner: `w${index}` }).then(([one]) => one),
+        deliveries.claimDue("service:1", index % 2 === 0 ? 1 : 9, { ...TERMS, owner: `w${index}` }),
       ),
     );
-    const won = claims.filter((claim) => claim !== undefined);
-    expect(won).toEqual([
+    expect(claims.flat()).toEqual([
       { delivery: whole(delivery("d", "a"), 1), fence: 1, leaseEnd: START + SPAN, probe: false },
     ]);
   });
@@ -52,9 +47,8 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     const ids = Array.from({ length: 12 }, (_, index) => `d${index}`);
     await store(stage, ...ids.map((id) => delivery(id, id)));
     const { deliveries } = stage.storage;
-    const [head] = ids;
     const claims = await Promise.all([
-      deliveries.claimLane(lane(head as string), OTHER).then((claim) => (claim ? [claim] : [])),
+      deliveries.claimDue("service:1", 1, OTHER),
       ...["w1", "w2", "w3"].map((owner) => deliveries.claimDue("service:1", 12, { ...TERMS, owner })),
     ]);
     const claimed = claims.flat().map((claim) => claim.delivery.id);
@@ -66,9 +60,9 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     const { deliveries } = stage.storage;
     const first = await claimOne(stage);
     stage.clock.advance(SPAN - 1);
-    await expect(deliveries.claimLane(lane("a"), OTHER)).resolves.toBeUndefined();
+    await expect(claimable(stage)).resolves.toEqual([]);
     stage.clock.advance(1);
-    const second = await deliveries.claimLane(lane("a"), OTHER);
+    const [second] = await deliveries.claimDue("service:1", 1, OTHER);
     expect(second).toMatchObject({ delivery: { id: "d", attempts: 0 } });
     expect(second?.fence).not.toBe(first.fence);
     const late = await deliveries.finish(first, { kind: "delivered" }, { attempt });
@@ -114,10 +108,11 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
   });
 
   it("delays a failed head and the rest of its lane, but no other lane", async () => {
-    await store(stage, delivery("a1", "a"), delivery("a2", "a"), delivery("b1", "b"));
+    await store(stage, delivery("a1", "a"), delivery("a2", "a"));
     const { deliveries } = stage.storage;
-    const claim = await deliveries.claimLane(lane("a"), TERMS);
-    await deliveries.finish(claim as Claim, { kind: "retry", after: 5000 }, { attempt, lease: TERMS });
+    const claim = await claimOne(stage);
+    await store(stage, delivery("b1", "b"));
+    await deliveries.finish(claim, { kind: "retry", after: 5000 }, { attempt, lease: TERMS });
     await expect(claimable(stage)).resolves.toEqual(["b1"]);
     stage.clock.advance(4999);
     await expect(claimable(stage)).resolves.toEqual([]);
@@ -233,24 +228,36 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await deliveries.finish(await claimOne(stage), { kind: "retry", after: 700 });
     await deliveries.finish(await claimOne(stage), { kind: "retry", after: 300 });
     await expect(deliveries.dueReceivers()).resolves.toEqual([{ receiver: "service:1", dueAt: START + 301 }]);
-    const [b, a] = await heads(stage);
-    expect([b, a]).toEqual([
-      { ...lane("b"), dueAt: START + 301, id: "b", attempts: 0 },
-      { ...lane("a"), dueAt: START + 701, id: "a", attempts: 0 },
+    await expect(heads(stage)).resolves.toEqual([
+      { id: "b", dueAt: START + 301 },
+      { id: "a", dueAt: START + 701 },
     ]);
-    await expect(deliveries.dueLanes("service:1", { within: 300, limit: 9 })).resolves.toEqual([b]);
-    await expect(deliveries.dueLanes("service:1", { within: 700, limit: 1 })).resolves.toEqual([b]);
-    stage.clock.advance(300);
-    await claimOne(stage);
+    stage.clock.advance(299);
+    await expect(claimable(stage)).resolves.toEqual([]);
+    stage.clock.advance(1);
+    await expect(claimOne(stage)).resolves.toMatchObject({ delivery: { id: "b", attempts: 0 } });
     await expect(deliveries.dueReceivers()).resolves.toEqual([{ receiver: "service:1", dueAt: START + 701 }]);
+  });
+
+  it("claims no more than the limit, the first due first", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("a", "a"), delivery("b", "b"), delivery("c", "c"));
+    const after: Readonly<Record<string, number>> = { a: 700, b: 300, c: 500 };
+    for (const claim of await deliveries.claimDue("service:1", 3, TERMS))
+      await deliveries.finish(claim, { kind: "retry", after: after[claim.delivery.id] as number });
+    stage.clock.advance(700);
+    const claims = await deliveries.claimDue("service:1", 2, TERMS);
+    expect(claims.map((claim) => claim.delivery.id)).toEqual(["b", "c"]);
+    await expect(claimable(stage)).resolves.toEqual(["a"]);
   });
 
   it("separates the lanes of any receivers and users", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...hostileKeys.map((key) => delivery(`d ${key}`, key, key)));
     for (const key of hostileKeys) {
-      const claim = await deliveries.claimLane({ receiver: key, sub: key }, { ...TERMS, owner: key });
-      expect(claim?.delivery.id).toBe(`d ${key}`);
+      const claims = await deliveries.claimDue(key, 9, { ...TERMS, owner: key });
+      expect(claims.map((claim) => claim.delivery.id)).toEqual([`d ${key}`]);
+      const [claim] = claims;
       const { recorded } = await deliveries.finish(
         claim as Claim,
         { kind: "parked", reason: key },
@@ -260,5 +267,15 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
       await expect(found(stage, `d ${key}`)).resolves.toMatchObject({ state: "parked", reason: key });
     }
     await expect(deliveries.dueReceivers()).resolves.toEqual([]);
+    await store(stage, ...hostileKeys.map((key) => delivery(`first ${key}`, key)));
+    await store(stage, ...hostileKeys.map((key) => delivery(`second ${key}`, key)));
+    for (const claim of await deliveries.claimDue("service:1", 1000, TERMS)) {
+      const { sub } = claim.delivery;
+      expect(claim.delivery.id).toBe(`first ${sub}`);
+      const { next } = await deliveries.finish(claim, { kind: "delivered" }, { lease: OTHER });
+      expect(next?.delivery.id).toBe(`second ${sub}`);
+      await deliveries.finish(next as Claim, { kind: "delivered" });
+    }
+    await expect(deliveries.list({ state: "waiting", limit: 1 })).resolves.toEqual([]);
   });
 }

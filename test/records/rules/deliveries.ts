@@ -3,9 +3,14 @@ import type {
   AttemptRecord,
   Claim,
   WholeDelivery,
-  LaneHead,
   LeaseTerms,
 } from "../../../records/deliveries/delivery.ts";
+import {
+  BEHIND_HEADS,
+  DELIVERY,
+  dueAt,
+  type StoredDelivery,
+} from "../../../records/deliveries/delivery-kinds.ts";
 import type { Storage } from "../../../records/storage.ts";
 import type { Stage } from "./stage.ts";
 
@@ -48,9 +53,11 @@ export async function park(stage: Stage, receiver = "service:1"): Promise<string
   return claim.delivery.id;
 }
 
-/** The heads of a receiver, due or not. */
-export function heads({ storage }: Stage, receiver = "service:1"): Promise<LaneHead[]> {
-  return storage.deliveries.dueLanes(receiver, { within: 1e12, limit: 1000 });
+/** The heads of the lanes of `service:1`, due or not, first due first. */
+export async function heads({ storage }: Stage): Promise<{ readonly id: string; readonly dueAt: number }[]> {
+  const waiting = { ...DELIVERY.where("waiting", "service:1"), to: BEHIND_HEADS - 1 };
+  const all = await storage.records.list<StoredDelivery>(waiting);
+  return all.map(({ value }) => ({ id: value.id, dueAt: dueAt(value) }));
 }
 
 /** A delivery that must exist. */
@@ -62,16 +69,13 @@ export async function found({ storage }: Stage, id: string): Promise<WholeDelive
 
 /** Every call about lanes and receivers, for a store that is closed. */
 export function everyLaneCall({ deliveries }: Storage): (() => Promise<unknown>)[] {
-  const lane = { receiver: "service:1", sub: "a" };
-  const delivery = { id: "d", ...lane, sequence: 1 } as WholeDelivery;
+  const delivery = { id: "d", receiver: "service:1", sub: "a", sequence: 1 } as WholeDelivery;
   return [
     () => deliveries.attempts("d"),
     () => deliveries.counts(),
     () => deliveries.oldestDeletions(),
     () => deliveries.dueReceivers(),
-    () => deliveries.dueLanes("service:1", { within: 0, limit: 1 }),
     () => deliveries.claimDue("service:1", 1, TERMS),
-    () => deliveries.claimLane(lane, TERMS),
     () => deliveries.finish({ delivery, fence: 1, leaseEnd: 1, probe: false }, { kind: "delivered" }),
     () => deliveries.receiver("service:1"),
     () => deliveries.receivers(),
