@@ -315,6 +315,7 @@ function personScreens(pages: Pages): readonly Screen[] {
           logo: undefined,
           userCode: "WDJBMJHT",
           fields: ["sub", "email", "name", "surname"],
+          apis: [],
           askedAt: NOW - 70_000,
           now: NOW,
           network: "203.0.113.0/24",

@@ -1,10 +1,11 @@
 /** The device authorization endpoint (RFC 8628 section 3.1): a device asks for the code that a person types. */
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import { effectiveScope } from "../provider/claims.ts";
+import { effectiveScope, PUBLIC_SCOPES, scopeForApis } from "../provider/claims.ts";
 import { callerOf } from "../provider/exchange.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
 import { POLL_INTERVAL_SECONDS } from "../provider/grants/device-codes.ts";
-import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
+import { badRequest, EndpointError } from "./errors.ts";
 import type { AuditLog, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";
 
@@ -32,14 +33,26 @@ export function deviceRequest(limits: Pick<AttemptLimits, "deviceRequest">, audi
   };
 }
 
+/** The scopes that a client can have, of this service and of APIs: the person sees and the storage keeps no others. */
+function among(scope: string, apis: ClientRecord["apis"]): string {
+  const known = new Set<string>([...PUBLIC_SCOPES, ...Object.values(apis ?? {}).flat()]);
+  return scope
+    .split(" ")
+    .filter((each) => known.has(each))
+    .join(" ");
+}
+
 /** Runs oidc-provider, which makes the codes, and adds how often the device may poll. */
 export function deviceCodes(protocol: Protocol): Step {
   return async (exchange) => {
+    const { ctx, deployment, client } = exchange;
     const body = exchange.body!.only(PARAMETERS);
-    if (body.all("scope").length > 1) throw invalidRequest("scope is repeated");
-    const scope = effectiveScope(body.one("scope"), exchange.deployment.kind);
+    const requested = body.one("scope");
+    const namesApi = body.all("resource").some((each) => each !== "");
+    const scope = namesApi
+      ? among(scopeForApis(requested, deployment.kind), client?.apis)
+      : effectiveScope(requested, deployment.kind);
     await protocol(exchange, { body: body.with("scope", scope) });
-    const { ctx } = exchange;
     ctx.body = { ...(ctx.body as object), interval: POLL_INTERVAL_SECONDS };
   };
 }

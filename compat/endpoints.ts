@@ -92,7 +92,9 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         authorize,
       ],
     },
-    device: { "*": [formBody, credentials, deviceRequest(limits, audit), atomic, deviceCodes(protocol)] },
+    device: {
+      "*": [authorizationBody, credentials, deviceRequest(limits, audit), atomic, deviceCodes(protocol)],
+    },
     resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize)] },
     token: {
       "*": [

@@ -8,7 +8,7 @@ import type { AccountRecord, ClientRecord } from "../records/directory/directory
 import { isDisabled } from "../accounts/account.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { allowedScopes } from "../provider/apis.ts";
+import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import { acrOf } from "../provider/authentication.ts";
@@ -55,25 +55,16 @@ function requestedAccess({ params }: Interaction): { scopes: string[]; claims: s
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
 }
 
-/** The scopes of each API that the request is for. oidc-provider has checked that the client may ask for it. */
-async function requestedApis(
-  { params }: Interaction,
-  client: ClientRecord,
-  { findApi }: ProtocolParts["directory"],
-): Promise<ConsentApi[]> {
-  const wanted = new Set((text(params["scope"]) ?? "").split(" "));
-  const identifiers = new Set([params["resource"]].flat().filter((each) => typeof each === "string"));
-  const apis = await Promise.all([...identifiers].map((identifier) => findApi(identifier)));
-  return apis
-    .filter((api) => api !== undefined)
-    .map((api) => ({
-      identifier: api.identifier,
-      name: api.name,
-      scopes: allowedScopes(client, api)
-        .filter((scope) => wanted.has(scope))
-        .map((scope) => ({ name: scope, label: api.scopes[scope] ?? scope })),
-    }));
-}
+/** An API as people see it. */
+export const consentApi = ({ api, scopes }: RequestedApi): ConsentApi => ({
+  identifier: api.identifier,
+  name: api.name,
+  scopes: scopes.map((scope) => ({ name: scope, label: api.scopes[scope] ?? scope })),
+});
+
+/** What a consent stores of APIs. */
+export const allowedApis = (apis: readonly RequestedApi[]): Record<string, readonly string[]> =>
+  Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
 
 /** The model of the running sign-ins. */
 const INTERACTION = "Interaction";
@@ -165,7 +156,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       path: `${ctx.exchange.deployment.path}/interaction/${uid}`,
       state: stateOf(stored, stepUp),
       shares: name === "consent" ? consentFields(scopes, claims) : [],
-      apis: name === "consent" ? await requestedApis(found, client, directory) : [],
+      apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
       expiresAt: exp * 1_000,
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
@@ -207,10 +198,8 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       const { sub, sessions_generation: sessionsGeneration } = account;
       const clientId = text(found.params["client_id"]) ?? "";
       const client = await clients.record(clientId);
-      const named = client === undefined ? [] : await requestedApis(found, client, directory);
-      const apis = Object.fromEntries(
-        named.map(({ identifier, scopes }) => [identifier, scopes.map((scope) => scope.name)]),
-      );
+      const named = client === undefined ? [] : await requestedApis(client, found.params, directory);
+      const apis = allowedApis(named);
       const consent = { ...requestedAccess(found), apis, sessionsGeneration };
       await accounts.rememberConsent(sub, clientId, consent, callerOf({ kind: "account", id: sub }));
       // The account holds what was allowed; the result only says that the person has answered.

@@ -348,6 +348,7 @@ function devicePages(text: string, common: PersonLocals, at: number): readonly S
     logo: undefined,
     userCode: "BCDFGHJK",
     fields: ["sub", "email", "name", "surname", text],
+    apis: [],
     askedAt: at,
     now: at + 1,
     network: text,
@@ -356,11 +357,16 @@ function devicePages(text: string, common: PersonLocals, at: number): readonly S
   return [
     sample(deviceView, "empty", { ...common, value: "" }),
     sample(deviceView, "filled in", { ...common, value: text }),
-    ...(["required", "unknown", "used", "expired"] as const).map((reason) =>
+    ...(["required", "unknown", "used", "expired", "unavailable"] as const).map((reason) =>
       sample(deviceView, reason, { ...common, value: text, problem: { reason } }),
     ),
     sample(deviceView, "limited", { ...common, value: text, problem: { reason: "limited", retryAfter: 90 } }),
     sample(compareView, "the same network", compared),
+    sample(compareView, "api", {
+      ...compared,
+      fields: ["sub"],
+      apis: [{ identifier: text, name: text, scopes: [{ name: text, label: text }] }],
+    }),
     sample(compareView, "another network", { ...compared, logo: text, network: undefined }),
     sample(deviceDoneView, "connected", { ...common, isConnected: true, notice: "device" }),
     sample(deviceDoneView, "refused", { ...common, isConnected: false, notice: "deviceRefused" }),

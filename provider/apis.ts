@@ -80,9 +80,30 @@ function noScopeLeft(scope: unknown): Error {
   return new errors.InvalidScope("the client may have none of the requested scopes", named);
 }
 
-/** What a code or refresh token was authorized for. */
-function resourcesOf({ payload: { resource } }: Artifact): readonly string[] {
-  return [resource].flat().filter((each) => typeof each === "string");
+/** The identifiers in a parameter `resource`, each once. */
+export function identifiersOf(resource: unknown): readonly string[] {
+  return [...new Set([resource].flat().filter((each) => typeof each === "string"))];
+}
+
+/** An API of a request. */
+export interface RequestedApi {
+  readonly api: ApiRecord;
+  /** Those of the request that the client may ask for; at least one. */
+  readonly scopes: readonly string[];
+}
+
+/** The APIs that a request names, as far as its client may ask for them now. */
+export async function requestedApis(
+  client: ClientRecord,
+  { scope, resource }: { readonly scope?: unknown; readonly resource?: unknown },
+  { findApi }: Pick<DirectoryRecords, "findApi">,
+): Promise<readonly RequestedApi[]> {
+  const wanted = requested(scope);
+  const found = await Promise.all(identifiersOf(resource).map((identifier) => findApi(identifier)));
+  return found
+    .filter((api) => api !== undefined)
+    .map((api) => ({ api, scopes: allowedScopes(client, api).filter((each) => wanted?.has(each)) }))
+    .filter(({ scopes }) => scopes.length > 0);
 }
 
 /** Whether a token of a client that acts for itself is still valid. */
@@ -160,7 +181,7 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
 
     async choose(ctx, source) {
       const params = ctx.oidc.params as Record<string, unknown>;
-      const authorized = resourcesOf(source);
+      const authorized = identifiersOf(source.payload["resource"]);
       const [only] = authorized;
       const { resource = authorized.length > 1 ? "" : only } = params;
       if (resource === undefined) return;
@@ -187,8 +208,6 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
         const named = [params["resource"]].flat();
         if (named.length > MAX_RESOURCES)
           throw new errors.InvalidTarget(`a request can name at most ${MAX_RESOURCES} resources`);
-        // The device page names no APIs to people, so nobody could agree to one.
-        if (route === "device_authorization") throw notAllowed();
         api = await requireApi(record, identifier);
         const wanted = requested(params["scope"]);
         if (!allowedScopes(record, api).some((scope) => wanted?.has(scope)))

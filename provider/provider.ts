@@ -114,7 +114,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
     if (name === "client_credentials") return apis.clientCredentials(original);
     if (name === "authorization_code") return codeGrant(original, artifacts, units, apis);
-    if (name === DEVICE_GRANT) return polledGrant(original, artifacts, units, configuration.clock);
+    if (name === DEVICE_GRANT) return polledGrant(original, artifacts, units, apis, configuration.clock);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 

@@ -3,12 +3,12 @@
  * device shows, and connects the device or does not. It always asks: somebody else may have sent the person here.
  */
 import type { AccountInternals } from "../../accounts/account.ts";
-import { currentGenerations } from "../../provider/account.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
+import { isShutOut, type RequestedApi, requestedApis } from "../../provider/apis.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import {
   type DeviceCodes,
@@ -16,17 +16,20 @@ import {
   typedUserCode,
   type WaitingDevice,
 } from "../../provider/grants/device-codes.ts";
+import { assignServices } from "../../provider/grants/grant.ts";
 import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import { shortenedAddress } from "../../records/audit/origin.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
 import { seeOther } from "../answers.ts";
 import type { FormProblem } from "../forms.ts";
 import { moments, waitText } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page } from "../page.ts";
-import { clientLook, consentFields } from "../protocol.ts";
-import { fieldLabels } from "../steps/description.ts";
+import { allowedApis, clientLook, consentApi, consentFields } from "../protocol.ts";
+import { apiLists, fieldLabels } from "../steps/description.ts";
+import type { ConsentApi } from "../steps/step.ts";
 import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
 /** Below the base URL. */
@@ -37,7 +40,7 @@ const MAX_SHOWN = 64;
 
 /** What is wrong with a code. */
 type CodeProblem =
-  | { readonly reason: "required" | "unknown" | "used" | "expired" }
+  | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" }
   /** Seconds. */
   | { readonly reason: "limited"; readonly retryAfter: number };
 
@@ -56,6 +59,8 @@ interface CompareLocals extends PersonLocals {
   readonly userCode: string;
   /** The fields that it would get. */
   readonly fields: readonly string[];
+  /** What it would be allowed to do in APIs. */
+  readonly apis: readonly ConsentApi[];
   /** Milliseconds since the epoch. */
   readonly askedAt: number;
   readonly now: number;
@@ -109,7 +114,7 @@ export const deviceView: Page<CodeLocals> = {
 export const compareView: Page<CompareLocals> = {
   view: "device-compare",
   locals(t, locals) {
-    const { client, logo = "", userCode, fields, network, ownNetwork, now, askedAt } = locals;
+    const { client, logo = "", userCode, fields, apis, network, ownNetwork, now, askedAt } = locals;
     const asked = moments({ locale: t.locale, now })(askedAt);
     return {
       ...ownLocals(t, locals, t("device.compare.title", { client: client.name })),
@@ -117,6 +122,7 @@ export const compareView: Page<CompareLocals> = {
       clientLogo: logo,
       userCode: shownUserCode(userCode),
       fields: fieldLabels(t, fields),
+      apis: apiLists(t, client.name, apis),
       asked,
       network: network ?? "",
       isElsewhere: network !== ownNetwork,
@@ -161,6 +167,7 @@ export interface DevicePageParts {
   readonly units: UnitsOfWork;
   readonly accounts: Pick<AccountInternals, "assignAtSignIn" | "connectDevice">;
   readonly clients: Pick<ClientInternals, "record">;
+  readonly directory: Pick<DirectoryRecords, "findApi">;
   readonly limits: Pick<AttemptLimits, "deviceCode">;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly clock: Clock;
@@ -169,14 +176,21 @@ export interface DevicePageParts {
 /** What became of a code that was entered. */
 type Outcome =
   | { readonly kind: "connected" | "refused" }
-  | { readonly kind: "waiting"; readonly device: WaitingDevice; readonly client: ClientRecord }
+  | {
+      readonly kind: "waiting";
+      readonly device: WaitingDevice;
+      readonly client: ClientRecord;
+      readonly apis: readonly RequestedApi[];
+    }
+  /** The device asks for APIs that this person can't open. It was refused. */
+  | { readonly kind: "unavailable" }
   | { readonly kind: "unknown" | "used" | "expired" }
   /** The session has ended meanwhile. */
   | { readonly kind: "ended" };
 
 /** A form sends `user_code`, and as `action` what the person has decided: nothing yet, `connect` or `refuse`. */
 export function devicePage(parts: DevicePageParts): PersonPage {
-  const { deviceCodes, units, accounts, clients, limits, audit, clock } = parts;
+  const { deviceCodes, units, accounts, clients, directory, limits, audit, clock } = parts;
 
   /** Looks the code up and does what the person decided, in one unit of work. */
   async function enter(visit: PersonVisit, userCode: string, action: string): Promise<Outcome> {
@@ -188,11 +202,19 @@ export function devicePage(parts: DevicePageParts): PersonPage {
         const { device } = found;
         const client = await clients.record(device.client_id);
         if (client === undefined || client.disabled) return { kind: "unknown" };
-        if (action !== "connect" && action !== "refuse") return { kind: "waiting", device, client };
-        if (action === "refuse") deviceCodes.refuse(device);
-        else await connect(visit, device, client);
+        const apis = await requestedApis(client, device, directory);
+        const { account } = visit.person;
+        const isUnavailable =
+          (device.resource.length > 0 && apis.length === 0) ||
+          apis.some(({ api }) => isShutOut(account, client, api));
+        if (action !== "connect" && action !== "refuse" && !isUnavailable)
+          return { kind: "waiting", device, client, apis };
+        const connects = action === "connect" && !isUnavailable;
+        if (connects) await connect(visit, device, client, apis);
+        else deviceCodes.refuse(device);
         await unit.commit();
-        return { kind: action === "connect" ? "connected" : "refused" };
+        if (isUnavailable && action !== "refuse") return { kind: "unavailable" };
+        return { kind: connects ? "connected" : "refused" };
       });
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error;
@@ -206,16 +228,17 @@ export function devicePage(parts: DevicePageParts): PersonPage {
     { person, caller }: PersonVisit,
     device: WaitingDevice,
     client: ClientRecord,
+    apis: readonly RequestedApi[],
   ): Promise<void> {
     const { account } = person;
     const { sub, sessions_generation: sessionsGeneration } = account;
-    await deviceCodes.connect(device, client, person);
-    const consent = client.first_party ? undefined : { scopes: device.scope.split(" "), claims: [] };
+    await deviceCodes.connect(device, client, person, apis);
+    const consent = client.first_party
+      ? undefined
+      : { scopes: device.scope.split(" "), claims: [], ...(apis.length > 0 && { apis: allowedApis(apis) }) };
     await accounts.connectDevice(sub, { client, consent, sessionsGeneration }, caller);
-    if (client.service === null) return;
-    const generations = currentGenerations(account, client);
-    const signedIn = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
-    await accounts.assignAtSignIn(sub, client.service, signedIn, caller);
+    const opened = apis.map(({ api }) => api);
+    await assignServices(accounts, account, client, opened, caller);
   }
 
   function noteFailure({ person, caller }: PersonVisit, attempt: Attempt): void {
@@ -272,19 +295,25 @@ export function devicePage(parts: DevicePageParts): PersonPage {
         return seeOther(ctx, `${ctx.exchange.deployment.url}${DEVICE_PATH}?${query}`);
       }
       case "waiting": {
-        const { device, client } = outcome;
+        const { device, client, apis } = outcome;
+        // A token for an API never opens the profile, not even for a first-party client.
+        const opensAll = client.first_party && device.resource.length === 0;
         return visit.send(compareView, {
           ...locals,
           client,
           logo: clientLook(client, locals.base).logo,
           userCode,
-          fields: consentFields(client.first_party ? [ALL_FIELDS] : device.scope.split(" "), []),
+          fields: consentFields(opensAll ? [ALL_FIELDS] : device.scope.split(" "), []),
+          apis: apis.map(consentApi),
           askedAt: device.askedAt * 1000,
           now: clock.now(),
           network: device.network,
           ownNetwork: shortenedAddress(ctx.exchange.address),
         });
       }
+      case "unavailable":
+        audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
+        return ask(visit, userCode, { reason: "unavailable" });
       case "unknown":
       case "used":
       case "expired":

@@ -215,6 +215,18 @@ export function fieldLabels(t: Translator, fields: readonly string[]): string[] 
   return all.map((field) => shareLabel(t, hasFullName && field === "name" ? "fullName" : field));
 }
 
+/** What a client may do in each API, as the views list it. */
+export function apiLists(
+  t: Translator,
+  client: string,
+  apis: readonly ConsentApi[],
+): { readonly heading: string; readonly scopes: readonly string[] }[] {
+  return apis.map(({ name: api, scopes }) => ({
+    heading: t("consent.api", { client, api }),
+    scopes: scopes.map(({ label }) => label),
+  }));
+}
+
 function shareLabel(t: Translator, field: string): string {
   return t.has(`field.${field}`) ? t(`field.${field}`) : field;
 }

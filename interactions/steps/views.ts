@@ -4,7 +4,14 @@ import type { Translator } from "../../core/texts.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page, Pages } from "../page.ts";
 import { formLocals } from "../forms.ts";
-import { describeStep, fieldLabels, paragraphsOf, type StepDescription, wayLabel } from "./description.ts";
+import {
+  apiLists,
+  describeStep,
+  fieldLabels,
+  paragraphsOf,
+  type StepDescription,
+  wayLabel,
+} from "./description.ts";
 import { languageOf, type PresentStep, type StepName } from "./step.ts";
 
 /** How long before its end a page says so. */
@@ -18,10 +25,7 @@ function consentLocals(t: Translator, { client, shares = [], apis = [] }: StepDe
       t,
       shares.map((share) => share.name),
     ),
-    apis: apis.map(({ name: api, scopes }) => ({
-      heading: t("consent.api", { client: name, api }),
-      scopes: scopes.map(({ label }) => label),
-    })),
+    apis: apiLists(t, name, apis),
     clientLinks: [
       { href: policy, label: t("consent.policy", { client: name }) },
       { href: terms, label: t("consent.tos", { client: name }) },

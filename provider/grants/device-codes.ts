@@ -14,10 +14,11 @@ import { type Artifact, isDecided, type StoredArtifact } from "../../records/art
 import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
 import { isCurrent, oidcAccount, type SignedIn } from "../account.ts";
 import { artifactKey } from "../adapter.ts";
+import { type ApiTokens, identifiersOf, type RequestedApi } from "../apis.ts";
 import type { CurrentProvider } from "../current-provider.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { GrantHandler } from "./code-grant.ts";
-import { newGrant } from "./grant.ts";
+import { newGrant, ownScopes } from "./grant.ts";
 import { grantLifetime } from "./refresh-tokens.ts";
 
 const DEVICE_CODE = "DeviceCode";
@@ -79,6 +80,7 @@ export function polledGrant(
   original: GrantHandler,
   artifacts: ArtifactStore,
   units: UnitsOfWork,
+  apis: Pick<ApiTokens, "choose">,
   clock: Clock,
 ): GrantHandler {
   return async (ctx) => {
@@ -93,7 +95,10 @@ export function polledGrant(
     if (found.consumedAt !== undefined) throw new errors.InvalidGrant("the code was already used");
     // oidc-provider would use the code up with its first answer.
     if (found.payload["error"] !== undefined) throw new errors.AccessDenied("the user refused");
-    if (isDecided(found)) return original(ctx);
+    if (isDecided(found)) {
+      await apis.choose(ctx, found);
+      return original(ctx);
+    }
     try {
       if (await isTooEarly(artifacts, clock, found.key)) throw new errors.SlowDown("poll less often");
     } catch (error) {
@@ -112,8 +117,10 @@ function isExpired({ payload }: Artifact, clock: Clock): boolean {
 /** A device that a person has typed the code of. */
 export interface WaitingDevice {
   readonly client_id: string;
-  /** The scope that it asks for, as it is granted. */
+  /** The scope that it asks for. */
   readonly scope: string;
+  /** Identifiers of the APIs that it asks for. */
+  readonly resource: readonly string[];
   /** Seconds since the epoch: when it asked. */
   readonly askedAt: number;
   /** The network that it asked from, as {@link shortenedAddress} writes it. */
@@ -132,9 +139,15 @@ export interface DeviceCodes {
   find(userCode: string): Promise<FoundDevice>;
   /**
    * The device gets tokens at its next poll. Of several people who decide about one code, the first one does.
+   * @param apis what the person allows, of the APIs that the device asks for.
    * @throws ConditionFailed at the commit, or at once if the session has ended.
    */
-  connect(device: WaitingDevice, client: ClientRecord, person: SignedIn): Promise<void>;
+  connect(
+    device: WaitingDevice,
+    client: ClientRecord,
+    person: SignedIn,
+    apis: readonly RequestedApi[],
+  ): Promise<void>;
   /** The device gets `access_denied`. The same. */
   refuse(device: WaitingDevice): void;
 }
@@ -233,6 +246,7 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
       const device = {
         client_id: code.clientId,
         scope: params?.scope ?? "",
+        resource: identifiersOf(params?.resource),
         askedAt: iat,
         network: deviceInfo?.address,
         code,
@@ -240,11 +254,13 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
       return { kind: "waiting", device };
     },
 
-    async connect({ code, scope }, client, person) {
+    async connect({ code, scope, resource }, client, person, apis) {
       await expectSession(person);
       const { account } = person;
-      const grant = newGrant(currentProvider().provider, oidcAccount(account), client);
-      grant.addOIDCScope(scope);
+      const byIdentifier = new Map(apis.map(({ api }) => [api.identifier, api]));
+      const grant = newGrant(currentProvider().provider, oidcAccount(account), client, byIdentifier);
+      grant.addOIDCScope(ownScopes(scope).join(" "));
+      for (const { api, scopes } of apis) grant.addResourceScope(api.identifier, scopes.join(" "));
       Object.assign(grant, { expiresIn: grantLifetime(configuration, client) });
       const grantId = await grant.save();
       const { generations } = grant as typeof grant & { readonly generations?: unknown };
@@ -254,6 +270,8 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
         grantId,
         generations,
         scope,
+        // Also those that are not granted: a device that asks for an API never gets a token for userinfo.
+        ...(resource.length > 0 && { resource }),
         authTime: person.signedInAt,
         acr: person.acr,
         amr: person.amr,

@@ -1,7 +1,8 @@
 /** Grants: each authorization creates one, and everything that is issued from it forms a family. */
 import { randomBytes } from "node:crypto";
 import { type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
-import type { ApiRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AccountRecord, ApiRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
@@ -20,6 +21,10 @@ import { callerOf, exchangeOf } from "../exchange.ts";
 
 /** Everything that a user can allow a client. */
 export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
+
+/** The scopes of this service in a scope that may also have scopes of APIs. */
+export const ownScopes = (scope: string): string[] =>
+  scope.split(" ").filter((each) => GRANTABLE.scopes.includes(each));
 
 /** A grant that is not stored yet. Its generations decide how long it is valid. */
 export function newGrant(
@@ -72,6 +77,29 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
 }
 
 /**
+ * Assigns the person to the service of the client, and to those of the APIs that assign.
+ * @throws ConditionFailed when the person's access to one of them has ended meanwhile.
+ */
+export async function assignServices(
+  accounts: Pick<AccountInternals, "assignAtSignIn">,
+  record: AccountRecord,
+  client: ClientRecord,
+  apis: readonly ApiRecord[],
+  caller: Caller,
+): Promise<void> {
+  const assigning = apis.filter(({ assign }) => assign);
+  const services = new Set([client.service, ...assigning.map(({ service }) => service)]);
+  for (const service of services) {
+    if (service === null || isAssigned(record, service)) continue;
+    const expected = {
+      serviceGeneration: generationAt(record.service_generations, service),
+      tokensGeneration: record.tokens_generation,
+    };
+    await accounts.assignAtSignIn(record.sub, service, expected, caller);
+  }
+}
+
+/**
  * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
  * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
  * own: the checks of one prompt run in parallel.
@@ -81,18 +109,9 @@ export function writeGrant(accounts: Pick<AccountInternals, "assignAtSignIn">): 
     const { account, client, grant } = ctx.oidc;
     if (!account || !client || !grant) return false;
     const { record } = account as OidcAccount;
-    const clientEntry = clientRecord(client);
-    const apis = [...(exchangeOf(ctx).apis?.values() ?? [])].filter(({ assign }) => assign);
-    const services = new Set([clientEntry.service, ...apis.map(({ service }) => service)]);
-    for (const service of services) {
-      if (service === null || isAssigned(record, service)) continue;
-      const expected = {
-        serviceGeneration: generationAt(record.service_generations, service),
-        tokensGeneration: record.tokens_generation,
-      };
-      const caller = callerOf(ctx, { kind: "account", id: record.sub });
-      await accounts.assignAtSignIn(record.sub, service, expected, caller);
-    }
+    const apis = [...(exchangeOf(ctx).apis?.values() ?? [])];
+    const caller = callerOf(ctx, { kind: "account", id: record.sub });
+    await assignServices(accounts, record, clientRecord(client), apis, caller);
     await grant.save();
     return false;
   }

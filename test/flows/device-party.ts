@@ -2,7 +2,7 @@
 import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
 import type { NewDeviceClient } from "../../accounts/clients/client.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { type Answer, type Parameters, type Person, PATHS, send, signIn } from "./relying-party.ts";
+import { type Answer, type Person, PATHS, send, signIn } from "./relying-party.ts";
 import { ADA, type RunningService } from "./running-service.ts";
 
 /** A device with a known id. */
@@ -37,6 +37,9 @@ export interface Codes {
   readonly interval: number;
 }
 
+/** Fields of a form; a list repeats its field. */
+type DeviceParameters = Readonly<Record<string, string | readonly string[] | undefined>>;
+
 export class DeviceParty {
   readonly base: string;
   readonly kind: DeploymentKind;
@@ -52,30 +55,31 @@ export class DeviceParty {
     this.client = client;
   }
 
-  post(path: string, parameters: Parameters, headers: HeadersInit = {}): Promise<Answer> {
+  post(path: string, parameters: DeviceParameters, headers: HeadersInit = {}): Promise<Answer> {
     const entries = Object.entries({ client_id: this.client.client_id, ...parameters });
     const body = new URLSearchParams(
-      entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+      entries.flatMap(([name, value]) => [value ?? []].flat().map((each) => [name, each])),
     );
     return send(`${this.base}${path}`, { method: "POST", headers, body });
   }
 
-  request(parameters: Parameters = {}, headers: HeadersInit = {}): Promise<Answer> {
+  request(parameters: DeviceParameters = {}, headers: HeadersInit = {}): Promise<Answer> {
     return this.post("/oauth2/device", parameters, headers);
   }
 
-  async codes(parameters: Parameters = {}, headers: HeadersInit = {}): Promise<Codes> {
+  async codes(parameters: DeviceParameters = {}, headers: HeadersInit = {}): Promise<Codes> {
     const { status, body } = await this.request(parameters, headers);
     if (status !== 200) throw new Error(`no codes: ${status} ${JSON.stringify(body)}`);
     return body as unknown as Codes;
   }
 
-  poll({ device_code }: Pick<Codes, "device_code">, parameters: Parameters = {}): Promise<Answer> {
+  poll({ device_code }: Pick<Codes, "device_code">, parameters: DeviceParameters = {}): Promise<Answer> {
     return this.post("/oauth2/token", { grant_type: DEVICE_GRANT, device_code, ...parameters });
   }
 
-  refresh(refresh_token: unknown): Promise<Answer> {
-    return this.post("/oauth2/token", { grant_type: "refresh_token", refresh_token: String(refresh_token) });
+  refresh(refresh_token: unknown, parameters: DeviceParameters = {}): Promise<Answer> {
+    const form = { grant_type: "refresh_token", refresh_token: String(refresh_token), ...parameters };
+    return this.post("/oauth2/token", form);
   }
 
   userinfo(token: unknown): Promise<Answer> {
