@@ -46,7 +46,10 @@ const ACTIONS = {
     about: "account",
     means: "A person entered a wrong code of a device, or one that a rate limit refused",
   },
-  "device.refused": { about: "account", means: "A person refused to connect a device" },
+  "device.refused": {
+    about: "account",
+    means: "A person refused to connect a device, or may not use the APIs that it asks for",
+  },
   "device.ended": {
     about: "account",
     means: "A person ended the access of a device on the page of the connected services",

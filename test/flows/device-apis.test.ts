@@ -239,10 +239,10 @@ describe("the page", () => {
   });
 });
 
-describe("what the client may ask for changes", () => {
-  const only = (apis: Readonly<Record<string, readonly string[]>>): Promise<unknown> =>
-    running.service.clients.update("television", { apis });
+const only = (apis: Readonly<Record<string, readonly string[]>>): Promise<unknown> =>
+  running.service.clients.update("television", { apis });
 
+describe("what the client may ask for changes", () => {
   it("before the person is asked: what is left is shown and granted, or nothing [D-API-7]", async () => {
     const party = television();
     const ask = (): ReturnType<DeviceParty["codes"]> =>
