@@ -129,11 +129,11 @@ async function kindOf(client_id: string): Promise<string | undefined> {
 
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
-  async "docs/apis.md 2 and 8"() {
+  async "docs/apis.md 3 and 9"() {
     const api = "https://api.example.com";
     const { clients, directory } = running.service;
     const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
-      "docs/apis.md 2",
+      "docs/apis.md 3",
     );
     await directory.services.put("news", { name: "News" });
     await register(running.service);
@@ -150,7 +150,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
       body: new URLSearchParams({ grant_type: "client_credentials", resource: videos }),
     });
     const { access_token } = (await response.json()) as { readonly access_token: string };
-    const path = writeBlock(found("docs/apis.md 8"), FOLDER, (code) =>
+    const path = writeBlock(found("docs/apis.md 9"), FOLDER, (code) =>
       code.replace("https://login.example.com/openid", running.openid).replace(api, videos),
     );
     const { scopesOf } = (await import(pathToFileURL(join(ROOT, path)).href)) as {
@@ -221,6 +221,16 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   async "docs/devices.md 2"() {
     const { registerTelevision } = await moduleOf<{ registerTelevision: Register }>("docs/devices.md 2");
     expect(await kindOf(await registerTelevision(running.service))).toBe("device");
+  },
+
+  async "docs/machines.md 2"() {
+    const scopes = { "articles:read": "Read articles" };
+    const settings = { name: "Articles", service: "1", scopes };
+    await running.service.directory.apis.put("https://articles.example.com", settings);
+    const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
+    const { registerJob } = await moduleOf<{ registerJob: Register }>("docs/machines.md 2");
+    expect(await kindOf(await registerJob(running.service))).toBe("machine");
+    printed.mockRestore();
   },
 
   async "docs/embedding.md 3"() {

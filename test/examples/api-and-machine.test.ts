@@ -1,0 +1,209 @@
+/** The API and the job of the examples, as processes, at a service whose signing key the test has. */
+import { generateKeyPairSync, type KeyObject, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { setTimeout as pause } from "node:timers/promises";
+import { exportJWK, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
+import { applySeed, type Seed } from "../../lib/seed.ts";
+import { basic, readTokens, relyingParty, signIn } from "../flows/relying-party.ts";
+import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+const OPAQUE = "https://articles.example.com";
+const JWT = "https://videos.example.com";
+const MFA = "urn:sign-in-service:acr:mfa";
+const RIGHTS = ["articles:read", "articles:write"];
+const CONFIG = JSON.parse(
+  readFileSync(join(import.meta.dirname, "../../examples/api/service.json"), "utf8"),
+) as { readonly seed: Seed };
+const secretOf = (id: string): string =>
+  CONFIG.seed.clients?.find(({ client_id }) => client_id === id)?.client_secret ?? "";
+const JOB = { client_id: "job", client_secret: secretOf("job") };
+
+const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
+
+let running: RunningService;
+/** The addresses of the two APIs. */
+const addresses: Record<string, string> = {};
+const programs: Running[] = [];
+
+beforeAll(async () => {
+  const jwk = { ...(await exportJWK(privateKey)), kid: "known", use: "sig", alg: "RS256" };
+  running = await startService({ config: { storage: "sqlite::memory:", keys: { signing: [jwk as never] } } });
+  const { service } = running;
+  await applySeed(service, CONFIG.seed);
+  await service.clients.update(NEWS.client_id, { apis: { [OPAQUE]: RIGHTS, [JWT]: RIGHTS } });
+  const port = await freePorts(2);
+  for (const [index, AUDIENCE] of [OPAQUE, JWT].entries()) {
+    const PORT = `${port + index}`;
+    const client = { CLIENT_ID: "articles", CLIENT_SECRET: secretOf("articles") };
+    const api = start("examples/api/main.ts", { env: { ISSUER: running.openid, AUDIENCE, PORT, ...client } });
+    programs.push(api);
+    await api.until(/Listening/);
+    addresses[AUDIENCE] = `http://127.0.0.1:${PORT}/articles`;
+  }
+});
+afterAll(async () => {
+  await Promise.all(programs.map((each) => each.stop("SIGKILL")));
+  await running.close();
+});
+
+interface Verdict {
+  readonly status: number;
+  readonly challenge: string | null;
+}
+
+async function call(api: string, authorization?: string, method = "GET"): Promise<Verdict> {
+  const headers = authorization === undefined ? {} : { authorization };
+  const response = await fetch(addresses[api]!, { method, headers });
+  return { status: response.status, challenge: response.headers.get("www-authenticate") };
+}
+const bearer = (api: string, token: string, method?: string): Promise<Verdict> =>
+  call(api, `Bearer ${token}`, method);
+
+const OK: Verdict = { status: 200, challenge: null };
+const INVALID: Verdict = { status: 401, challenge: 'Bearer error="invalid_token"' };
+const SCOPE: Verdict = {
+  status: 403,
+  challenge: 'Bearer error="insufficient_scope", scope="articles:write"',
+};
+const STEP_UP: Verdict = {
+  status: 401,
+  challenge: `Bearer error="insufficient_user_authentication", acr_values="${MFA} urn:sign-in-service:acr:passkey", max_age="300"`,
+};
+
+/** A token of the job. */
+async function ofJob(resource: string): Promise<string> {
+  const response = await fetch(`${running.oauth2}/oauth2/token`, {
+    method: "POST",
+    headers: { authorization: basic(JOB) },
+    body: new URLSearchParams({ grant_type: "client_credentials", resource }),
+  });
+  const { access_token } = (await response.json()) as { readonly access_token: string };
+  return access_token;
+}
+
+/** A token of Ada, who signs in with her password. */
+async function ofAda(resource?: string): Promise<string> {
+  const news = relyingParty(running, "openid", NEWS);
+  const browser = news.browser();
+  const wanted = resource === undefined ? { scope: "openid" } : { scope: RIGHTS.join(" "), resource };
+  await browser.get(news.authorizeUrl(wanted));
+  if (browser.location === undefined) await signIn(browser);
+  const { access_token } = readTokens(await news.exchange(browser.location?.searchParams.get("code") ?? ""));
+  return access_token;
+}
+
+const now = (): number => Math.floor(Date.now() / 1000);
+
+/** Claims as the service writes them. */
+const claims = (): JWTPayload => ({
+  iss: running.openid,
+  aud: JWT,
+  sub: running.ada.sub,
+  client_id: NEWS.client_id,
+  scope: RIGHTS.join(" "),
+  iat: now(),
+  exp: now() + 60,
+  jti: randomUUID(),
+  auth_time: now(),
+  acr: MFA,
+});
+
+interface Forgery {
+  readonly change?: Readonly<Record<string, unknown>>;
+  readonly header?: object;
+  readonly key?: KeyObject | Uint8Array;
+}
+
+/** A JWT that only differs from a valid one in what a test changes. */
+function signed({ change = {}, header = {}, key = privateKey }: Forgery = {}): Promise<string> {
+  const protectedHeader = { alg: "RS256", typ: "at+jwt", kid: "known", ...header };
+  return new SignJWT({ ...claims(), ...change }).setProtectedHeader(protectedHeader).sign(key);
+}
+
+describe("examples/machine", () => {
+  const jobs: Running[] = [];
+  afterEach(() => Promise.all(jobs.splice(0).map((each) => each.stop("SIGKILL"))));
+
+  /** @returns the exit code and the output. */
+  async function run(resource: string, secret = JOB.client_secret): Promise<readonly unknown[]> {
+    const job = start("examples/machine/main.ts", {
+      args: [running.openid, resource, addresses[resource] ?? `${addresses[OPAQUE]}`],
+      env: { CLIENT_ID: JOB.client_id, CLIENT_SECRET: secret },
+    });
+    jobs.push(job);
+    return [await job.ended, job.output()];
+  }
+
+  it.each([OPAQUE, JWT])("calls examples/api, %s", async (resource) => {
+    expect(await run(resource)).toEqual([0, expect.stringMatching(/^200 .*First article.*"for":"job"/)]);
+  });
+
+  it("says why it was refused", async () => {
+    expect(await run("https://unknown.example.com")).toEqual([1, "Refused: 400 invalid_target\n"]);
+    const wrong = "another secret of the job";
+    expect(await run(OPAQUE, wrong)).toEqual([1, "Refused: 401 invalid_client\n"]);
+  });
+});
+
+describe("examples/api", () => {
+  it.each([OPAQUE, JWT])("answers as RFC 6750 and RFC 9470 say: %s", async (api) => {
+    expect(await call(api)).toEqual({ status: 401, challenge: "Bearer" });
+    expect(await call(api, basic(JOB))).toEqual({ status: 401, challenge: "Bearer" });
+    expect(await bearer(api, await ofJob(api))).toEqual(OK);
+    expect(await bearer(api, await ofJob(api), "DELETE")).toEqual(SCOPE);
+    const person = await ofAda(api);
+    expect(await bearer(api, person)).toEqual(OK);
+    expect(await bearer(api, person, "DELETE")).toEqual(STEP_UP);
+  });
+
+  it("accepts a fresh sign-in with a second factor, and no old one", async () => {
+    expect(await bearer(JWT, await signed(), "DELETE")).toEqual(OK);
+    const old = await signed({ change: { auth_time: now() - 400 } });
+    expect(await bearer(JWT, old, "DELETE")).toEqual(STEP_UP);
+    const missing = await signed({ change: { auth_time: undefined } });
+    expect(await bearer(JWT, missing, "DELETE")).toEqual(STEP_UP);
+  });
+
+  const publicPem = (): Uint8Array =>
+    new TextEncoder().encode(publicKey.export({ type: "spki", format: "pem" }).toString());
+  const forgeries: Readonly<Record<string, () => Promise<string>>> = {
+    "another audience": () => signed({ change: { aud: OPAQUE } }),
+    "no audience": () => signed({ change: { aud: undefined } }),
+    "another issuer": () => signed({ change: { iss: "https://evil.example" } }),
+    "an expired one": () => signed({ change: { exp: now() - 5 } }),
+    "one that never expires": () => signed({ change: { exp: undefined } }),
+    "one that is not valid yet": () => signed({ change: { nbf: now() + 60 } }),
+    "an ID token's type": () => signed({ header: { typ: "JWT" } }),
+    "the key of a stranger": () => signed({ key: stranger }),
+    "an unknown key": () => signed({ key: stranger, header: { kid: "unknown" } }),
+    "HS256 with the public key": () => signed({ key: publicPem(), header: { alg: "HS256" } }),
+    "one that is bound to a key": () => signed({ change: { cnf: { jkt: "x" } } }),
+    "alg none": async () => new UnsecuredJWT(claims()).encode(),
+    "no signature": async () => (await signed()).replace(/[^.]+$/, "AAAA"),
+    "no JWT at all": async () => "a.b.c",
+    "a token of another API": () => ofJob(OPAQUE),
+    "a token for userinfo": () => ofAda(),
+  };
+  it.each(Object.entries(forgeries))("refuses %s", async (_name, forge) => {
+    expect(await bearer(JWT, await forge())).toEqual(INVALID);
+  });
+
+  it("refuses opaque tokens of others, and a JWT of another API", async () => {
+    for (const token of ["unknown", await ofAda(), await ofJob(JWT), await signed()])
+      expect(await bearer(OPAQUE, token)).toEqual(INVALID);
+  });
+
+  it("refuses a revoked opaque token, at once if it is new, and else when the cache ends", async () => {
+    const [unseen, seen] = [await ofJob(OPAQUE), await ofJob(OPAQUE)];
+    expect(await bearer(OPAQUE, seen)).toEqual(OK);
+    await running.service.clients.revokeTokens(JOB.client_id);
+    expect(await bearer(OPAQUE, unseen)).toEqual(INVALID);
+    const end = Date.now() + 10_000;
+    while ((await bearer(OPAQUE, seen)).status === 200 && Date.now() < end) await pause(200);
+    expect(await bearer(OPAQUE, seen)).toEqual(INVALID);
+  });
+});
