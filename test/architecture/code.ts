@@ -121,7 +121,7 @@ export const codeRules: readonly Rule[] = [
           ({ path }) =>
             path.endsWith(".ts") &&
             path !== ENVIRONMENT &&
-            !/^(?:test|examples\/your-application)\//u.test(path),
+            !/^(?:test|examples\/(?:api|machine|your-application))\//u.test(path),
         )
         .flatMap((source) => report(source, (node) => (readsEnvironment(node) ? "process.env" : undefined))),
     planted: {

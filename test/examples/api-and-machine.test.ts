@@ -130,7 +130,7 @@ describe("examples/machine", () => {
 
   /** @returns the exit code and the output. */
   async function run(resource: string, secret = JOB.client_secret): Promise<readonly unknown[]> {
-    const job = start("examples/machine/main.ts", {
+    const job = start("examples/machine/job.ts", {
       args: [running.openid, resource, addresses[resource] ?? `${addresses[OPAQUE]}`],
       env: { CLIENT_ID: JOB.client_id, CLIENT_SECRET: secret },
     });

@@ -1,13 +1,13 @@
 /**
  * A job that calls an API for itself.
  *
- *     CLIENT_ID=… CLIENT_SECRET=… npx node examples/machine/main.ts ISSUER RESOURCE ADDRESS
+ *     CLIENT_ID=… CLIENT_SECRET=… npx node examples/machine/job.ts ISSUER RESOURCE ADDRESS
  */
 import * as oidc from "openid-client";
 
 const [, , issuer = "", resource = "", address = ""] = process.argv;
 const { CLIENT_ID = "", CLIENT_SECRET = "" } = process.env;
-if (address === "" || CLIENT_ID === "") throw new TypeError("Usage: main.ts ISSUER RESOURCE ADDRESS");
+if (address === "" || CLIENT_ID === "") throw new TypeError("Usage: job.ts ISSUER RESOURCE ADDRESS");
 
 // Only a service on your own machine may use http.
 const execute = new URL(issuer).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
