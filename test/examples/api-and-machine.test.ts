@@ -24,6 +24,8 @@ const JOB = { client_id: "job", client_secret: secretOf("job") };
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
 
+const PUBLIC_PEM = new TextEncoder().encode(publicKey.export({ type: "spki", format: "pem" }).toString());
+
 let running: RunningService;
 /** The addresses of the two APIs. */
 const addresses: Record<string, string> = {};
@@ -31,7 +33,7 @@ const programs: Running[] = [];
 
 beforeAll(async () => {
   const jwk = { ...(await exportJWK(privateKey)), kid: "known", use: "sig", alg: "RS256" };
-  running = await startService({ config: { storage: "sqlite::memory:", keys: { signing: [jwk as never] } } });
+  running = await startService({ config: { storage: "sqlite::memory:", keys: { signing: [jwk] } } });
   const { service } = running;
   await applySeed(service, CONFIG.seed);
   await service.clients.update(NEWS.client_id, { apis: { [OPAQUE]: RIGHTS, [JWT]: RIGHTS } });
@@ -168,8 +170,6 @@ describe("examples/api", () => {
     expect(await bearer(JWT, missing, "DELETE")).toEqual(STEP_UP);
   });
 
-  const publicPem = (): Uint8Array =>
-    new TextEncoder().encode(publicKey.export({ type: "spki", format: "pem" }).toString());
   const forgeries: Readonly<Record<string, () => Promise<string>>> = {
     "another audience": () => signed({ change: { aud: OPAQUE } }),
     "no audience": () => signed({ change: { aud: undefined } }),
@@ -180,7 +180,7 @@ describe("examples/api", () => {
     "an ID token's type": () => signed({ header: { typ: "JWT" } }),
     "the key of a stranger": () => signed({ key: stranger }),
     "an unknown key": () => signed({ key: stranger, header: { kid: "unknown" } }),
-    "HS256 with the public key": () => signed({ key: publicPem(), header: { alg: "HS256" } }),
+    "HS256 with the public key": () => signed({ key: PUBLIC_PEM, header: { alg: "HS256" } }),
     "one that is bound to a key": () => signed({ change: { cnf: { jkt: "x" } } }),
     "alg none": async () => new UnsecuredJWT(claims()).encode(),
     "no signature": async () => (await signed()).replace(/[^.]+$/, "AAAA"),
