@@ -17,7 +17,7 @@ import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../lib/service.ts";
-import { Browser } from "./browser/browser.ts";
+import { Browser, UnexpectedAnswer } from "./browser/browser.ts";
 import { createTestDelivering, type TestDelivering } from "./deliver-due.ts";
 import { createStorageFaults, type StorageFaults } from "./storage-faults.ts";
 import { followClock } from "./provider-clock.ts";
@@ -38,6 +38,14 @@ export interface TestNotification {
   readonly state: DeliveryState;
   /** The documented body. */
   readonly body: NotificationBody;
+}
+
+/** Whose token it is, and what it may do; see `TestSignIn.tokenFor`. */
+export interface ApiTokenOptions {
+  /** As for `signInAs`. The person is assigned to the service of the API. Default: the token of a machine. */
+  readonly account?: TestPerson | Account | string;
+  /** Default: all scopes of the API. */
+  readonly scopes?: readonly string[];
 }
 
 /** What {@link createTestSignIn} returns. */
@@ -69,6 +77,14 @@ export interface TestSignIn {
     client: TestClient,
     options?: SignInOptions,
   ): Promise<TestPerson & { readonly tokens: TestTokens }>;
+  /**
+   * Gets an access token for an API of the directory, as a client of its service gets one. Each call registers such a
+   * client.
+   * @param identifier as for `directory.apis.put`.
+   * @throws TypeError if the directory has no such API.
+   * @throws UnexpectedAnswer if it does not end with a token.
+   */
+  tokenFor(identifier: string, options?: ApiTokenOptions): Promise<string>;
   /**
    * Adds a receiver of notifications to a service of the directory, which is created if it does not exist. It listens on
    * a port of the loopback, and fails when the test wants it to. {@link TestSignIn.deliver} sends to it.
@@ -213,6 +229,25 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
     async signInAs(account, client, options) {
       const person = await personOf(account);
       return { ...person, tokens: await client.signIn(person, options) };
+    },
+    async tokenFor(resource, { account, scopes } = {}) {
+      const api = await service.directory.apis.find(resource);
+      if (api === undefined) throw new TypeError("identifier: the directory has no such API");
+      const wanted = scopes ?? Object.keys(api.scopes);
+      const settings = { service: api.service, apis: { [resource]: [...wanted] } };
+      const parameters = { resource, scope: wanted.join(" ") };
+      if (account !== undefined) {
+        const person = await personOf(account);
+        await service.accounts.assign(person.account.sub, api.service);
+        const client = await test.addClient(settings);
+        return (await client.signIn(person, { parameters })).access_token;
+      }
+      const machine = await service.clients.register({ ...settings, kind: "machine", name: "Machine" });
+      const client = new TestClient({ ...machine, redirect_uri: CALLBACK, urls });
+      const { status, body } = await client.token({ grant_type: "client_credentials", ...parameters });
+      if (status !== 200)
+        throw new UnexpectedAnswer(`the token endpoint answered ${status}: ${JSON.stringify(body)}`);
+      return String(body["access_token"]);
     },
     async addReceiver(key = "1", types = NOTIFICATION_TYPES) {
       const credentials = { client_id: "sign-in", client_secret: randomBytes(24).toString("base64url") };

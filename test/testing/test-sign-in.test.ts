@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import Koa from "koa";
 import {
   Browser,
@@ -320,5 +320,37 @@ describe("the mail of a test service", () => {
     for (let tries = 0; sent.length === 0 && tries < 500; tries += 1) await pause(10);
     expect(sent).toEqual([account.email]);
     await expect(test.mails()).resolves.toEqual([]);
+  });
+});
+
+describe("a token for an API", () => {
+  const API = "https://articles.example";
+  const scopes = { "articles:read": "Read articles", "articles:write": "Write articles" };
+
+  it("is a JWT that the API can verify, of a machine or a person", async () => {
+    await test.service.directory.apis.put(API, { name: "Articles", service: "1", scopes, tokens: "jwt" });
+    const issuer = test.urls.openid ?? "";
+    const keys = createRemoteJWKSet(new URL(`${issuer}/oauth2/jwks`));
+    const currentDate = new Date(test.clock.now());
+    const read = async (token: string): Promise<unknown> =>
+      (await jwtVerify(token, keys, { issuer, audience: API, typ: "at+jwt", currentDate })).payload;
+    const machine = await read(await test.tokenFor(API));
+    expect(machine).toMatchObject({ scope: "articles:read articles:write" });
+    expect(machine).not.toHaveProperty("auth_time");
+    const person = await read(await test.tokenFor(API, { account: ada, scopes: ["articles:read"] }));
+    expect(person).toMatchObject({ sub: ada.account.sub, scope: "articles:read", auth_time: seconds() });
+  });
+
+  it("is opaque if the API says nothing, also for a person who was not assigned", async () => {
+    await test.service.directory.services.put("closed", { name: "Closed" });
+    await test.service.directory.apis.put(API, { name: "Articles", service: "closed", scopes });
+    expect(await test.tokenFor(API)).toMatch(/^[\w-]{43,}$/);
+    expect(await test.tokenFor(API, { account: "eve" })).toMatch(/^[\w-]{43,}$/);
+  });
+
+  it("needs an API and its scopes", async () => {
+    await expect(test.tokenFor(API)).rejects.toThrow(TypeError);
+    await test.service.directory.apis.put(API, { name: "Articles", service: "1", scopes });
+    await expect(test.tokenFor(API, { scopes: ["articles:burn"] })).rejects.toThrow();
   });
 });
