@@ -1,4 +1,5 @@
 /** What an account may use: its services, and its sessions, codes and tokens. */
+import type { Clock } from "../core/clock.ts";
 import { ConditionFailed, NotFound } from "../core/errors.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
@@ -8,12 +9,14 @@ import { type AccountDecision, type AccountWriter, clientsOf } from "./account-c
 import { clientId as clientIdSchema, serviceKey, serviceKeys, userIdInService } from "./account-schema.ts";
 import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
 import { generationAt, raised } from "./generations.ts";
+import { requireRoles, roleNames } from "./roles.ts";
 
 type AccountAccess = Pick<
   Accounts & AccountInternals,
   | "assign"
   | "assignAtSignIn"
   | "unassign"
+  | "setRoles"
   | "endSessions"
   | "endOtherSessions"
   | "revokeTokens"
@@ -29,6 +32,7 @@ export function noAccount(): NotFound {
 export function createAccountAccess(
   writer: AccountWriter,
   directory: Pick<DirectoryRecords, "listClients">,
+  clock: Clock,
 ): AccountAccess {
   async function setDisabled(
     sub: string,
@@ -92,6 +96,23 @@ export function createAccountAccess(
         return { action: "account.unassigned", record, detail: { services: leaving.join(" ") } };
       });
       return changed;
+    },
+
+    async setRoles(sub, key, names, options) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(options);
+      const service = checked("serviceKey", serviceKey, key);
+      const roles = checked("roles", roleNames, names);
+      const { record } = await writer.change(sub, caller, async (before, tx) => {
+        if (before === undefined) throw noAccount();
+        await requireRoles(tx, before, { service, names: roles, clock });
+        const current = ownValue(before.roles ?? {}, service) ?? [];
+        if (current.join(" ") === roles.join(" ")) return undefined;
+        const after = { ...before, roles: withEntry(before.roles ?? {}, service, roles) };
+        return { action: "account.roles_set", record: after, detail: { service, roles: roles.join(" ") } };
+      });
+      if (record === undefined) throw noAccount();
+      return toAccount(record);
     },
 
     async endSessions(sub, options) {

@@ -13,6 +13,7 @@ import { MAIL, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { raisedKeys } from "./generations.ts";
+import { rolesOfAssignments } from "./roles.ts";
 import { normaliseName } from "./text-rules.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
@@ -67,6 +68,7 @@ export type AccountAction =
   | "account.deleted"
   | "account.assigned"
   | "account.unassigned"
+  | "account.roles_set"
   | "account.sessions_ended"
   | "account.tokens_revoked"
   | "account.device_connected"
@@ -185,6 +187,7 @@ export class AccountWriter {
       ...decision.record,
       ...currentFactors(before, decision.record),
       consents: this.bounded(decision.record.consents),
+      ...(decision.record.roles !== undefined && { roles: rolesOfAssignments(decision.record) }),
       services_since: sinceWhen(before, decision.record, at),
       ...(INTERNAL.has(action) ? {} : { updated_at: at }),
     };

@@ -4,6 +4,7 @@ import { described } from "../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
+import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
 import {
   canonicalEmail,
@@ -140,7 +141,16 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
     description: "The services that the account is assigned to, with its number there",
     otherwise: "none",
   }),
+  roles: described(mapOf(serviceKey, roleNames).optional(), {
+    form: "an object: key of a service in `services` → a list of roles that the service has",
+    description: "The roles of the account in its services",
+    otherwise: "none",
+  }),
 }).superRefine((account, context) => {
+  for (const key of Object.keys(account.roles ?? {})) {
+    if (Object.hasOwn(account.services ?? {}, key)) continue;
+    context.addIssue({ code: "custom", path: ["roles", key], message: "must be a service in services" });
+  }
   if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
   context.addIssue({
     code: "custom",

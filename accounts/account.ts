@@ -27,6 +27,8 @@ export interface Account {
   readonly portal: string | null;
   /** Service key → `user_id_in_service`; `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
+  /** Service key → the roles in this service that `Accounts.setRoles` gave; services without are left out. */
+  readonly roles: Readonly<Record<string, readonly string[]>>;
   /** Whether sign-in is blocked: see `Accounts.disable`. */
   readonly disabled: boolean;
   /** Seconds since the epoch. */
@@ -76,6 +78,8 @@ export interface ImportedAccount extends NewAccount {
   readonly password_hash?: string | null | undefined;
   /** Assignments: service key → `user_id_in_service` or `null`. */
   readonly services?: Readonly<Record<string, number | null>> | undefined;
+  /** Roles: key of a service in `services` → names that the service has. */
+  readonly roles?: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
 /** What `accounts.update` takes. Only the given fields change; `null` removes a value. */
@@ -175,6 +179,18 @@ export interface Accounts {
    * `UNASSINGED_FROM_SERVICE` for all keys. `false`, and no notification, if none of them was assigned.
    */
   unassign(sub: string, serviceKeys: string | readonly string[], options?: CallOptions): Promise<boolean>;
+  /**
+   * Replaces the roles of the account in a service that it is assigned to; an empty list removes them. They end with the
+   * assignment. No notification is sent.
+   * @throws NotFound if there is no such account, or it is not assigned to the service.
+   * @throws UnknownReference when the service is not in the directory, or has no such role.
+   */
+  setRoles(
+    sub: string,
+    serviceKey: string,
+    roles: readonly string[],
+    options?: CallOptions,
+  ): Promise<Account>;
   /** Ends all sign-in sessions. `false` if there is no such account. */
   endSessions(sub: string, options?: CallOptions): Promise<boolean>;
   /** Ends all codes and tokens and forgets the consents, or those of one client. `false` if there is no such account. */
@@ -389,6 +405,7 @@ export function toAccount(record: AccountRecord): Account {
     locale: record.locale ?? null,
     portal: record.portal,
     services: { ...record.services },
+    roles: { ...record.roles },
     disabled: isDisabled(record),
     created_at: record.created_at,
     updated_at: record.updated_at,

@@ -33,6 +33,7 @@ import { appRecord, createAccountFactors, importedFactors } from "./factors/acco
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
+import { requireRoles } from "./roles.ts";
 import { normaliseName } from "./text-rules.ts";
 
 /** Address changes within seven days that come with an undo link. */
@@ -85,6 +86,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const now = seconds(clock);
         // A password that comes from elsewhere was chosen nobody knows when.
         const isChosen = hash !== null && action !== "account.imported";
+        for (const [service, names] of Object.entries(input.roles ?? {}))
+          await requireRoles(tx, { services: input.services ?? {} }, { service, names, clock });
         const { app } = input;
         if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(options, sub, app.secret, 0)));
         const fresh = {
@@ -101,7 +104,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
   }
 
   return {
-    ...createAccountAccess(writer, directory),
+    ...createAccountAccess(writer, directory, clock),
     ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
     ...createAccountFactors(writer, { ...options, records: options.storage.records }),
@@ -291,6 +294,7 @@ function newRecord(
     locale: input.locale ?? null,
     portal: input.portal ?? null,
     services: input.services ?? {},
+    ...(input.roles !== undefined && { roles: input.roles }),
     password_hash: hash,
     // Random, so that sessions and tokens of a deleted account with this sub don't become valid again.
     sessions_generation: randomInt(1, 2 ** 31),

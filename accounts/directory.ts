@@ -19,6 +19,7 @@ import {
   type ShownReceiver,
   signingSecrets,
 } from "./receivers.ts";
+import { serviceRoles } from "./roles.ts";
 import { keyProblem, receiverAddressProblem, textProblem } from "./text-rules.ts";
 
 /** The settings of a group or portal. */
@@ -33,6 +34,11 @@ export interface EntrySettings {
 export interface ServiceSettings extends EntrySettings {
   /** Key of its group. Left out or `null`: none. */
   readonly group?: string | null | undefined;
+  /**
+   * The roles that people can have in it: at most 100 names, each 1 to 40 of `a-z 0-9 _ -`, beginning with a letter. A name that
+   * is left out is no longer sent for anybody. Default: none.
+   */
+  readonly roles?: readonly string[] | undefined;
 }
 
 /** A group or portal as every call returns it. */
@@ -47,6 +53,7 @@ export interface Entry {
 export interface ServiceEntry extends Entry {
   /** Key of its group. */
   readonly group: string | null;
+  readonly roles: readonly string[];
 }
 
 /** The calls for one kind of entry. Keys are 1 to 64 of `A-Z a-z 0-9 _ -`. */
@@ -153,6 +160,7 @@ export const serviceSettings: z.ZodType<ServiceSettings> = exactly({
     description: "The group of the service",
     otherwise: "none",
   }),
+  roles: serviceRoles,
 });
 
 /** The directory of one storage. @param sealer seals the credentials of receivers. */
@@ -166,7 +174,7 @@ export function createDirectory({
   /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
   function put(
     kind: EntryKind,
-    { key, name, group = null, receiver }: ServiceSettings & { readonly key: string },
+    { key, name, group = null, roles = [], receiver }: ServiceSettings & { readonly key: string },
     caller: Caller,
   ): Promise<EntryRecord> {
     return records.transact(async (tx) => {
@@ -175,12 +183,13 @@ export function createDirectory({
         stored !== undefined &&
         stored.name === name &&
         stored.group === group &&
+        (stored.roles ?? []).join(" ") === roles.join(" ") &&
         sameReceiver(sealer, kind, key, stored.receiver, receiver);
       if (isSame) return withoutMark(stored);
       if (group !== null && !isOpen(await tx.get(ENTRIES.group.ref(group)), records.clock))
         throw new UnknownReference(`group ${group}`);
       const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
-      const record = { key, name, group, receiver: sealed };
+      const record = { key, name, group, ...(roles.length > 0 && { roles }), receiver: sealed };
       tx.put(ENTRIES[kind].record(record));
       const action = `${kind}.${stored === undefined ? "created" : "updated"}` as const;
       tx.create(audit.recordOf({ ...caller, action, subject: key }));
@@ -229,8 +238,8 @@ export function toEntry({ key, name, receiver }: EntryRecord): Entry {
 }
 
 /** The record of a service as the public calls show it. */
-export function toServiceEntry({ key, name, group, receiver }: EntryRecord): ServiceEntry {
-  return { key, name, group, receiver: shown(receiver) };
+export function toServiceEntry({ key, name, group, roles = [], receiver }: EntryRecord): ServiceEntry {
+  return { key, name, group, roles, receiver: shown(receiver) };
 }
 
 function shown(receiver: EntryRecord["receiver"]): ShownReceiver | null {

@@ -136,6 +136,20 @@ async function assign({ service, args, print, by }: Call): Promise<void> {
   print.record(await service.accounts.assign(sub, key, number, by));
 }
 
+/** Shows the roles of an account in a service, or replaces them. */
+async function roles({ service, args, print, by }: Call): Promise<void> {
+  const [sub, key] = [args.operand(0), args.operand(1)];
+  const named = args.text("set");
+  const names = named === undefined ? undefined : named.split(",").filter((name) => name !== "");
+  const account =
+    names === undefined
+      ? found(await service.accounts.find(sub))
+      : await service.accounts.setRoles(sub, key, names, by);
+  if (!Object.hasOwn(account.services, key)) throw unknown("assignment");
+  const now = Object.hasOwn(account.roles, key) ? account.roles[key] : [];
+  print.record({ sub, service: key, roles: now });
+}
+
 async function unassign(call: Call): Promise<void> {
   const { service, args, print, by } = call;
   const [sub, key] = [args.operand(0), args.operand(1)];
@@ -239,6 +253,17 @@ export const accountCommands: readonly Command[] = [
     ],
     examples: ["accounts assign SUB news"],
     load: async () => onService(assign),
+  },
+  {
+    words: ["accounts", "roles"],
+    summary: "shows or replaces the roles of an account in a service",
+    operands: [SUB, SERVICE],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--set ROLES", about: 'its roles from now on, with commas between them; "" removes all' },
+    ],
+    examples: ["accounts roles SUB news --set editor,author"],
+    load: async () => onService(roles),
   },
   {
     words: ["accounts", "unassign"],

@@ -1,5 +1,5 @@
 /** `services`, `groups` and `portals`: the entries of the directory, each with its receiver of notifications. */
-import type { Entries, Entry, EntrySettings, ServiceSettings } from "../accounts/directory.ts";
+import type { Entries, Entry, EntrySettings, ServiceEntry, ServiceSettings } from "../accounts/directory.ts";
 import type { SignInService } from "../lib/service.ts";
 import type { Command, CommandOption, CommandContext } from "./program/command.ts";
 import { objectIn, readJsonObject } from "./program/json-file.ts";
@@ -12,12 +12,17 @@ const SINGULAR = { services: "service", groups: "group", portals: "portal" } as 
 const KEY = { form: "KEY", about: "1 to 64 of A-Z a-z 0-9 _ -" };
 
 const RECEIVER_ABOUT = `The file of --receiver is a JSON object with url, client_id, client_secret, types and, to sign notifications, signing_secret.
-The whole entry is replaced: without --receiver, it has none afterwards. A question comes before a receiver or group is
-removed.`;
+The whole entry is replaced: without --receiver, it has none afterwards. A question comes before a receiver, a group or
+roles are removed.`;
 
 const groupOption: CommandOption = {
   form: "--group KEY",
   about: "the group that it belongs to; default: none",
+};
+
+const rolesOption: CommandOption = {
+  form: "--roles ROLES",
+  about: "the roles that people can have there, with commas between them; default: none",
 };
 
 function entriesOf(
@@ -35,10 +40,11 @@ async function readReceiver(path: string, { readInput }: CommandContext): Promis
 /** Settings of the entry that the change would remove. */
 function losses(before: Entry | undefined, settings: ServiceSettings): string[] {
   if (before === undefined) return [];
-  const { group } = before as Entry & { readonly group?: string | null };
+  const { group, roles = [] } = before as Entry & Partial<ServiceEntry>;
   return [
     ...(before.receiver !== null && settings.receiver === undefined ? ["receiver"] : []),
     ...(typeof group === "string" && settings.group === undefined ? ["group"] : []),
+    ...(roles.some((role) => !settings.roles?.includes(role)) ? ["roles"] : []),
   ];
 }
 
@@ -47,12 +53,13 @@ async function put(call: Call, noun: Noun): Promise<void> {
   const key = args.operand(0);
   const entries = entriesOf(service, noun);
   const before = await entries.find(key);
-  const [path, group] = [args.text("receiver"), args.text("group")];
+  const [path, group, roles] = [args.text("receiver"), args.text("group"), args.text("roles")];
   const receiver = path === undefined ? undefined : await readReceiver(path, context);
   const settings: ServiceSettings = {
     name: args.text("name") ?? before?.name ?? args.required("name"),
     ...(receiver !== undefined && { receiver: receiver as NonNullable<ServiceSettings["receiver"]> }),
     ...(group !== undefined && { group }),
+    ...(roles !== undefined && { roles: roles.split(",").filter((role) => role !== "") }),
   };
   const lost = losses(before, settings);
   if (lost.length > 0) await call.confirm(`Remove the ${lost.join(" and the ")} of ${key}?`);
@@ -82,7 +89,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
       options: [
         ...SERVICE_OPTIONS,
         { form: "--name NAME", about: "display name; required for a new one" },
-        ...(hasGroup ? [groupOption] : []),
+        ...(hasGroup ? [groupOption, rolesOption] : []),
         { form: "--receiver FILE", about: "its receiver as JSON, or - for standard input; default: none" },
         YES,
       ],

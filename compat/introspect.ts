@@ -18,6 +18,7 @@ const MEMBERS = [
   "auth_time",
   "acr",
   "amr",
+  "roles",
   "cnf",
 ] as const;
 
@@ -43,6 +44,7 @@ export function introspection(protocol: Protocol, hasIssuer: boolean): Step {
       ...found,
       scope: publicScope(found["scope"]) || undefined,
     };
+    all["roles"] = exchange.roles?.length ? exchange.roles : undefined;
     if (!hasIssuer) all["iss"] = undefined;
     ctx.body = Object.fromEntries(
       MEMBERS.flatMap((member) => (all[member] === undefined ? [] : [[member, all[member]]])),

@@ -1,11 +1,13 @@
 /** Accounts as oidc-provider sees them: found by `sub`, by a code or token, or by the session of a browser. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
-import type { Account, KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { Account, Client, KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { type AccountInternals, isDisabled } from "../accounts/account.ts";
 import { generationAt, generationsOf } from "../accounts/generations.ts";
-import { claimsAbout } from "./claims.ts";
+import { findRoles } from "../accounts/roles.ts";
+import type { DirectoryRecords } from "../records/directory/directory-records.ts";
+import { claimsAbout, ROLES } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { withoutDoubleCookie } from "./sessions/cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";
@@ -15,9 +17,25 @@ export interface OidcAccount extends Account {
   readonly record: AccountRecord;
 }
 
-/** oidc-provider filters the claims by scope. */
-export function oidcAccount(record: AccountRecord): OidcAccount {
-  return { accountId: record.sub, record, claims: () => claimsAbout(record) };
+/**
+ * oidc-provider filters the claims by scope. The scope of an ID token is `openid` to that filter, which lets roles pass; here it
+ * is the one that was granted.
+ * @param rolesOf reads the roles in the service of the client.
+ */
+export function oidcAccount(
+  record: AccountRecord,
+  rolesOf: (record: AccountRecord) => Promise<readonly string[]>,
+): OidcAccount {
+  return {
+    accountId: record.sub,
+    record,
+    async claims(_use, scope) {
+      const claims = claimsAbout(record);
+      if (!scope.split(" ").includes(ROLES)) return claims;
+      const roles = await rolesOf(record);
+      return roles.length === 0 ? claims : { ...claims, [ROLES]: roles };
+    },
+  };
 }
 
 /** The counters of an account that a grant copies at sign-in, and its codes and tokens from the grant. */
@@ -97,6 +115,7 @@ export async function findAccount(
   sub: string,
   token: unknown,
   accounts: Pick<AccountInternals, "record">,
+  directory: Pick<DirectoryRecords, "findEntry">,
 ): Promise<OidcAccount | undefined> {
   const record = await accounts.record(sub);
   if (record === undefined || isDisabled(record)) return undefined;
@@ -105,7 +124,16 @@ export async function findAccount(
     const { generations } = token as { readonly generations?: unknown };
     if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
   }
-  return oidcAccount(record);
+  return oidcAccount(record, (account) => rolesAtClient(directory, account, ctx.oidc.client));
+}
+
+/** The roles of an account in the service of the client. */
+export async function rolesAtClient(
+  directory: Pick<DirectoryRecords, "findEntry">,
+  account: AccountRecord,
+  client: Client | undefined,
+): Promise<readonly string[]> {
+  return client === undefined ? [] : findRoles(directory, account, clientRecord(client).service);
 }
 
 /** A session of oidc-provider with the account's `sessions_generation` at sign-in. */

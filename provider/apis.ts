@@ -8,12 +8,15 @@ import type { DirectoryRecords } from "../records/directory/directory-records.ts
 import type { Artifact } from "../records/artifacts/artifact.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { consentOf } from "../accounts/clients/consents.ts";
+import { findRoles } from "../accounts/roles.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import {
   currentEpochs,
   type GrantGenerations,
   isCurrent,
   isCurrentForApi,
+  type OidcAccount,
   type TokenEpochs,
 } from "./account.ts";
 import { clientRecord } from "./clients.ts";
@@ -27,7 +30,7 @@ const MAX_RESOURCES = 10;
 export interface ApiParts {
   readonly accounts: Pick<AccountInternals, "record">;
   readonly clients: Pick<ClientInternals, "record">;
-  readonly directory: Pick<DirectoryRecords, "findApi">;
+  readonly directory: Pick<DirectoryRecords, "findApi" | "findEntry">;
   readonly units: UnitsOfWork;
   /** Of JWTs (RFC 9068 section 2.1 wants RS256). */
   readonly signingAlgorithm: string;
@@ -48,8 +51,13 @@ export interface ApiTokens {
   choose(ctx: TokenContext, source: Artifact): Promise<void>;
   /** `getResourceServerInfo` of oidc-provider. */
   resourceServer(ctx: KoaContextWithOIDC, identifier: string, client: Client): Promise<ResourceServer>;
+  /** `extraTokenClaims` of oidc-provider: what tokens of people for an API say besides the standard members. */
+  tokenClaims(
+    ctx: KoaContextWithOIDC,
+    token: { readonly kind: string },
+  ): Promise<Record<string, unknown> | undefined>;
   /** `introspection.allowedPolicy` of oidc-provider. */
-  mayIntrospect(ctx: unknown, client: Client, token: FoundToken): Promise<boolean>;
+  mayIntrospect(ctx: KoaContextWithOIDC, client: Client, token: FoundToken): Promise<boolean>;
 }
 
 /** A token as oidc-provider has found it. */
@@ -118,9 +126,9 @@ function isPersonCurrent(
   carried: unknown,
   owner: ClientRecord,
   api: ApiRecord,
-  account: AccountRecord | undefined,
+  account: AccountRecord,
 ): boolean {
-  if (account === undefined || !isCurrent(carried, account, owner)) return false;
+  if (!isCurrent(carried, account, owner)) return false;
   return isCurrentForApi((carried as GrantGenerations).api, account, api);
 }
 
@@ -135,7 +143,7 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
     return api;
   }
 
-  async function isValidForApi(viewer: string, token: FoundToken): Promise<boolean> {
+  async function isValidForApi(ctx: KoaContextWithOIDC, viewer: string, token: FoundToken): Promise<boolean> {
     const { kind, clientId, accountId, aud, generations } = token;
     if (typeof aud !== "string" || clientId === undefined) return false;
     const [api, owner, account] = await Promise.all([
@@ -146,7 +154,10 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
     if (api === undefined || owner === undefined || owner.disabled) return false;
     if (!api.introspection.includes(viewer)) return false;
     if (kind === "ClientCredentials") return isMachineCurrent(generations, owner, api);
-    return kind === "AccessToken" && isPersonCurrent(generations, owner, api, account);
+    if (kind !== "AccessToken" || account === undefined) return false;
+    if (!isPersonCurrent(generations, owner, api, account)) return false;
+    exchangeOf(ctx).roles = await findRoles(directory, account, api.service);
+    return true;
   }
 
   /** @throws InvalidGrant when the person's access to the API has ended. */
@@ -224,11 +235,22 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
       };
     },
 
+    async tokenClaims(ctx, token) {
+      const { api } = exchangeOf(ctx);
+      if (token.kind !== "AccessToken" || api === undefined) return undefined;
+      const { client, account } = ctx.oidc;
+      if (api.tokens !== "jwt" || !account || !client) return signInClaims(ctx);
+      const { record } = account as OidcAccount;
+      const shown = mayShowRoles(clientRecord(client), record, api);
+      const roles = shown ? await findRoles(directory, record, api.service) : [];
+      return { ...signInClaims(ctx), ...(roles.length > 0 && { roles }) };
+    },
+
     // oidc-provider lets every client look at every token. A client sees its own tokens for no API, and access tokens for the
     // APIs that name it; each only while it would work.
-    async mayIntrospect(_ctx, client, token) {
+    async mayIntrospect(ctx, client, token) {
       if (token.kind === "ClientCredentials" || token.aud !== undefined)
-        return isValidForApi(client.clientId, token);
+        return isValidForApi(ctx, client.clientId, token);
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
       const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
       return record !== undefined && isCurrent(token.generations, record, clientRecord(client));
@@ -236,15 +258,17 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
   };
 }
 
+/** Clients can read JWTs: whether the client may see the person's roles in the service of the API. */
+function mayShowRoles(client: ClientRecord, account: AccountRecord, api: ApiRecord): boolean {
+  if (client.service === api.service || client.first_party) return true;
+  return ownValue(consentOf(account, client.client_id).apis ?? {}, api.identifier) !== undefined;
+}
+
 /**
- * `extraTokenClaims` of oidc-provider: how the person signed in, for APIs (RFC 9068 section 2.2.1).
+ * How the person signed in (RFC 9068 section 2.2.1).
  * @param ctx of the request that issues the token.
  */
-export function signInClaims(
-  ctx: KoaContextWithOIDC,
-  { kind }: { readonly kind: string },
-): Record<string, unknown> | undefined {
-  if (kind !== "AccessToken" || exchangeOf(ctx).api === undefined) return undefined;
+function signInClaims(ctx: KoaContextWithOIDC): Record<string, unknown> {
   const { RefreshToken, AuthorizationCode, DeviceCode } = ctx.oidc.entities;
   const { authTime, acr, amr } = RefreshToken ?? AuthorizationCode ?? DeviceCode ?? {};
   return {

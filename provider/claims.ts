@@ -3,8 +3,11 @@ import type { AccountClaims } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 
+/** The scope, and the claim, with the person's roles in the service of the client. */
+export const ROLES = "roles";
+
 /** Scopes that a client may request. */
-export const PUBLIC_SCOPES = ["openid", "email", "profile"] as const;
+export const PUBLIC_SCOPES = ["openid", "email", "profile", "roles"] as const;
 
 /**
  * oidc-provider refuses a request without a scope; the documented OAuth 2.0 request has none. Such a request gets this
@@ -12,13 +15,16 @@ export const PUBLIC_SCOPES = ["openid", "email", "profile"] as const;
  */
 export const ALL_FIELDS = "account";
 
+/** Scopes that only the OpenID Connect deployment has. */
+const OPENID_ONLY = ["openid", ROLES] as const;
+
 /** RFC 6749 appendix A.4. */
 const WELL_FORMED = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
 const publicScopes: ReadonlySet<string> = new Set(PUBLIC_SCOPES);
 
 /**
- * The scope that oidc-provider gets. Unknown scopes are dropped, and so is `openid` where there are no ID tokens; if
+ * The scope that oidc-provider gets. Unknown scopes are dropped, and so are `openid` and `roles` where there are no ID tokens; if
  * nothing is left, it is {@link ALL_FIELDS}. A malformed value is passed on for oidc-provider to refuse.
  * @param requested the `scope` parameter, if there is one.
  * @param kind the deployment that the request came to.
@@ -26,7 +32,7 @@ const publicScopes: ReadonlySet<string> = new Set(PUBLIC_SCOPES);
 export function effectiveScope(requested: string | undefined, kind: Deployment["kind"]): string {
   if (requested !== undefined && !WELL_FORMED.test(requested)) return requested;
   const scopes = new Set((requested ?? "").split(" ").filter((scope) => publicScopes.has(scope)));
-  if (kind !== "openid") scopes.delete("openid");
+  if (kind !== "openid") for (const scope of OPENID_ONLY) scopes.delete(scope);
   return scopes.size === 0 ? ALL_FIELDS : [...scopes].join(" ");
 }
 
@@ -37,7 +43,7 @@ export function effectiveScope(requested: string | undefined, kind: Deployment["
 export function scopeForApis(requested: string | undefined, kind: Deployment["kind"]): string {
   if (requested === undefined || !WELL_FORMED.test(requested)) return requested ?? "";
   const scopes = new Set(requested.split(" ").filter((scope) => scope !== "" && scope !== ALL_FIELDS));
-  if (kind !== "openid") scopes.delete("openid");
+  if (kind !== "openid") for (const scope of OPENID_ONLY) scopes.delete(scope);
   return [...scopes].join(" ");
 }
 
@@ -78,16 +84,16 @@ export const scopeClaims = {
     "locale",
     "updated_at",
   ],
+  roles: ["roles"],
 } as const;
 
 /** Claims about the sign-in that belong to no scope: oidc-provider decides when an ID token has them. */
 export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
 
-/** All claims that can have a value, and so all that a request may ask for. */
-export const KNOWN_CLAIMS: ReadonlySet<string> = new Set([
-  ...Object.values(scopeClaims).flat(),
-  ...SIGN_IN_CLAIMS,
-]);
+/** All claims that a request may ask for by name. Roles come with their scope only. */
+export const KNOWN_CLAIMS: ReadonlySet<string> = new Set(
+  [...Object.values(scopeClaims).flat(), ...SIGN_IN_CLAIMS].filter((claim) => claim !== ROLES),
+);
 
 /** Longest `claims` parameter in bytes: enough for all claims by name, with values. */
 export const MAX_CLAIMS_BYTES = 8_192;
@@ -104,7 +110,7 @@ export function claimsAbout(record: AccountRecord): AccountClaims {
 
 /** Whether a claim is about the user rather than about the sign-in. */
 export function isPersonal(claim: string): boolean {
-  return sources.has(claim);
+  return claim === ROLES || sources.has(claim);
 }
 
 type Members = Readonly<Record<string, unknown>>;

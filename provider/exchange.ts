@@ -36,6 +36,8 @@ export interface Exchange {
   client?: ClientRecord;
   /** The API that the tokens of this request are for. */
   api?: ApiRecord;
+  /** The person's roles in the service of the API whose token was found. */
+  roles?: readonly string[];
   /** The APIs that an authorization names, by identifier. */
   apis?: Map<string, ApiRecord>;
   /** Set while the rate limit of the client's secret is still being read; the response waits for it. */

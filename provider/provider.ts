@@ -21,12 +21,12 @@ import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { ASSERTION_ALGORITHMS } from "../accounts/clients/client-keys.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { findAccount, storeSessionGeneration } from "./account.ts";
-import { type ApiTokens, createApiTokens, signInClaims } from "./apis.ts";
+import { type ApiTokens, createApiTokens } from "./apis.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { type BackchannelLogout, backchannelFetch } from "./sessions/backchannel-logout.ts";
 import { KNOWN_ACRS } from "./authentication.ts";
-import { ALL_FIELDS, PUBLIC_SCOPES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
+import { ALL_FIELDS, PUBLIC_SCOPES, ROLES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
 import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant, type GrantHandler } from "./grants/code-grant.ts";
 import { cookieSettings } from "./sessions/cookies.ts";
@@ -64,7 +64,7 @@ export interface ProviderOptions {
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
-  readonly directory: Pick<DirectoryRecords, "findApi">;
+  readonly directory: Pick<DirectoryRecords, "findApi" | "findEntry">;
   readonly limits: AttemptLimits;
   readonly passwordCheck: PasswordCheck;
   readonly events: ServiceEmitter;
@@ -131,7 +131,9 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
     if (unit !== undefined) unit.failure ??= error;
   });
   if (configuration.profile === "documented")
-    new PasswordGrant(accounts, limits, passwordCheck, audit, units, configuration.clock).register(provider);
+    new PasswordGrant(accounts, limits, passwordCheck, audit, units, configuration.clock, directory).register(
+      provider,
+    );
   return provider;
 }
 
@@ -146,7 +148,7 @@ function settings(
   apis: ApiTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
-  const { configuration, units, accounts, clients, keys, offersRegistration } = options;
+  const { configuration, units, accounts, clients, directory, keys, offersRegistration } = options;
   const policy = signInPolicy();
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
@@ -157,9 +159,11 @@ function settings(
     routes,
     scopes: [...PUBLIC_SCOPES, ALL_FIELDS],
     claims: {
-      openid: [...scopeClaims.openid],
+      // The scope of an ID token; only the scope `roles` gives roles a value.
+      openid: [...scopeClaims.openid, ROLES],
       email: [...scopeClaims.email],
       profile: [...scopeClaims.profile],
+      roles: [...scopeClaims.roles],
       ...Object.fromEntries(SIGN_IN_CLAIMS.map((claim) => [claim, null])),
     },
     acrValues: [...KNOWN_ACRS],
@@ -182,13 +186,13 @@ function settings(
     rotateRefreshToken: (ctx) => refreshTokens.rules(ctx as never).rotate,
     clientBasedCORS: () => false,
     features: features(options, apis),
-    extraTokenClaims: signInClaims,
+    extraTokenClaims: (ctx, token) => apis.tokenClaims(ctx, token),
     interactions: {
       policy,
       url: (ctx, interaction) => `${exchangeOf(ctx).deployment.url}/interaction/${interaction.uid}`,
     },
     ttl: timesToLive(configuration, refreshTokens),
-    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts),
+    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts, directory),
     loadExistingGrant: loadGrant,
     // The HTTP layer chooses between a page and JSON, and sets the status.
     renderError(ctx, { error, error_description }) {

@@ -12,7 +12,7 @@ import { hmac } from "../../core/sealing.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
-import { isCurrent, oidcAccount, type SignedIn } from "../account.ts";
+import { isCurrent, type SignedIn } from "../account.ts";
 import { artifactKey } from "../adapter.ts";
 import { type ApiTokens, identifiersOf, type RequestedApi } from "../apis.ts";
 import type { CurrentProvider } from "../current-provider.ts";
@@ -258,7 +258,7 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
       await expectSession(person);
       const { account } = person;
       const byIdentifier = new Map(apis.map(({ api }) => [api.identifier, api]));
-      const grant = newGrant(currentProvider().provider, oidcAccount(account), client, byIdentifier);
+      const grant = newGrant(currentProvider().provider, account, client, byIdentifier);
       grant.addOIDCScope(ownScopes(scope).join(" "));
       for (const { api, scopes } of apis) grant.addResourceScope(api.identifier, scopes.join(" "));
       Object.assign(grant, { expiresIn: grantLifetime(configuration, client) });

@@ -29,17 +29,17 @@ export const ownScopes = (scope: string): string[] =>
 /** A grant that is not stored yet. Its generations decide how long it is valid. */
 export function newGrant(
   provider: Provider,
-  account: OidcAccount,
+  account: AccountRecord,
   client: ClientRecord,
   apis: ReadonlyMap<string, ApiRecord> = new Map(),
 ): Grant {
   const grant: Grant & { generations?: GrantGenerations } = new provider.Grant({
-    accountId: account.accountId,
+    accountId: account.sub,
     clientId: client.client_id,
   });
   grant.jti = randomBytes(32).toString("base64url");
-  const generations = currentGenerations(account.record, client);
-  const ofApis = [...apis].map(([identifier, api]) => [identifier, apiGeneration(account.record, api)]);
+  const generations = currentGenerations(account, client);
+  const ofApis = [...apis].map(([identifier, api]) => [identifier, apiGeneration(account, api)]);
   grant.generations =
     ofApis.length === 0
       ? generations
@@ -56,7 +56,7 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   if (!account || !client) return undefined;
   const record = clientRecord(client);
   const { apis = new Map<string, ApiRecord>() } = exchangeOf(ctx);
-  const grant = newGrant(provider, account as OidcAccount, record, apis);
+  const grant = newGrant(provider, (account as OidcAccount).record, record, apis);
   const consented = consentOf((account as OidcAccount).record, record.client_id);
   for (const [identifier, api] of apis) {
     const allowed = record.first_party

@@ -4,8 +4,9 @@ import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
-import { currentGenerations, oidcAccount } from "../account.ts";
+import { currentGenerations, oidcAccount, rolesAtClient } from "../account.ts";
 import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../authentication.ts";
 import { effectiveScope } from "../claims.ts";
@@ -33,6 +34,7 @@ export class PasswordGrant {
   readonly #audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly #units: UnitsOfWork;
   readonly #clock: Clock;
+  readonly #directory: Pick<DirectoryRecords, "findEntry">;
 
   constructor(
     accounts: AccountInternals,
@@ -41,6 +43,7 @@ export class PasswordGrant {
     audit: Pick<AuditCollector, "note" | "noteRefusal">,
     units: UnitsOfWork,
     clock: Clock,
+    directory: Pick<DirectoryRecords, "findEntry">,
   ) {
     this.#accounts = accounts;
     this.#limits = limits;
@@ -48,6 +51,7 @@ export class PasswordGrant {
     this.#audit = audit;
     this.#units = units;
     this.#clock = clock;
+    this.#directory = directory;
   }
 
   /** Clients also need `password` in their `grant_types`. */
@@ -96,10 +100,10 @@ export class PasswordGrant {
       const caller = callerOf(ctx, { kind: "client", id: client.clientId });
       await this.#accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
     }
-    const account = oidcAccount(record);
+    const account = oidcAccount(record, (each) => rolesAtClient(this.#directory, each, client));
     ctx.oidc.entity("Account", account);
     const scope = effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
-    const grant = newGrant(provider, account, clientEntry);
+    const grant = newGrant(provider, record, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();
     ctx.oidc.entity("Grant", grant);
@@ -120,15 +124,15 @@ export class PasswordGrant {
       expires_in: accessToken.expiration,
       token_type: accessToken.tokenType,
       refresh_token: await refreshToken.save(),
-      ...(scope.split(" ").includes("openid") ? { id_token: await idToken(ctx, provider) } : {}),
+      ...(scope.split(" ").includes("openid") ? { id_token: await idToken(ctx, provider, scope) } : {}),
     };
   }
 }
 
 /** OpenID Connect Core 1.0 section 2. oidc-provider does not export its own function for this to custom grants. */
-async function idToken(ctx: Context, provider: Provider): Promise<string> {
+async function idToken(ctx: Context, provider: Provider, scope: string): Promise<string> {
   const { account } = ctx.oidc;
-  const claims = await account?.claims("id_token", "openid", {}, []);
+  const claims = await account?.claims("id_token", scope, {}, []);
   const token = new provider.IdToken(
     { ...claims, sub: account?.accountId ?? "", acr: ACR_PASSWORD, amr: [...AMR_PASSWORD] },
     { ctx },

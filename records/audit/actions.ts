@@ -117,6 +117,10 @@ const ACTIONS = {
   "account.deleted": { about: "account", means: "An account was deleted" },
   "account.assigned": { about: "account", means: "An account was assigned to a service" },
   "account.unassigned": { about: "account", means: "An account was unassigned from services" },
+  "account.roles_set": {
+    about: "account",
+    means: "The roles of an account in a service were replaced; `roles` names the new ones",
+  },
   "account.sessions_ended": {
     about: "account",
     means: "All sign-in sessions of an account were ended, or all but the present one",

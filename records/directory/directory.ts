@@ -25,6 +25,8 @@ export interface AccountRecord {
   readonly services: Readonly<Record<string, number | null>>;
   /** Service key → when the account was assigned, in seconds since the epoch. Missing: unknown. */
   readonly services_since?: Readonly<Record<string, number>>;
+  /** Service key → the account's roles there, as long as it is assigned. Missing: none. */
+  readonly roles?: Readonly<Record<string, readonly string[]>>;
   /** PHC string; `null` for an account that can't sign in with a password. */
   readonly password_hash: string | null;
   /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
@@ -190,5 +192,7 @@ export interface EntryRecord {
   readonly name: string;
   /** Services only: the key of their group. */
   readonly group: string | null;
+  /** Services only: the roles that people can have there. Missing: none. */
+  readonly roles?: readonly string[];
   readonly receiver: ReceiverRecord | null;
 }
