@@ -8,6 +8,7 @@ let sub: string;
 beforeEach(async () => {
   domain = await openDomain();
   sub = await seed(domain);
+  await domain.directory.services.put("1", { name: "One", roles: ["editor"] });
 });
 afterEach(() => domain.storage.close());
 
@@ -22,6 +23,7 @@ const CALLS: Readonly<Record<string, (options: CallOptions) => Promise<unknown>>
   "account.password_changed": (options) => domain.accounts.setPassword(sub, "another password", options),
   "account.unassigned": (options) => domain.accounts.unassign(sub, "1", options),
   "account.assigned": (options) => domain.accounts.assign(sub, "1", undefined, options),
+  "account.roles_set": (options) => domain.accounts.setRoles(sub, "1", ["editor"], options),
   "account.sessions_ended": (options) => domain.accounts.endSessions(sub, options),
   "account.tokens_revoked": (options) => domain.accounts.revokeTokens(sub, CLIENT, options),
   "account.disabled": (options) => domain.accounts.disable(sub, options),

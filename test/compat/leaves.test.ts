@@ -178,14 +178,23 @@ describe("the response in the query", () => {
 });
 
 describe("the internal scope", () => {
-  const scope = fc.constantFrom("openid", "email", "profile", "account", "admin", "offline_access", "OPENID");
+  const scope = fc.constantFrom(
+    "openid",
+    "email",
+    "profile",
+    "roles",
+    "account",
+    "admin",
+    "offline_access",
+    "OPENID",
+  );
 
-  it("is never empty and has only known names; openid only where there are ID tokens [D-AUTHZ-7, D-AUTHZ-12]", () => {
+  it("is never empty and has only known names; openid and roles only where there are ID tokens [D-AUTHZ-7, D-AUTHZ-12]", () => {
     fc.assert(
       fc.property(fc.array(scope), fc.constantFrom("openid", "oauth2"), (scopes, kind) => {
         const inside = effectiveScope(scopes.join(" "), kind).split(" ");
         const wanted = PUBLIC_SCOPES.filter(
-          (one) => scopes.includes(one) && (kind === "openid" || one !== "openid"),
+          (one) => scopes.includes(one) && (kind === "openid" || !["openid", "roles"].includes(one)),
         );
         expect(inside.toSorted()).toEqual(wanted.length === 0 ? [ALL_FIELDS] : wanted.toSorted());
       }),

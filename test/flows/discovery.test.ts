@@ -51,7 +51,7 @@ describe("the discovery document", () => {
       introspection_endpoint: at("/oauth2/introspect"),
       end_session_endpoint: at("/oauth2/logout"),
       pushed_authorization_request_endpoint: at("/oauth2/par"),
-      scopes_supported: ["openid", "email", "profile"],
+      scopes_supported: ["openid", "email", "profile", "roles"],
       response_types_supported: ["code"],
       response_modes_supported: ["query", "form_post"],
       device_authorization_endpoint: at("/oauth2/device"),
@@ -103,10 +103,16 @@ describe("the discovery document", () => {
         [...supported, "zoneinfo", "address", "picture"].map((name) => [name, null]),
       ),
     });
-    await running.service.accounts.update(running.ada.sub, { locale: "en" });
+    const { accounts, directory } = running.service;
+    await accounts.update(running.ada.sub, { locale: "en" });
+    const settings = { name: "Shop" };
+    await directory.services.put(SHOP.service, { ...settings, roles: ["buyer"] });
+    await accounts.assign(running.ada.sub, SHOP.service);
+    await accounts.setRoles(running.ada.sub, SHOP.service, ["buyer"]);
     const shop = relyingParty(running, "openid", SHOP);
-    const { id_token = "" } = await shop.tokens({ scope: "openid", claims: all });
-    await running.service.accounts.update(running.ada.sub, { locale: null });
+    const { id_token = "" } = await shop.tokens({ scope: "openid roles", claims: all });
+    await accounts.update(running.ada.sub, { locale: null });
+    await accounts.setRoles(running.ada.sub, SHOP.service, []);
     const { aud: _aud, iat: _iat, exp: _exp, ...claims } = decodeJwt(id_token);
     expect(Object.keys(claims).toSorted()).toEqual(supported);
     expect(claims["acr"]).toBe(ACR_PASSWORD);

@@ -90,6 +90,7 @@ const NAMING: Calls = {
   "create, portal": ({ accounts }, name) => accounts.create({ email: email(name), portal: name }),
   "accounts.update, portal": ({ accounts }, name, { sub }) => accounts.update(sub, { portal: name }),
   assign: ({ accounts }, name, { sub }) => accounts.assign(sub, name, 5),
+  setRoles: ({ accounts }, name, { sub }) => accounts.setRoles(sub, name, []),
   revokeTokens: ({ accounts }, name, { sub }) => accounts.revokeTokens(sub, name),
   ...Object.fromEntries(
     ["service", "group", "portal"].flatMap((kind): [string, Call][] => [

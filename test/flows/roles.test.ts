@@ -1,0 +1,161 @@
+/** Roles in ID tokens, userinfo and tokens for APIs: who sees them, and when they are gone. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import { basic, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import { ADA, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+
+const OPAQUE = "https://articles.example/";
+const JWT = "https://videos.example/";
+const READER = { client_id: "reader", client_secret: "the secret of a machine, of 32 and more" };
+const SCOPES = { "articles:read": "Read your articles" };
+const ROLES = ["editor", "author"];
+
+let running: RunningService;
+let news: RelyingParty;
+let shop: RelyingParty;
+
+beforeAll(async () => {
+  running = await startService();
+  const { clients, directory } = running.service;
+  await clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
+  for (const [identifier, tokens] of [
+    [OPAQUE, "opaque"],
+    [JWT, "jwt"],
+  ] as const) {
+    const api = { name: identifier, service: "1", scopes: SCOPES, tokens, introspection: ["reader"] };
+    await directory.apis.put(identifier, { ...api, lifetime: 300 });
+    for (const { client_id } of [NEWS, SHOP, PARTNER])
+      await clients.update(client_id, { apis: { [OPAQUE]: ["articles:read"], [JWT]: ["articles:read"] } });
+  }
+  news = relyingParty(running, "openid", NEWS);
+  shop = relyingParty(running, "openid", SHOP);
+});
+beforeEach(async () => {
+  const { accounts, directory } = running.service;
+  for (const key of ["1", "2"]) await directory.services.put(key, { name: `Service ${key}`, roles: ROLES });
+  await accounts.unassign(running.ada.sub, ["1", "2", "3"]);
+  await accounts.assign(running.ada.sub, "1");
+  await accounts.setRoles(running.ada.sub, "1", ["editor"]);
+});
+afterAll(() => running.close());
+
+async function standardUserinfo(token = ""): Promise<Readonly<Record<string, unknown>>> {
+  const { body } = await send(`${running.openid}/oauth2/userinfo`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  return body;
+}
+const rolesIn = (token = ""): unknown => decodeJwt(token)["roles"];
+
+async function introspected(token: string): Promise<unknown> {
+  const { body } = await send(`${running.openid}/oauth2/introspect`, {
+    method: "POST",
+    headers: { authorization: basic(READER) },
+    body: new URLSearchParams({ token }),
+  });
+  expect(body["active"]).toBe(true);
+  return body["roles"];
+}
+
+async function apiToken(party: RelyingParty, resource: string): Promise<string> {
+  const { access_token } = await party.tokens({ scope: "articles:read", resource });
+  return access_token;
+}
+
+describe("the scope roles", () => {
+  it("gives clients of the service the roles in the ID token and in standard userinfo", async () => {
+    const { id_token, access_token, refresh_token } = await news.tokens({ scope: "openid roles" });
+    expect(rolesIn(id_token)).toEqual(["editor"]);
+    expect((await standardUserinfo(access_token))["roles"]).toEqual(["editor"]);
+    await running.service.accounts.setRoles(running.ada.sub, "1", ["author"]);
+    expect((await standardUserinfo(access_token))["roles"]).toEqual(["author"]);
+    const { body } = await news.refresh(refresh_token);
+    expect(rolesIn(String(body["id_token"]))).toEqual(["author"]);
+  });
+
+  it("is needed: neither openid nor the claims parameter gives roles", async () => {
+    const claims = JSON.stringify({ id_token: { roles: null }, userinfo: { roles: { essential: true } } });
+    for (const more of [{}, { claims }]) {
+      const { id_token, access_token } = await news.tokens({ scope: "openid email profile", ...more });
+      expect(rolesIn(id_token)).toBeUndefined();
+      expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
+    }
+  });
+
+  it("gives a client of another service only the roles there", async () => {
+    const { id_token, access_token } = await shop.tokens({ scope: "openid roles" });
+    expect(rolesIn(id_token)).toBeUndefined();
+    expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
+    await running.service.accounts.setRoles(running.ada.sub, "2", ["author"]);
+    expect((await standardUserinfo(access_token))["roles"]).toEqual(["author"]);
+  });
+
+  it("gives no role that the service no longer has, and none of an earlier assignment", async () => {
+    const { accounts, directory } = running.service;
+    const { access_token } = await news.tokens({ scope: "openid roles" });
+    await directory.services.put("1", { name: "Service 1", roles: ["author"] });
+    expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
+    await directory.services.put("1", { name: "Service 1", roles: ROLES });
+    await accounts.unassign(running.ada.sub, "1");
+    const { id_token } = await news.tokens({ scope: "openid roles" });
+    expect(rolesIn(id_token)).toBeUndefined();
+  });
+
+  it("is left out on oauth2", async () => {
+    const party = relyingParty(running, "oauth2", NEWS);
+    const tokens: Tokens = await party.tokens({ scope: "roles email" });
+    expect(tokens).toMatchObject({ scope: "email" });
+  });
+
+  it("is in the ID token of the password grant", async () => {
+    const { body } = await send(`${running.openid}/oauth2/token`, {
+      method: "POST",
+      headers: { authorization: basic(NEWS) },
+      body: new URLSearchParams({
+        grant_type: "password",
+        username: ADA.username,
+        password: ADA.password,
+        scope: "openid roles",
+      }),
+    });
+    expect(rolesIn(String(body["id_token"]))).toEqual(["editor"]);
+  });
+
+  it("is a field that a third party has to ask for", async () => {
+    const browser = relyingParty(running, "openid", PARTNER).browser();
+    await browser.get(relyingParty(running, "openid", PARTNER).authorizeUrl({ scope: "openid roles" }));
+    await signIn(browser);
+    expect(browser.page).toContain("Roles");
+  });
+});
+
+describe("a token for an API", () => {
+  it.each([JWT, OPAQUE])("of the client's service has the roles there: %s", async (resource) => {
+    const token = await apiToken(news, resource);
+    expect(resource === JWT ? rolesIn(token) : await introspected(token)).toEqual(["editor"]);
+  });
+
+  it("has the roles of the API's service for a first party of another one", async () => {
+    await running.service.accounts.assign(running.ada.sub, "2");
+    await running.service.accounts.setRoles(running.ada.sub, "2", ["author"]);
+    expect(rolesIn(await apiToken(shop, JWT))).toEqual(["editor"]);
+    expect(await introspected(await apiToken(shop, OPAQUE))).toEqual(["editor"]);
+  });
+
+  it("is introspected with the roles of now", async () => {
+    const token = await apiToken(news, OPAQUE);
+    await running.service.accounts.setRoles(running.ada.sub, "1", []);
+    expect(await introspected(token)).toBeUndefined();
+  });
+
+  it("of a machine has none", async () => {
+    const { clients } = running.service;
+    await clients.update("reader", { apis: { [JWT]: ["articles:read"] } });
+    const { body } = await send(`${running.openid}/oauth2/token`, {
+      method: "POST",
+      headers: { authorization: basic(READER) },
+      body: new URLSearchParams({ grant_type: "client_credentials", resource: JWT }),
+    });
+    expect(rolesIn(String(body["access_token"]))).toBeUndefined();
+  });
+});
