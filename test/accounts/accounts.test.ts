@@ -30,7 +30,7 @@ describe("an account", () => {
       email_verified: true,
     });
     expect(Object.keys(account).join(" ")).toBe(
-      "sub user_id email email_verified username name surname date_of_birth gender locale portal services disabled created_at updated_at",
+      "sub user_id email email_verified username name surname date_of_birth gender locale portal services roles disabled created_at updated_at",
     );
     expect(account).toEqual({
       ...full,
@@ -38,6 +38,7 @@ describe("an account", () => {
       user_id: 1,
       email_verified: true,
       services: {},
+      roles: {},
       disabled: false,
       created_at: START,
       updated_at: START,

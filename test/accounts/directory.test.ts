@@ -37,6 +37,7 @@ describe("services, groups and portals", () => {
       key: "1",
       name: "News",
       group: "media",
+      roles: [],
       receiver: null,
     });
     expect(await groups.find("media")).toEqual({ key: "media", name: "Media", receiver: shown });
@@ -59,6 +60,7 @@ describe("services, groups and portals", () => {
       key: "1",
       name: "Two",
       group: null,
+      roles: [],
       receiver: null,
     });
   });
