@@ -94,7 +94,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
         YES,
       ],
       examples: [
-        `${noun} put ${key} --name News ${hasGroup ? "--group media " : ""}--receiver receiver.json`,
+        `${noun} put ${key} --name News ${hasGroup ? "--group media --roles editor,author " : ""}--receiver receiver.json`,
       ],
       load: async () => onService((call) => put(call, noun)),
     },

@@ -100,7 +100,12 @@ export class Office {
     for (const group of ["media", "sports"]) await directory.groups.put(group, { name: group });
     for (const portal of ["main", "old"]) await directory.portals.put(portal, { name: portal });
     await directory.services.put("weather", { name: "Weather" });
-    await directory.services.put("news", { name: "News", group: "media", receiver: this.receiver });
+    await directory.services.put("news", {
+      name: "News",
+      group: "media",
+      roles: ["editor", "author"],
+      receiver: this.receiver,
+    });
     if ((await clients.find("news")) === undefined) {
       const redirect_uris = ["https://news.example.com/callback"];
       await clients.register({ client_id: "news", name: "News", service: "news", redirect_uris });

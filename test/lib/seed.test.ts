@@ -127,6 +127,7 @@ describe("a seed", () => {
       key: "1",
       name: "News",
       group: "media",
+      roles: [],
       receiver: null,
     });
     expect(await domain.clients.find("news")).toMatchObject({
