@@ -1,12 +1,23 @@
 /** One code in two services that share a storage: each with its own cache and its own clock. */
+import { hash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../provider/adapter.ts";
 import { ANSWERED_WITHIN } from "../../records/artifacts/artifact.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { rounds } from "../rounds.ts";
-import { exchange, refresh, send, signedIn, type Tokens, tokensOf, withToken } from "./person.ts";
-import { openStage, type Stage } from "./stage.ts";
+import {
+  exchange,
+  Person,
+  post,
+  refresh,
+  send,
+  signedIn,
+  type Tokens,
+  tokensOf,
+  withToken,
+} from "./person.ts";
+import { CALLBACK, openStage, type Stage } from "./stage.ts";
 
 /** Waits until every process knows that the code was used: 0.1 s, unless the machine is busy. */
 async function knownEverywhere({ storage: { storage } }: Stage, code: string): Promise<void> {
@@ -112,6 +123,34 @@ describe.each(BACKENDS)("two services on $name", ({ name, describe: describeBack
       }
       // On a busy machine one of the two may come late; decided by the clocks it would be nearly all.
       expect(lost).toBeLessThan(RACES / 2);
+    });
+
+    it("50 refreshes of a public client at once get one answer, and nobody is signed out [D-KIND-3]", async () => {
+      const { client_id } = await here.service.clients.register({
+        kind: "public",
+        native: true,
+        name: "App",
+        service: "1",
+        redirect_uris: ["http://127.0.0.1/callback"],
+        refresh_tokens: { reuseWindow: 300 },
+      });
+      const code_verifier = "v".repeat(43);
+      const code_challenge = hash("sha256", code_verifier, "base64url");
+      const parameters = { response_type: "code", client_id, redirect_uri: CALLBACK, code_challenge };
+      const query = new URLSearchParams({ ...parameters, code_challenge_method: "S256" });
+      const { username } = await here.person();
+      const code = await new Person(username).signIn(`${here.oauth2}/oauth2/authorize?${query}`);
+      const ask = ({ oauth2 }: Stage, fields: Readonly<Record<string, string>>): Promise<Tokens> =>
+        send(post(`${oauth2}/oauth2/token`, { client_id, ...fields })).then(tokensOf);
+      const grant = { grant_type: "authorization_code", code, code_verifier, redirect_uri: CALLBACK };
+      const { refresh_token } = await ask(here, grant);
+      const again = { grant_type: "refresh_token", refresh_token };
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, index) => ask(index % 2 === 0 ? here : elsewhere, again)),
+      );
+      const [next = "", ...others] = new Set(answers.map((tokens) => tokens.refresh_token));
+      expect([next === refresh_token, others]).toEqual([false, []]);
+      await ask(elsewhere, { ...again, refresh_token: next });
     });
 
     // A server's time is known to some milliseconds, and a doubt counts as a replay. What follows is exact.
