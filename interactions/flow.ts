@@ -151,7 +151,8 @@ const stepNamed = (text: string | undefined): StepName | undefined =>
 function again(step: PresentStep, values: Values, problems: readonly Problem[]): PresentStep {
   const fields = step.fields.map((field): Field => {
     const value = values.get(field.name) ?? "";
-    if (field.type === "password") return field;
+    // A code of an app is another one by now.
+    if (field.type === "password" || step.name === "second-factor") return field;
     return field.type === "checkbox" ? { ...field, checked: value === field.value } : { ...field, value };
   });
   return { ...step, fields, problems };

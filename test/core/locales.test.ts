@@ -16,7 +16,8 @@ function textsOf(locale: string): ReadonlyMap<string, string> {
 const ENGLISH = textsOf("en");
 
 /** Keys that are put together from two variables, so that nothing can be found in the sources. */
-const COMPUTED = /^(?:gender\.\w+|(?:login|(?:forgot|new)-password)\.(?:username|password))$/;
+const COMPUTED =
+  /^(?:gender\.\w+|(?:login|(?:forgot|new)-password)\.(?:username|password)|(?:hint\.)?second-factor\.code)$/;
 
 /** Texts that are the same in every language. */
 const INTERNATIONAL: ReadonlySet<string> = new Set([
