@@ -139,14 +139,8 @@ async function build(
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
   await requireIssuerOfJwts(configuration, directory);
-  if (isServer) {
-    const relyingParty = relyingPartyOf(configuration);
-    if (relyingParty === undefined)
-      logger.info(
-        "passkeys are off: they need one host name for all deployments, or interactions.passkeys.rpId with a domain above their hosts; browsers make none for IP addresses",
-      );
-    await checkPasskeyDomains(storage.records, relyingParty);
-  }
+  const relyingParty = relyingPartyOf(configuration);
+  if (isServer) await checkPasskeyDomains(storage.records, relyingParty);
   const events = createEvents(onDefect);
   if (isServer) await warnAboutNetwork(configuration, onWarning);
   const metrics = createMetrics(events, storage);
@@ -228,6 +222,10 @@ async function build(
       keys.signing.start(outages("looking at the signing keys"));
     }
     await warmedUp;
+    if (isServer && relyingParty === undefined)
+      logger.info(
+        "passkeys are off: they need one host name for all deployments, or interactions.passkeys.rpId with a domain above their hosts; browsers make none for IP addresses",
+      );
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);

@@ -2,6 +2,15 @@
 import { randomUUID } from "node:crypto";
 import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Stores } from "../../records/kinds.ts";
+import {
+  AUTHENTICATOR_APP,
+  PASSKEY,
+  RECOVERY_CODES,
+  REMEMBERED_BROWSER,
+  rememberedBrowserId,
+  USED_CHALLENGE,
+  USED_RP_ID,
+} from "../../records/factors/factor-kinds.ts";
 import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../records/people/sign-ins.ts";
 import { CONFIRMATION, type StoredConfirmation } from "../../records/people/confirmation-kinds.ts";
@@ -96,6 +105,13 @@ function artifacts(index: number, now: number): RecordData[] {
     artifactRecord({ ...shared, model: "Interaction", key: text(index) }),
     artifactRecord({ ...shared, model: "PushedAuthorizationRequest", key: text(index) }),
     artifactRecord({ ...shared, model: "ReplayDetection", key: text(index) }),
+    artifactRecord({ ...shared, model: "ClientCredentials", key: text(index) }),
+    artifactRecord({
+      ...shared,
+      model: "DeviceCode",
+      key: text(index),
+      uid: `user code ${text(index)}`,
+    }),
   ];
 }
 
@@ -122,6 +138,38 @@ function confirmation(index: number, now: number): StoredConfirmation {
     createdAt: now - index,
     expiresAt: now + HOUR + index,
   };
+}
+
+function factors(index: number, now: number): RecordData[] {
+  const sub = text(index);
+  const times = { added_at: index, last_used_at: index % 2 === 0 ? null : index + 1 };
+  return [
+    AUTHENTICATOR_APP.record({ sub, sealed: sub, last_step: index, wrong_codes: index % 3, ...times }),
+    PASSKEY.record({
+      id: `passkey ${sub}`,
+      sub,
+      public_key: text(index + 1),
+      counter: index,
+      transports: ["internal"],
+      backup_eligible: true,
+      backed_up: false,
+      rp_id: "login.example",
+      name: text(index + 2),
+      ...times,
+    }),
+    RECOVERY_CODES.record({ sub, codes: [text(index)] }),
+    REMEMBERED_BROWSER.record({
+      id: rememberedBrowserId(text(index), sub),
+      sub,
+      generation: index,
+      browser: null,
+      system: "linux",
+      added_at: index,
+      expires_at: Math.ceil((now + HOUR) / 1_000),
+    }),
+    USED_CHALLENGE.record({ digest: text(index), expires_at_ms: now + HOUR }),
+    USED_RP_ID.record({ rp_id: `${index}.example` }),
+  ];
 }
 
 function mainRecords(index: number, now: number): RecordData[] {
@@ -192,6 +240,7 @@ function mainRecords(index: number, now: number): RecordData[] {
     CONFIRMATION.record(confirmation(index, now)),
     FAILED_SIGN_INS.record({ way: "form", subject: text(index), failures: index, expiresAt: now + HOUR }),
     SIGNED_IN_BEFORE.record({ sub, last: text(index) }),
+    ...factors(index, now),
     ...(index < 7 ? [RECEIVER.record({ receiver: `service:${index}`, ...untouchedReceiver })] : []),
   ];
 }

@@ -129,7 +129,7 @@ async function kindOf(client_id: string): Promise<string | undefined> {
 
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
-  async "docs/apis.md 3 and 9"() {
+  async "docs/apis.md 3 and 10"() {
     const api = "https://api.example.com";
     const { clients, directory } = running.service;
     const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
@@ -150,7 +150,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
       body: new URLSearchParams({ grant_type: "client_credentials", resource: videos }),
     });
     const { access_token } = (await response.json()) as { readonly access_token: string };
-    const path = writeBlock(found("docs/apis.md 9"), FOLDER, (code) =>
+    const path = writeBlock(found("docs/apis.md 10"), FOLDER, (code) =>
       code.replace("https://login.example.com/openid", running.openid).replace(api, videos),
     );
     const { scopesOf } = (await import(pathToFileURL(join(ROOT, path)).href)) as {
@@ -158,6 +158,17 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     };
     expect(await scopesOf(access_token)).toEqual(new Set(["articles:read"]));
     await expect(scopesOf(`${access_token.slice(0, -8)}AAAAAAAA`)).rejects.toThrow("signature");
+  },
+
+  async "docs/apis.md 9"() {
+    const { accounts, directory } = running.service;
+    await directory.services.put("news", { name: "News" });
+    await accounts.assign(running.bob.sub, "news");
+    const { makeEditor } = await moduleOf<{
+      makeEditor: (service: SignInService, sub: string) => Promise<void>;
+    }>("docs/apis.md 9");
+    await makeEditor(running.service, running.bob.sub);
+    expect((await accounts.find(running.bob.sub))?.roles).toEqual({ news: ["editor"] });
   },
 
   async "docs/audit.md 1"() {

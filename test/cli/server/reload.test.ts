@@ -71,7 +71,7 @@ function messages(output: string): readonly string[] {
   const lines = output.split("\n").filter((line) => line.startsWith("{") && line.endsWith("}"));
   return lines
     .map((line) => JSON.parse(line) as { readonly level: number; readonly msg: string })
-    .filter(({ msg }) => msg !== "request" && msg !== CLOSED)
+    .filter(({ msg }) => msg !== "request" && msg !== CLOSED && !msg.startsWith("passkeys are off"))
     .map(({ level, msg }) => `${level === 30 ? "" : `${level} `}${msg}`);
 }
 
