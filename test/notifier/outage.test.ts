@@ -31,6 +31,8 @@ it("a storage that fails at every look is two lines: that it fails, and that it 
   await purged.reached;
   purged.release();
   await new Promise(setImmediate);
+  // What the start says.
+  lines.length = 0;
   watched!.fail = ({ name }) => {
     if (!name.startsWith("deliveries.")) return;
     looks += 1;
