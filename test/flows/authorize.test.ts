@@ -162,10 +162,13 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(location).toMatch(/^https:\/\/App\.example\?x=%20&code=[\w-]+&state=s(?:&iss=|$)/);
   });
 
-  it("ignores resource indicators", async () => {
+  it("refuses a resource that is no API", async () => {
     const resource = "https://api.example";
-    const { code = "" } = members(await redirected(news[kind].authorizeUrl({ resource })));
-    expectTokens(await news[kind].exchange(code, { resource }));
+    const back = await redirected(news[kind].authorizeUrl({ resource, state: "s" }));
+    expect(members(back)).toMatchObject({ error: "invalid_target", state: "s" });
+    const { code = "" } = members(await redirected(news[kind].authorizeUrl()));
+    expect((await news[kind].exchange(code, { resource })).body["error"]).toBe("invalid_target");
+    expectTokens(await news[kind].exchange(code));
   });
 
   const types = ["token", "id_token", "none", "code token", "code id_token", "Code", " code", "code ", ""];
