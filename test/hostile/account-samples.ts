@@ -100,6 +100,7 @@ export async function accountParts(
   return [
     get("/account", { tab: "1" }),
     ...["profile", "sessions", "services"].map((page) => get(`/account/${page}`, { done: "x.y" })),
+    get("/device", { user_code: "BCDF-GHJK" }),
     get("/account/callback", { code: "c", state: "s", iss: base }),
     get(list, { ...filter, after: second, result: "x.y" }),
     get(`${list}/receivers`, { result: "x.y" }),

@@ -52,7 +52,7 @@ describe("the pages of the account", () => {
       return [title, moves ? 303 : 200, moves ? pathname : ""];
     });
     expect(found).toEqual(expected);
-    expect(all).toHaveLength(28);
+    expect(all).toHaveLength(30);
   });
 
   it("refuse forms whose token is missing, wrong, of another form or of another user", async () => {

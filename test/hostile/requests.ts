@@ -122,7 +122,9 @@ export async function samples(running: RunningService, deliveries: readonly stri
   for (const kind of ["oauth2", "openid"] as const) {
     const pages = await accountParts(running, running[kind], deliveries);
     const parts = partsOf(kind, await material(relyingParty(running, kind, NEWS), pages));
-    for (const { name, methods, path: row } of endpointPaths[kind]) {
+    // The rows of one name are sampled together, by paths of their own.
+    const rows = new Map(endpointPaths[kind].toReversed().map((row) => [row.name, row] as const));
+    for (const { name, methods, path: row } of rows.values()) {
       for (const part of parts[name]) {
         const { uid = "", path = row, method = methods[0] ?? "", query = {}, headers = {}, form } = part;
         const url =
