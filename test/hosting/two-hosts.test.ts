@@ -45,6 +45,13 @@ describe.each([
         openid: { url: `http://${HOSTS.openid}${right}` },
       }),
     });
+    // Introspection exists on OAuth 2.0 once there is an API.
+    await running.service.directory.apis.put("https://api.example", {
+      name: "API",
+      service: "1",
+      scopes: { read: "Read" },
+      tokens: "opaque",
+    });
   });
   afterAll(() => running.close());
 
