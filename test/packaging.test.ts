@@ -57,7 +57,7 @@ const SERVICE = `
   import Koa from "koa";
   import { createSignInService } from "sign-in-service";
   const service = await createSignInService({
-    deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+    deployments: { oauth2: { url: "http://localhost:3000" } },
     storage: "sqlite::memory:",
   });
   await service.directory.services.put("1", { name: "News" });
@@ -252,6 +252,7 @@ describe("the packed package", () => {
     const imports = [...readFileSync(program, "utf8").matchAll(/^import (.*)/gm)].map(([, line]) => line);
     expect(imports).toEqual([
       'module from "node:module";',
+      '{ setFlagsFromString } from "node:v8";',
       '{ olderNodeProblem } from "../core/node-version.js";',
     ]);
     const version = join(dirname(program), "../core/node-version.js");
