@@ -61,6 +61,12 @@ const newCode = (number: number, client = KEEPING): Promise<string> =>
 const use = (code: string, client = KEEPING): Promise<Response> =>
   sendPatiently(exchange(base, client, code));
 
+/** Uses a code again when every process knows that it was answered: within 0.1 s, and later on a busy machine. */
+async function useAgain(code: string): Promise<Response> {
+  await pause(1_500);
+  return use(code);
+}
+
 /** Whether both tokens of an answer work. */
 async function areAlive({ access_token, refresh_token }: Tokens): Promise<boolean[]> {
   const answers = [
@@ -76,7 +82,7 @@ describe("four processes behind one address", () => {
     async () => {
       const code = await newCode(2);
       const tokens = await tokensOf(await use(code));
-      expect((await use(code)).status).toBe(400);
+      expect((await useAgain(code)).status).toBe(400);
       expect(await areAlive(tokens)).toEqual([false, false]);
     },
     TEST_TIMEOUT_MS,
@@ -105,7 +111,7 @@ describe("four processes behind one address", () => {
       expect(statuses.filter((status) => status === 200)).toHaveLength(1);
       expect(statuses.filter((status) => status === 400)).toHaveLength(49);
       const tokens = await tokensOf(answers[statuses.indexOf(200)]!);
-      expect((await use(code)).status).toBe(400);
+      expect((await useAgain(code)).status).toBe(400);
       expect(await areAlive(tokens)).toEqual([false, false]);
     },
     TEST_TIMEOUT_MS,
