@@ -58,7 +58,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
         if (folder !== BUILT_IN) files.push(file);
         if (name === SCRIPT_FILE)
           script ??=
-            folder === BUILT_IN ? withoutIndents(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
+            folder === BUILT_IN ? compactScript(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
         if (name === STYLE_FILE)
           sheet ??= folder === BUILT_IN ? compact(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
         if (stem !== name && !sources.has(stem))
@@ -92,8 +92,9 @@ export function readViews(folders: readonly string[], variables: string): Views 
   return { render, style, script: script ?? "", problems };
 }
 
-/** The script without comments on lines of their own, and without indents. */
-const withoutIndents = (text: string): string => text.replaceAll(/^ *(?:\/\/.*\n)?/gm, "");
+/** The script without comments on lines of their own, indents, and line breaks that mean nothing. */
+const compactScript = (text: string): string =>
+  text.replaceAll(/^ *(?:\/\/.*\n)?/gm, "").replaceAll(/([;{,(])\n/g, "$1");
 
 /** Without comments and indents: the sheet is part of each page. */
 function compact(css: string): string {

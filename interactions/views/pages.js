@@ -9,10 +9,14 @@ function strengthOf(text, least) {
   const bits = new Set(runs.toLowerCase()).size * 1.5 + [...runs].length * (1.2 + kinds * 0.3);
   return bits < 30 ? 1 : bits < 42 ? 2 : 3;
 }
-// What the passkey answers, as JSON (WebAuthn, sections 5.1.9 and 5.1.1).
-async function fill(credential, form) {
-  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(JSON.parse(form.dataset.passkey));
-  credential.value = JSON.stringify(await navigator.credentials.get({ publicKey }));
+const all = (selector) => document.querySelectorAll(selector);
+// Uses a passkey, or makes one: only those options have rp. All is JSON (WebAuthn, sections 5.1.1 and 5.1.7 to 5.1.9).
+async function askPasskey(form, options) {
+  const json = JSON.parse(form.dataset.passkey);
+  const [does, parse] = json.rp ? ["create", "Creation"] : ["get", "Request"];
+  const publicKey = PublicKeyCredential[`parse${parse}OptionsFromJSON`](json);
+  const answer = await navigator.credentials[does]({ ...options, publicKey });
+  form.elements.credential.value = JSON.stringify(answer);
   form.requestSubmit();
 }
 (() => {
@@ -25,11 +29,11 @@ async function fill(credential, form) {
   });
   // The browser may show this page again, as it was left.
   addEventListener("pageshow", () => {
-    for (const sent of document.querySelectorAll("form[data-sent]")) delete sent.dataset.sent;
-    for (const busy of document.querySelectorAll("[aria-busy]")) busy.removeAttribute("aria-busy");
+    for (const sent of all("form[data-sent]")) delete sent.dataset.sent;
+    for (const busy of all("[aria-busy]")) busy.removeAttribute("aria-busy");
   });
 
-  for (const input of document.querySelectorAll("input[data-show]")) {
+  for (const input of all("input[data-show]")) {
     const box = document.createElement("span");
     const button = document.createElement("button");
     const { show, hide } = input.dataset;
@@ -54,7 +58,7 @@ async function fill(credential, form) {
     input.form?.addEventListener("submit", () => set(false));
   }
 
-  for (const input of document.querySelectorAll("input[data-strength]")) {
+  for (const input of all("input[data-strength]")) {
     const words = input.dataset.strength.split("|");
     const output = document.createElement("p");
     output.className = "strength";
@@ -68,7 +72,7 @@ async function fill(credential, form) {
   }
 
   // A code: two groups of four, sent when it is complete and nothing else is to be filled in.
-  for (const input of document.querySelectorAll('input[autocomplete="one-time-code"]')) {
+  for (const input of all('input[autocomplete="one-time-code"]')) {
     input.addEventListener("input", (event) => {
       const code = input.value.replace(/[^\p{L}\p{N}]/gu, "").toUpperCase();
       if (input.selectionStart === input.value.length || event.inputType === "insertFromPaste")
@@ -81,19 +85,35 @@ async function fill(credential, form) {
     });
   }
 
-  // The form of a passkey is hidden where the browser has none.
-  for (const form of document.querySelectorAll("form[data-passkey]")) {
-    form.hidden = !window.PublicKeyCredential?.parseRequestOptionsFromJSON;
+  // The form of a passkey is hidden where the browser has none. With data-autofill, the browser also suggests passkeys in
+  // the fields of the page, until the button is pressed.
+  for (const form of all("form[data-passkey]")) {
+    const api = window.PublicKeyCredential;
+    form.hidden = !api?.parseRequestOptionsFromJSON;
+    if (form.hidden) continue;
+    const { credential } = form.elements;
+    let waiting;
+    const suggest = async () => {
+      if (!("autofill" in form.dataset && (await api.isConditionalMediationAvailable?.()))) return;
+      waiting = new AbortController();
+      askPasskey(form, { mediation: "conditional", signal: waiting.signal }).catch(() => {});
+    };
     form.addEventListener("submit", (event) => {
-      const { credential } = form.elements;
       if (credential.value) return;
       event.preventDefault();
       event.stopPropagation();
-      // Cancelled, or there is none: the person may try again, or in another way.
-      fill(credential, form).catch(() => event.submitter?.focus());
+      waiting?.abort();
+      askPasskey(form).catch(() => {
+        // Cancelled, or there is none: the person may try again, or in another way.
+        event.submitter?.focus();
+        void suggest();
+      });
     });
+    // An answer counts once.
+    addEventListener("pageshow", () => (credential.value = ""));
+    void suggest();
   }
 
-  for (const late of document.querySelectorAll("[data-after]"))
+  for (const late of all("[data-after]"))
     setTimeout(() => (late.hidden = false), Math.min(Number(late.dataset.after) * 1000, 2 ** 31 - 1));
 })();
