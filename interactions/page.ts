@@ -60,8 +60,8 @@ export interface Answers extends Pick<ErrorPages, "startAgain">, LogoutPages {
 /** The pages of one service. */
 export interface Pages extends Answers {
   readonly script: PageScript;
-  /** CSP source of the `<style>` element that every page has: `sha256-…`. */
-  readonly styleHash: string;
+  /** CSP source of the `<style>` element of the pages with this layout: `sha256-…`. Default: of those without one. */
+  styleHash(layout?: string): string;
   /**
    * The language of this request and its language switch. Call it once for a request: if the person has followed a link
    * of the switch, it sets a cookie.

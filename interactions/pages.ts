@@ -1,5 +1,5 @@
 /** The pages that people see: views, texts and theme combined. */
-import { createHash, hash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../core/errors.ts";
@@ -45,9 +45,20 @@ export function createPages(settings: PageSettings): Pages {
     if (found !== undefined) return found;
     throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
   };
-  const styleHash = `sha256-${createHash("sha256").update(views.style).digest("base64")}`;
+  const styleHash = (layout = ""): string => `sha256-${hash("sha256", views.style(layout), "base64")}`;
 
   const scriptFile = { text: views.script, digest: hash("sha256", views.script, "hex").slice(0, 16) };
+
+  function rendered<Data>(
+    page: Page<Data>,
+    { locale, here, script = "" }: Visit,
+    data: NoInfer<Data>,
+  ): { readonly html: string; readonly layout: string } {
+    const { t, locals } = frameOf(locale);
+    const languages = languageLinks(names, locale, here);
+    const all: Locals = { ...locals, script, languages, ...page.locals(t, data) };
+    return { html: views.render(page.view, all), layout: String(all["layout"]) };
+  }
 
   const renderer: Pick<Pages, "visit" | "render" | "send"> = {
     visit(ctx, { isRepeatable, ...hints }: VisitHints = {}) {
@@ -55,16 +66,12 @@ export function createPages(settings: PageSettings): Pages {
       const here = others.length === 0 ? undefined : repeatableQuery(ctx, isRepeatable);
       return { locale, ...(here !== undefined && { here }) };
     },
-    render<Data>(page: Page<Data>, { locale, here, script = "" }: Visit, data: NoInfer<Data>) {
-      const { t, locals } = frameOf(locale);
-      const languages = languageLinks(names, locale, here);
-      return views.render(page.view, { ...locals, script, languages, ...page.locals(t, data) });
-    },
+    render: (page, visit, data) => rendered(page, visit, data).html,
     send(ctx, page, data, { status = 200, retryAfter, script, visit, ...hints }: SendOptions = {}) {
       const { secure, url } = ctx.exchange.deployment;
       const address = url + SCRIPT_PATH;
       const seen = visit ?? renderer.visit(ctx, hints);
-      const html = renderer.render(
+      const { html, layout } = rendered(
         page,
         { ...seen, script: `${new URL(address).pathname}?${scriptFile.digest}` },
         data,
@@ -73,7 +80,7 @@ export function createPages(settings: PageSettings): Pages {
       ctx.type = "text/html; charset=utf-8";
       ctx.body = script === undefined ? html : html.replace("</body>", `<script>${script}</script></body>`);
       const hashes = script === undefined ? [] : [`'sha256-${hash("sha256", script, "base64")}'`];
-      securityHeaders(ctx, { styleHash, secure, scripts: [address, ...hashes] });
+      securityHeaders(ctx, { styleHash: styleHash(layout), secure, scripts: [address, ...hashes] });
       if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
     },
   };

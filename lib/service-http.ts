@@ -292,7 +292,7 @@ function errorPages(pages: Pages): ErrorPages {
     ...pages,
     security(ctx) {
       const { secure } = ctx.exchange.deployment;
-      securityHeaders(ctx, { styleHash: pages.styleHash, secure, libraryScript: true });
+      securityHeaders(ctx, { styleHash: pages.styleHash(), secure, libraryScript: true });
     },
   };
 }

@@ -7,6 +7,11 @@ import { nearestKey } from "../../config/nearest-key.ts";
 /** The folder of the built-in views and of `style.css`. */
 const BUILT_IN = join(import.meta.dirname, "..", "views");
 const STYLE_FILE = "style.css";
+/** The sheets that some pages add to it, by the first word of their layout. */
+const LAYOUT_SHEETS: ReadonlyMap<string, string> = new Map([
+  ["account", "style-account.css"],
+  ["wide", "style-wide.css"],
+]);
 const SCRIPT_FILE = "pages.js";
 /** The partial that prints the style sheet. A view of this name would never be used. */
 const STYLE = "style";
@@ -21,8 +26,8 @@ export type Locals = Readonly<Record<string, unknown>>;
 export interface Views {
   /** Renders a view. @param name without `.ejs`. @throws TypeError if there is no such view. */
   render(name: string, locals: Locals): string;
-  /** The exact text that `include("style")` prints between `<style>` and `</style>`. */
-  readonly style: string;
+  /** The exact text that `include("style")` prints between `<style>` and `</style>` on a page with this layout. */
+  style(layout: string): string;
   /** The script that every page loads. */
   readonly script: string;
   /** In the form `config.interactions.views: …`; empty if nothing is wrong. */
@@ -47,7 +52,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
   const problems: string[] = [];
   const sources = new Map<string, Source>();
   const files: string[] = [];
-  let sheet: string | undefined;
+  const sheets = new Map<string, string>();
   let script: string | undefined;
   for (const folder of [...folders, BUILT_IN]) {
     try {
@@ -59,8 +64,10 @@ export function readViews(folders: readonly string[], variables: string): Views 
         if (name === SCRIPT_FILE)
           script ??=
             folder === BUILT_IN ? compactScript(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
-        if (name === STYLE_FILE)
-          sheet ??= folder === BUILT_IN ? compact(readFileSync(file, "utf8")) : readFileSync(file, "utf8");
+        if (name.endsWith(".css") && !sheets.has(name)) {
+          const sheet = readFileSync(file, "utf8");
+          sheets.set(name, folder === BUILT_IN ? compact(sheet) : sheet);
+        }
         if (stem !== name && !sources.has(stem))
           sources.set(stem, { file, text: readFileSync(file, "utf8") });
       }
@@ -70,17 +77,23 @@ export function readViews(folders: readonly string[], variables: string): Views 
   }
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
-  // Browsers normalise these characters before they compute the hash for the CSP.
-  const style = `${variables}\n${sheet ?? ""}`
-    .replaceAll(/\r\n?/g, "\n")
-    .replaceAll("\0", "")
-    // Every page has the style sheet in it.
-    .replaceAll(/^[ \t]+/gm, "")
-    .replaceAll(/^([a-z-]+): /gm, "$1:")
-    .replaceAll(/ ?([{;,])\n/g, "$1")
-    .replaceAll(/;?\}\n/g, "}");
-  if (/<\/style/i.test(style)) problems.push("config.interactions.views: style.css must not hold </style");
-  views.set(STYLE, () => style);
+  const styleWith = (sheet: string | undefined): string =>
+    [variables, sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
+      .join("\n")
+      // Browsers normalise these characters before they compute the hash for the CSP.
+      .replaceAll(/\r\n?/g, "\n")
+      .replaceAll("\0", "")
+      // Every page has the style sheet in it.
+      .replaceAll(/^[ \t]+/gm, "")
+      .replaceAll(/^([a-z-]+): /gm, "$1:")
+      .replaceAll(/ ?([{;,])\n/g, "$1")
+      .replaceAll(/;?\}\n/g, "}");
+  const plain = styleWith(undefined);
+  const styles = new Map([...LAYOUT_SHEETS].map(([layout, sheet]) => [layout, styleWith(sheet)]));
+  const style = (layout: string): string => styles.get(layout.split(" ")[0] ?? "") ?? plain;
+  for (const [name, sheet] of sheets)
+    if (/<\/style/i.test(sheet)) problems.push(`config.interactions.views: ${name} must not hold </style`);
+  views.set(STYLE, ({ layout }) => style(String(layout)));
   const render = (name: string, locals: Locals): string => {
     const view = views.get(name);
     if (view === undefined) throw new TypeError(`there is no view ${name}.ejs`);

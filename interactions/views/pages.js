@@ -92,6 +92,7 @@ async function askPasskey(form, options) {
     form.hidden = !api?.parseRequestOptionsFromJSON;
     if (form.hidden) continue;
     const { credential } = form.elements;
+    const problem = form.querySelector("[data-failed]");
     let waiting;
     const suggest = async () => {
       if (!("autofill" in form.dataset && (await api.isConditionalMediationAvailable?.()))) return;
@@ -103,8 +104,10 @@ async function askPasskey(form, options) {
       event.preventDefault();
       event.stopPropagation();
       waiting?.abort();
+      if (problem) problem.textContent = "";
       askPasskey(form).catch(() => {
         // Cancelled, or there is none: the person may try again, or in another way.
+        if (problem) problem.textContent = problem.dataset.failed;
         event.submitter?.focus();
         void suggest();
       });
@@ -112,6 +115,25 @@ async function askPasskey(form, options) {
     // An answer counts once.
     addEventListener("pageshow", () => (credential.value = ""));
     void suggest();
+  }
+
+  // Recovery codes: copied, in a file, on paper.
+  for (const tools of all("[data-codes]")) {
+    const { codes, file, title } = tools.dataset;
+    const text = () => [...all(`#${codes} code`)].map((each) => each.textContent).join("\n");
+    tools.hidden = false;
+    tools.addEventListener("click", ({ target }) => {
+      if (target.dataset.do === "print") print();
+      if (target.dataset.do === "copy")
+        void navigator.clipboard.writeText(text()).then(() => (target.textContent = target.dataset.done));
+      if (target.dataset.do === "download") {
+        const link = document.createElement("a");
+        link.href = URL.createObjectURL(new Blob([`${title}\n\n${text()}\n`], { type: "text/plain" }));
+        link.download = file;
+        link.click();
+        URL.revokeObjectURL(link.href);
+      }
+    });
   }
 
   for (const late of all("[data-after]"))

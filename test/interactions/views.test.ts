@@ -108,7 +108,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|api-lists|account-notice|account-nav)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|api-lists|account-notice|account-nav|new-app|new-passkey|new-codes)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
@@ -152,7 +152,7 @@ describe("docs/pages.md", () => {
     expect(examples).toHaveLength(4);
     for (const { interactions } of examples) {
       const views = interactions.views && [viewsFolder({})];
-      expect(pagesWith({ ...interactions, ...(views && { views }) }).styleHash).toMatch(/^sha256-/);
+      expect(pagesWith({ ...interactions, ...(views && { views }) }).styleHash()).toMatch(/^sha256-/);
     }
   });
 });
