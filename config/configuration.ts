@@ -1,7 +1,7 @@
 /**
  * The configuration: what its keys mean, and the configuration after reading, which is checked, complete with defaults and
  * frozen. `docs/configuration.md` prints the comments of the keys, and `npm run docs` compares each ` Default: ` with the
- * schema. What a key accepts is in `schema.ts`, and its default in `defaults.ts`.
+ * schema. What a key accepts is in `schema.ts` (pages: `page-schema.ts`), and its default in `defaults.ts`.
  */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";

@@ -129,7 +129,7 @@ export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPat
     ...SAME,
     at("userinfo", "GET", "/resources/userinfo"),
     at("profile", "GET", "/external/profile"),
-    // Offered once there is an API; until then it falls through to the host application.
+    // On once there is an API. Until then, requests fall through to the host application.
     at("introspect", "POST", "/oauth2/introspect"),
   ]),
   openid: Object.freeze([

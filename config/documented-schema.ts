@@ -112,6 +112,14 @@ export function withMethods<T extends object>(...names: readonly (keyof T & stri
   });
 }
 
+/** A function of the host. @param form how messages describe it. */
+export function callable<T>(form: string): z.ZodType<T> {
+  return described(
+    z.custom<T>((value) => typeof value === "function"),
+    { form, holds: "code" },
+  );
+}
+
 /** The schema of a key without its wrappers for defaults and options. */
 export function bare(schema: unknown): unknown {
   let inner = schema;

@@ -10,26 +10,23 @@ import {
   type BreachCheckSettings,
   type Configuration,
   type ConfiguredKeys,
-  type InteractionSettings,
   type Lifetimes,
   type Mailer,
   type MailMessage,
   type MetricsSettings,
   type NotificationSettings,
   type OwnStore,
-  type PageLinks,
   type PasswordRules,
   type RateLimit,
   type RateLimits,
   type RefreshTokenRules,
-  type RegistrationSettings,
   type Settings,
   type SmtpSettings,
   STORE_METHODS,
-  type Theme,
 } from "./configuration.ts";
 import { defaults } from "./defaults.ts";
 import {
+  callable,
   described,
   flag,
   fractionalSeconds,
@@ -42,29 +39,25 @@ import {
   whole,
   withMethods,
 } from "./documented-schema.ts";
-import { passkeys, secondFactor } from "./second-factor-schema.ts";
+import { interactions } from "./page-schema.ts";
 import type { MailInput, SignInServiceConfig } from "./input.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
 import { backendOf, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
 import {
   isBearerToken,
-  isColour,
   isCookiePrefix,
-  isFontList,
-  isHelpLink,
   isHostName,
-  isLanguageTag,
   isListenAddress,
   isNetwork,
-  isPageLink,
   isPathPrefix,
-  isPrintable,
   isSender,
   isServiceAddress,
   isSmtpAddress,
   isTrustworthyNetwork,
   isUuid,
   LISTEN_FORM,
+  PATH_FORM,
+  WEB_ADDRESS_FORM,
 } from "./value-forms.ts";
 
 /** The output of the schema: each key is valid on its own, and fixed defaults are filled in. */
@@ -79,16 +72,6 @@ export interface CheckedConfig
 
 /** The defaults inside objects without a default are used by the sections of these objects. */
 const { deployments: ofDeployments, metrics: ofMetrics, ...fixed } = defaults;
-
-function callable<T>(form: string): z.ZodType<T> {
-  return described(
-    z.custom<T>((value) => typeof value === "function"),
-    { form, holds: "code" },
-  );
-}
-
-const PAGE_FORM = "an https address, or http on loopback";
-const PATH_FORM = "a path such as `/login`, with a leading and without a trailing slash";
 
 const MIN_COOKIE_KEY_LENGTH = 32;
 const cookieKey = text(
@@ -141,7 +124,7 @@ const refreshTokens = section<RefreshTokenRules>(
 
 const breachCheck = section<BreachCheckSettings>(
   {
-    url: text(2048, isServiceAddress, `${PAGE_FORM}, without a query`),
+    url: text(2048, isServiceAddress, `${WEB_ADDRESS_FORM}, without a query`),
     timeout: fractionalSeconds(0.1, 4),
   },
   { url: "https://api.pwnedpasswords.com/range", timeout: 2 },
@@ -207,102 +190,12 @@ const rateLimits = section<RateLimits>(
   limits,
 );
 
-const askedFor = described(z.enum(["required", "optional"]), {
-  form: "`required` or `optional`",
-  description: "Whether the form asks for it",
-  otherwise: "not asked for",
-});
+/** Browsers delete cookies that live much longer. */
+const MAX_DAYS = 90;
 
-const registration = section<RegistrationSettings>(
-  {
-    fields: described(
-      section<NonNullable<RegistrationSettings["fields"]>>(
-        { username: askedFor, name: askedFor, surname: askedFor, date_of_birth: askedFor, gender: askedFor },
-        {},
-      ),
-      { otherwise: "nothing" },
-    ),
-    terms: described(
-      section<NonNullable<RegistrationSettings["terms"]>>(
-        {
-          url: described(
-            text(2048, isPageLink, `${PAGE_FORM}; \`{locale}\` stands for the page's language`),
-            { otherwise: "required" },
-          ),
-          version: described(text(64, isPrintable, "a text of 1 to 64 characters, such as `2026-01`"), {
-            otherwise: "required",
-          }),
-        },
-        { url: REQUIRED, version: REQUIRED },
-      ),
-      { form: "an object with `url` and `version`" },
-    ),
-    domains: described(list(text(253, isHostName, "a domain in lower case, such as `example.com`"), 1), {
-      otherwise: "all",
-    }),
-    check: callable("a function that returns `true` or `false`, or a promise of it"),
-  },
+const secondFactor = section<Configuration["secondFactor"]>(
+  { remember: described(whole(1, MAX_DAYS), { otherwise: "not offered" }) },
   {},
-);
-
-const languageTag = text(35, isLanguageTag, "a language tag such as `en`");
-const copyKey = z.string().regex(/^[A-Za-z0-9_.-]{1,100}$/u);
-const copyText = z.string().max(10_000).meta({ form: "a text" });
-const colour = described(text(64, isColour, "a color such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits"), {
-  otherwise: "built in",
-});
-const pageLink = text(2048, isPageLink, PAGE_FORM);
-
-function imageFile(types: string, maxBytes: string): z.ZodType<string> {
-  return text(4096, isPrintable, `the path of a ${types} or SVG file of at most ${maxBytes} bytes`);
-}
-
-const interactions = section<InteractionSettings>(
-  {
-    passkeys,
-    registration: described(z.union([z.boolean(), registration]), {
-      form: "`true`, `false`, or an object with `fields`, `terms`, `domains` and `check`",
-    }),
-    reservedUsernames: described(list(text(64, isPrintable, "a username"), 0), {
-      form: "a list of different usernames",
-    }),
-    locales: list(languageTag, 1),
-    views: described(list(text(4096, isPrintable, "the path of a folder"), 0), {
-      form: "a list of different folders",
-    }),
-    copy: described(z.record(languageTag, z.record(copyKey, copyText)), {
-      form: "an object of language tags, each with an object of texts by their keys",
-    }),
-    theme: section<Theme>(
-      {
-        name: described(
-          text(80, (name) => name.trim() !== "" && isPrintable(name), "a text of 1 to 80 characters"),
-          { otherwise: "built in" },
-        ),
-        accent: colour,
-        background: colour,
-        text: colour,
-        radius: described(whole(0, 24), { otherwise: "10" }),
-        fonts: described(text(200, isFontList, "names of fonts, such as `Inter, system-ui, sans-serif`"), {
-          otherwise: "`system-ui, sans-serif`",
-        }),
-        logo: described(imageFile("PNG, JPEG, WebP", "8,000"), {
-          otherwise: "the name",
-        }),
-        logoDark: described(imageFile("PNG, JPEG, WebP", "6,000"), { otherwise: "`logo`" }),
-        favicon: described(imageFile("PNG, ICO, WebP", "4,000"), {
-          otherwise: "the first letter of the name",
-        }),
-      },
-      {},
-    ),
-    links: section<PageLinks>(
-      { help: text(2048, isHelpLink, PAGE_FORM), privacy: pageLink, terms: pageLink },
-      {},
-    ),
-    ui: described(text(256, isPathPrefix, PATH_FORM), { otherwise: "the built-in pages" }),
-  },
-  defaults.interactions,
 );
 
 const cookies = section<Configuration["cookies"]>(

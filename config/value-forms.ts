@@ -30,6 +30,9 @@ export function isSender(text: string): boolean {
   return isPrintable(text) && /^(?:[^\s<>@]+@[^\s<>@]+|[^<>]* <[^\s<>@]+@[^\s<>@]+>)$/u.test(text);
 }
 
+/** The form of {@link isPathPrefix}. */
+export const PATH_FORM = "a path such as `/login`, with a leading and without a trailing slash";
+
 /** Whether this is a path that a proxy can strip: one or more segments, without a slash at the end. */
 export function isPathPrefix(text: string): boolean {
   return /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/u.test(text);
@@ -68,18 +71,23 @@ export function isFontList(text: string): boolean {
   return text.split(",").every((name) => /^ *[\p{L}\p{N}][\p{L}\p{N} _-]{0,63}$/u.test(name));
 }
 
-/** Whether a page may link to this: an https address, or http on loopback. `{locale}` stands for the page's language. */
-export function isPageLink(text: string): boolean {
-  const url = isPrintable(text) && !/\s/u.test(text) ? URL.parse(text.replaceAll("{locale}", "en")) : null;
+/** The form of a web address. */
+export const WEB_ADDRESS_FORM = "an https address, or http on loopback";
+
+function isWebAddress(text: string): boolean {
+  const url = URL.parse(text);
   if (url === null || url.username !== "" || url.password !== "") return false;
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
 }
 
-/** Whether requests may go to this address: https, or http on loopback; no userinfo, query or fragment. */
+/** Whether a page may link to this web address. `{locale}` stands for the page's language. */
+export function isPageLink(text: string): boolean {
+  return isPrintable(text) && !/\s/u.test(text) && isWebAddress(text.replaceAll("{locale}", "en"));
+}
+
+/** Whether requests may go to this web address. It has no query and no fragment. */
 export function isServiceAddress(text: string): boolean {
-  const url = isPrintable(text) && !/[\s{}?#]/u.test(text) ? URL.parse(text) : null;
-  if (url === null || url.username !== "" || url.password !== "") return false;
-  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
+  return isPrintable(text) && !/[\s{}?#]/u.test(text) && isWebAddress(text);
 }
 
 /** Whether this is a page link, or the address of a mailbox. */

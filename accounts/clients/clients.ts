@@ -1,5 +1,5 @@
-/** Registering, changing and removing clients, and verifying their secrets, of which only keyed digests are stored. */
-import { type KeyObject, randomBytes, timingSafeEqual } from "node:crypto";
+/** Registering, changing and removing clients. */
+import { type KeyObject, randomBytes } from "node:crypto";
 import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
@@ -39,7 +39,9 @@ import {
   originsOf,
   type SettingProblem,
 } from "./client-kinds.ts";
-import { clientChanges, keepOldFor as keepOldForSchema, newClient, storedLogo } from "./client-schema.ts";
+import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
+import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
+import { logoOf, withSettings } from "./client-settings.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
 export interface ClientsOptions {
@@ -363,82 +365,6 @@ function withoutTokens(record: ClientRecord): ClientRecord {
   return record.kind === "machine" ? { ...record, tokens_epoch: newTokensEpoch() } : record;
 }
 
-/** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
-function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
-  const grants = changes.grant_types ?? before.grant_types;
-  const others = grants.filter((grant) => grant !== "password");
-  const password = changes.password_grant ?? grants.includes("password");
-  const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
-  const {
-    client_uri: _home,
-    policy_uri: _policy,
-    tos_uri: _terms,
-    logo: _logo,
-    native: _native,
-    origins: _origins,
-    apis: _apis,
-    ...rest
-  } = before;
-  const native = changes.native ?? before.native ?? false;
-  const origins = changes.origins === undefined ? before.origins : changes.origins;
-  const apis = changes.apis ?? before.apis ?? {};
-  const record: ClientRecord = {
-    ...rest,
-    ...(native && { native }),
-    ...(origins && { origins }),
-    ...(changes.jwks !== undefined && { jwks: changes.jwks, secrets: [] }),
-    name: changes.name ?? before.name,
-    service: changes.service ?? before.service,
-    redirect_uris: changes.redirect_uris ?? before.redirect_uris,
-    post_logout_redirect_uris: changes.post_logout_redirect_uris ?? before.post_logout_redirect_uris,
-    backchannel_logout_uri:
-      changes.backchannel_logout_uri === undefined
-        ? before.backchannel_logout_uri
-        : changes.backchannel_logout_uri,
-    grant_types: password ? [...others, "password"] : others,
-    first_party: changes.first_party ?? before.first_party,
-    refresh_tokens: {
-      ...(rotate === undefined ? {} : { rotate }),
-      ...(reuseWindow === undefined ? {} : { reuseWindow }),
-      ...(sliding === undefined ? {} : { sliding }),
-      ...(maxAge === undefined ? {} : { maxAge }),
-    },
-    error_status: changes.error_status ?? before.error_status,
-    ...(Object.keys(apis).length > 0 && { apis }),
-    ...lookOf(before, changes),
-  };
-  if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
-  if (!record.first_party && password) {
-    throw new TypeError("password_grant: a third-party client can't have the password grant");
-  }
-  return record;
-}
-
-/** The members of the record about the look of a client, without those that it does not have. */
-function lookOf(
-  before: ClientRecord,
-  changes: ClientChanges,
-): Pick<ClientRecord, "client_uri" | "policy_uri" | "tos_uri" | "logo"> {
-  const logo = logoOf(before.client_id, changes);
-  const after = {
-    client_uri: changes.client_uri === undefined ? before.client_uri : changes.client_uri,
-    policy_uri: changes.policy_uri === undefined ? before.policy_uri : changes.policy_uri,
-    tos_uri: changes.tos_uri === undefined ? before.tos_uri : changes.tos_uri,
-    logo: logo === undefined ? before.logo : logo && { type: logo.type, sha256: logo.sha256 },
-  };
-  return Object.fromEntries(
-    Object.entries(after).filter(([, value]) => value !== undefined && value !== null),
-  );
-}
-
-/** The logo to store; `null`: none; `undefined`: the same as before. */
-function logoOf(client_id: string, { logo }: Pick<ClientChanges, "logo">): StoredLogo | null | undefined {
-  return logo === undefined || logo === null ? logo : storedLogo(client_id, logo);
-}
-
-/** The newest secrets that a client keeps at most. */
-const MAX_SECRETS = 4;
-
 /** @throws TypeError with one part for each problem. */
 function refuse(problems: readonly SettingProblem[]): void {
   if (problems.length === 0) return;
@@ -450,48 +376,4 @@ function refuse(problems: readonly SettingProblem[]): void {
 /** An identifier of 128 bits that nobody takes for a UUID. */
 function generateId(): string {
   return `client_${randomBytes(16).toString("hex")}`;
-}
-
-/** A new secret of 256 bits in Base64url, which needs no encoding in Basic credentials. */
-function generateSecret(): string {
-  return randomBytes(32).toString("base64url");
-}
-
-/** @param now seconds since the epoch, with a fraction. */
-function isValid({ expires_at }: ClientSecret, now: number): boolean {
-  return expires_at === undefined || now < expires_at;
-}
-
-/**
- * Whether this is one of the client's valid secrets, and of which kind. It takes the same time wherever a secret differs, and
- * for a client that does not exist or has no secret.
- */
-function secretMatches(
-  key: KeyObject,
-  record: Pick<ClientRecord, "secrets"> | undefined,
-  presented: string,
-  now: number,
-): "generated" | "chosen" | undefined {
-  const digest = Buffer.from(hmac(key, presented));
-  const valid = record?.secrets.filter((secret) => isValid(secret, now)) ?? [];
-  const nobodys: ClientSecret = { hash: hmac(key, "") };
-  const matching = (valid.length > 0 ? valid : [nobodys]).filter(({ hash }) => {
-    const stored = Buffer.from(hash);
-    return stored.length === digest.length && timingSafeEqual(stored, digest);
-  });
-  const [match] = valid.length > 0 ? matching : [];
-  return match && (match.generated === true ? "generated" : "chosen");
-}
-
-/** The secrets after a rotation: the new one, and the old ones until they expire. @param now seconds since the epoch. */
-function addedSecret(
-  secrets: readonly ClientSecret[],
-  fresh: ClientSecret,
-  now: number,
-  keepOldFor: number,
-): ClientSecret[] {
-  const old = secrets
-    .map((secret) => ({ ...secret, expires_at: Math.min(secret.expires_at ?? Infinity, now + keepOldFor) }))
-    .filter((secret) => isValid(secret, now));
-  return [fresh, ...old].slice(0, MAX_SECRETS);
 }

@@ -91,7 +91,7 @@ export interface Confirmations {
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
   find<Extra>(place: ConfirmationPlace): Promise<Pending<Extra> | undefined>;
-  /** The same in a transaction, without a condition. */
+  /** Like `find`, inside a transaction. The commit doesn't depend on what it returns. */
   peek<Extra>(
     within: Transaction,
     purpose: ConfirmationPurpose,

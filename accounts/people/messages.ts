@@ -48,6 +48,18 @@ const notice = ({ t }: Values, subject: string, blocks: readonly Block[]): Conte
   footer: t("mail.footer"),
 });
 
+/** A notice that says what to do next, and links to the account page. */
+const noticeWithLink = (
+  values: Values,
+  name: string,
+  { text, advice }: { readonly text: string; readonly advice: "notYou" | "what" },
+): Content =>
+  notice(values, values.t(`mail.${name}.subject`), [
+    text,
+    values.t(`mail.${name}.${advice}`),
+    { label: values.t("account.link"), url: values.links.account },
+  ]);
+
 /** Mail with a code and a link. The person who asked for it may not be its recipient. */
 const confirmation = ({ t, params, links }: Values, name: string): Content => ({
   subject: t(`mail.${name}.subject`),
@@ -69,11 +81,10 @@ const confirmation = ({ t, params, links }: Values, name: string): Content => ({
  */
 const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
   "password-changed": (values) =>
-    notice(values, values.t("mail.password.subject"), [
-      values.t("mail.password.text", { time: values.time }),
-      values.t("mail.password.notYou"),
-      { label: values.t("account.link"), url: values.links.account },
-    ]),
+    noticeWithLink(values, "password", {
+      text: values.t("mail.password.text", { time: values.time }),
+      advice: "notYou",
+    }),
   "address-changed": (values) =>
     values.params["address"] === "new"
       ? notice(values, values.t("mail.address.subject"), [
@@ -126,35 +137,27 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
           ]),
     ]),
   "recovery-code-used": (values) =>
-    notice(values, values.t("mail.recovery.subject"), [
-      values.t("mail.recovery.text", { time: values.time, left: values.params["left"] ?? "" }),
-      values.t("mail.recovery.notYou"),
-      { label: values.t("account.link"), url: values.links.account },
-    ]),
+    noticeWithLink(values, "recovery", {
+      text: values.t("mail.recovery.text", { time: values.time, left: values.params["left"] ?? "" }),
+      advice: "notYou",
+    }),
   "app-stopped": (values) =>
-    notice(values, values.t("mail.stopped.subject"), [
-      values.t("mail.stopped.text", { time: values.time, count: values.params["count"] ?? "" }),
-      values.t("mail.stopped.what"),
-      { label: values.t("account.link"), url: values.links.account },
-    ]),
+    noticeWithLink(values, "stopped", {
+      text: values.t("mail.stopped.text", { time: values.time, count: values.params["count"] ?? "" }),
+      advice: "what",
+    }),
   "many-failures": (values) =>
-    notice(values, values.t("mail.failures.subject"), [
-      values.t("mail.failures.text", { time: values.time, count: values.params["failures"] ?? "" }),
-      values.t("mail.failures.what"),
-      { label: values.t("account.link"), url: values.links.account },
-    ]),
+    noticeWithLink(values, "failures", {
+      text: values.t("mail.failures.text", { time: values.time, count: values.params["failures"] ?? "" }),
+      advice: "what",
+    }),
   "new-browser": (values) =>
-    notice(values, values.t("mail.browser.subject"), [
-      browserText(values),
-      values.t("mail.browser.notYou"),
-      { label: values.t("account.link"), url: values.links.account },
-    ]),
+    noticeWithLink(values, "browser", { text: browserText(values), advice: "notYou" }),
   "device-connected": (values) =>
-    notice(values, values.t("mail.device.subject"), [
-      values.t("mail.device.text", { client: values.params["client"] ?? "", time: values.time }),
-      values.t("mail.device.notYou"),
-      { label: values.t("account.link"), url: values.links.account },
-    ]),
+    noticeWithLink(values, "device", {
+      text: values.t("mail.device.text", { client: values.params["client"] ?? "", time: values.time }),
+      advice: "notYou",
+    }),
 };
 
 const FACTOR_CHANGES = [

@@ -21,10 +21,10 @@ interface Claims {
   readonly acr?: string;
 }
 
-/** What a request needs. */
+/** What a request requires of its token. */
 interface Needs {
   readonly scope: string;
-  /** The ways to sign in that are strong enough. A machine never has one. */
+  /** The sign-in must have had one of these `acr` values. Tokens of machines have none. */
   readonly acr?: readonly string[];
   /** Seconds since the person signed in. */
   readonly maxAge?: number;

@@ -35,7 +35,7 @@ import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } fr
 /** Below the base URL. */
 export const DEVICE_PATH = "/device";
 
-/** Characters of a wrong code that the field shows again. */
+/** A wrong code is shown again up to this many characters. */
 const MAX_SHOWN = 64;
 
 /** What is wrong with a code. */

@@ -87,7 +87,7 @@ export interface SignInClient {
   readonly tos_uri?: string;
 }
 
-/** An API that a client asks to call for the person. */
+/** An API that the client wants to call on the person's behalf. */
 export interface ConsentApi {
   readonly identifier: string;
   readonly name: string;

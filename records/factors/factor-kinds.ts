@@ -1,6 +1,6 @@
 /**
- * The second factors of an account, and the browsers in which it needs none. Which factors an account has is in the
- * account itself ({@link AccountFactors}); these records hold what only a use or a change of a factor reads.
+ * The second factors of an account, and the browsers that don't ask for one. The account's own record says which factors
+ * it has (`AccountFactors`); the records here are read only when a factor is used or changed.
  */
 import { hash } from "node:crypto";
 import { ACCOUNT } from "../directory/directory-kinds.ts";

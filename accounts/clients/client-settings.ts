@@ -1,0 +1,80 @@
+/** What the settings of a client are in its record. */
+import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import type { ClientChanges } from "./client.ts";
+import { storedLogo } from "./client-schema.ts";
+
+/** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
+export function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
+  const grants = changes.grant_types ?? before.grant_types;
+  const others = grants.filter((grant) => grant !== "password");
+  const password = changes.password_grant ?? grants.includes("password");
+  const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
+  const {
+    client_uri: _home,
+    policy_uri: _policy,
+    tos_uri: _terms,
+    logo: _logo,
+    native: _native,
+    origins: _origins,
+    apis: _apis,
+    ...rest
+  } = before;
+  const native = changes.native ?? before.native ?? false;
+  const origins = changes.origins === undefined ? before.origins : changes.origins;
+  const apis = changes.apis ?? before.apis ?? {};
+  const record: ClientRecord = {
+    ...rest,
+    ...(native && { native }),
+    ...(origins && { origins }),
+    ...(changes.jwks !== undefined && { jwks: changes.jwks, secrets: [] }),
+    name: changes.name ?? before.name,
+    service: changes.service ?? before.service,
+    redirect_uris: changes.redirect_uris ?? before.redirect_uris,
+    post_logout_redirect_uris: changes.post_logout_redirect_uris ?? before.post_logout_redirect_uris,
+    backchannel_logout_uri:
+      changes.backchannel_logout_uri === undefined
+        ? before.backchannel_logout_uri
+        : changes.backchannel_logout_uri,
+    grant_types: password ? [...others, "password"] : others,
+    first_party: changes.first_party ?? before.first_party,
+    refresh_tokens: {
+      ...(rotate === undefined ? {} : { rotate }),
+      ...(reuseWindow === undefined ? {} : { reuseWindow }),
+      ...(sliding === undefined ? {} : { sliding }),
+      ...(maxAge === undefined ? {} : { maxAge }),
+    },
+    error_status: changes.error_status ?? before.error_status,
+    ...(Object.keys(apis).length > 0 && { apis }),
+    ...lookOf(before, changes),
+  };
+  if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
+  if (!record.first_party && password) {
+    throw new TypeError("password_grant: a third-party client can't have the password grant");
+  }
+  return record;
+}
+
+/** The members of the record about the look of a client, without those that it does not have. */
+function lookOf(
+  before: ClientRecord,
+  changes: ClientChanges,
+): Pick<ClientRecord, "client_uri" | "policy_uri" | "tos_uri" | "logo"> {
+  const logo = logoOf(before.client_id, changes);
+  const after = {
+    client_uri: changes.client_uri === undefined ? before.client_uri : changes.client_uri,
+    policy_uri: changes.policy_uri === undefined ? before.policy_uri : changes.policy_uri,
+    tos_uri: changes.tos_uri === undefined ? before.tos_uri : changes.tos_uri,
+    logo: logo === undefined ? before.logo : logo && { type: logo.type, sha256: logo.sha256 },
+  };
+  return Object.fromEntries(
+    Object.entries(after).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+/** The logo to store; `null`: none; `undefined`: the same as before. */
+export function logoOf(
+  client_id: string,
+  { logo }: Pick<ClientChanges, "logo">,
+): StoredLogo | null | undefined {
+  return logo === undefined || logo === null ? logo : storedLogo(client_id, logo);
+}
