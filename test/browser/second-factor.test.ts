@@ -1,10 +1,9 @@
 /** The page for the second factor in a real browser, with the authenticator that Chromium has for tests. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { CDPSession, Page } from "playwright-core";
-import type { AccountInternals } from "../../accounts/account.ts";
-import { factorStateOf } from "../../accounts/factors/factor.ts";
-import { createPasskeys, type PasskeysOptions } from "../../accounts/factors/passkeys.ts";
+import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
+import { addPasskey } from "../accounts/factors/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
@@ -52,28 +51,16 @@ afterAll(async () => {
   await browser?.close();
 });
 
-/** Adds a passkey of Chromium to Ada's account. No page does so yet. */
-async function addPasskey(): Promise<void> {
-  const { origin } = new URL(running.openid);
-  const accounts = running.service.accounts as unknown as AccountInternals;
-  const account = await accounts.record(running.ada.sub);
-  if (account === undefined) throw new Error("no account");
-  const relyingParty = { id: "localhost", previousIds: [], origins: [origin], name: "Sign-in" };
-  const passkeys = createPasskeys({ relyingParty, clock: Date } as unknown as PasskeysOptions);
-  const { challenge } = passkeys.challenge();
-  const handle = account.factors?.user_handle ?? Buffer.alloc(32, 1).toString("base64url");
-  const options = await passkeys.creation({ ...account, factors: undefined } as never, challenge, handle);
+/** Makes a passkey in Chromium. */
+async function createInPage(options: PasskeyCreation): Promise<unknown> {
   await page.goto(`${running.oauth2}/health`);
   const made = await page.evaluate(async (json) => {
-    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(json as never);
+    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(
+      json as PublicKeyCredentialCreationOptionsJSON,
+    );
     return JSON.stringify(await navigator.credentials.create({ publicKey }));
   }, options as unknown);
-  const passkey = await passkeys.checkNew(JSON.parse(made) as never, challenge, "Phone");
-  if (passkey === undefined) throw new Error("the passkey was refused");
-  const factor = { kind: "passkey", passkey, userHandle: handle } as const;
-  const caller = { actor: { kind: "system" } } as never;
-  const added = await accounts.addFactor(running.ada.sub, factor, factorStateOf(account), {}, caller);
-  expect(added.kind).toBe("changed");
+  return JSON.parse(made) as unknown;
 }
 
 function authorize(): string {
@@ -90,7 +77,7 @@ const arrived = (): Promise<unknown> =>
 
 describe("a passkey after the password", () => {
   it("is asked for with one button, and signs in; refused or cancelled, the page stays", async () => {
-    await addPasskey();
+    await addPasskey(running, running.ada.sub, Date, createInPage);
     await page.goto(authorize());
     await signIn(page, ADA);
     const button = page.getByRole("button", { name: "Use a passkey" });

@@ -1,7 +1,6 @@
 /** Tokens with which a client calls an API for a person: RFC 8707 at every endpoint that takes `resource`, on both deployments. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
-import type { ApiSettings } from "../../accounts/apis.ts";
 import {
   type Answer,
   basic,
@@ -23,51 +22,36 @@ import {
   SHOP,
   startService,
 } from "./running-service.ts";
+import {
+  API,
+  ARTICLES,
+  CLOSED,
+  GRANTED,
+  OPEN,
+  READER,
+  registerReader,
+  resetApis,
+  SCOPE,
+  VIDEOS,
+} from "./sample-apis.ts";
 import { expectRefusal } from "./token-answers.ts";
 
-const OPAQUE = "https://articles.example/";
-const JWT = "https://videos.example/";
-/** Of a service that nobody is assigned to. */
-const CLOSED = "https://closed.example/";
-/** Of the same service, but it assigns. */
-const OPEN = "https://open.example/";
-const READER = { client_id: "reader", client_secret: "the secret of a machine, of 32 and more" };
-const RIGHTS = ["articles:read", "articles:write"];
-const SETTINGS: ApiSettings = {
-  name: "Articles",
-  service: "1",
-  scopes: { "articles:read": "Read your articles", "articles:write": "Write", "articles:publish": "Publish" },
-  lifetime: 1200,
-  introspection: ["reader"],
-};
-const GRANTED = { [OPAQUE]: RIGHTS, [JWT]: RIGHTS, [CLOSED]: RIGHTS, [OPEN]: RIGHTS };
 const KINDS = ["oauth2", "openid"] as const;
 type Kind = (typeof KINDS)[number];
 
 let running: RunningService;
 let news: Readonly<Record<Kind, RelyingParty>>;
 
-async function prepare(): Promise<void> {
-  const { clients, directory, accounts } = running.service;
-  await directory.apis.put(OPAQUE, SETTINGS);
-  await directory.apis.put(JWT, { ...SETTINGS, name: "Videos", tokens: "jwt", lifetime: 300 });
-  await directory.apis.put(CLOSED, { ...SETTINGS, service: "2" });
-  await directory.apis.put(OPEN, { ...SETTINGS, service: "2", assign: true });
-  for (const { client_id } of [NEWS, PARTNER]) await clients.update(client_id, { apis: GRANTED });
-  await accounts.unassign(running.ada.sub, ["2"]);
-  await accounts.assign(running.ada.sub, "1");
-}
+const reset = (): Promise<void> => resetApis(running, [NEWS, PARTNER]);
 
 beforeAll(async () => {
   running = await startService();
-  await running.service.clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
-  await prepare();
+  await registerReader(running);
+  await reset();
   news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
 });
-afterEach(prepare);
+afterEach(reset);
 afterAll(() => running.close());
-
-const SCOPE = RIGHTS.join(" ");
 
 /** The answer to an exchange of a code that was asked for with these resources. */
 async function exchanged(
@@ -112,13 +96,17 @@ async function introspect(
 
 const verified = async (token: string): Promise<Readonly<Record<string, unknown>>> => {
   const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
-  const { payload } = await jwtVerify(token, keys, { typ: "at+jwt", audience: JWT, issuer: running.openid });
+  const { payload } = await jwtVerify(token, keys, {
+    typ: "at+jwt",
+    audience: VIDEOS,
+    issuer: running.openid,
+  });
   return payload;
 };
 
 describe.each(KINDS)("a token for an API on %s", (kind) => {
   it("is for it alone, and the API introspects it [D-API-3, D-API-4]", async () => {
-    const { status, body } = await exchanged(news[kind], [OPAQUE]);
+    const { status, body } = await exchanged(news[kind], [ARTICLES]);
     expect([status, body]).toEqual([
       200,
       {
@@ -134,7 +122,7 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
       active: true,
       iss: running.openid,
       sub: running.ada.sub,
-      aud: OPAQUE,
+      aud: ARTICLES,
       client_id: "news",
       scope: SCOPE,
       token_type: "bearer",
@@ -150,12 +138,12 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
   });
 
   it("is a JWT without personal data if the API wants that [D-API-5]", async () => {
-    const { access_token, expires_in } = await issued(news[kind], JWT);
+    const { access_token, expires_in } = await issued(news[kind], VIDEOS);
     expect(expires_in).toBe(300);
     expect(await verified(access_token)).toEqual({
       iss: running.openid,
       sub: running.ada.sub,
-      aud: JWT,
+      aud: VIDEOS,
       client_id: "news",
       scope: SCOPE,
       iat: expect.any(Number),
@@ -171,13 +159,13 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
   it("has the scopes that the client may have, and at least one [D-API-2]", async () => {
     const { body } = await exchanged(
       news[kind],
-      [OPAQUE],
+      [ARTICLES],
       {},
       "articles:publish articles:write profile account x",
     );
     expect(body["scope"]).toBe("articles:write");
     for (const scope of [undefined, "", "articles:publish", "profile email", "account", "__proto__"])
-      expect(await refused(news[kind], { scope, resource: OPAQUE })).toBe("invalid_scope");
+      expect(await refused(news[kind], { scope, resource: ARTICLES })).toBe("invalid_scope");
   });
 
   it("is refused for what the client may not ask for [D-API-2, D-API-7]", async () => {
@@ -185,61 +173,61 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
     const wrong = [
       "https://none.example/",
       "https://articles.example",
-      `${OPAQUE}#x`,
+      `${ARTICLES}#x`,
       "articles",
       "constructor",
     ];
     for (const resource of [...wrong, "javascript:x", "x".repeat(3000)])
       expect(await refused(news[kind], { scope: SCOPE, resource })).toBe("invalid_target");
-    const many = Array.from({ length: 11 }, () => `&resource=${encodeURIComponent(OPAQUE)}`).join("");
+    const many = Array.from({ length: 11 }, () => `&resource=${encodeURIComponent(ARTICLES)}`).join("");
     expect(await refused(news[kind], { scope: SCOPE }, many)).toBe("invalid_target");
     await clients.update("news", { apis: {} });
-    expect(await refused(news[kind], { scope: SCOPE, resource: OPAQUE })).toBe("invalid_target");
+    expect(await refused(news[kind], { scope: SCOPE, resource: ARTICLES })).toBe("invalid_target");
   });
 
   it("is chosen at the token endpoint: once, and only what was authorized; nothing else is used up [D-API-7]", async () => {
     const party = news[kind];
-    const both = await exchanged(party, [OPAQUE, JWT], { resource: OPAQUE });
+    const both = await exchanged(party, [ARTICLES, VIDEOS], { resource: ARTICLES });
     const { refresh_token, access_token } = readTokens(both);
-    expect((await introspect(access_token))["aud"]).toBe(OPAQUE);
+    expect((await introspect(access_token))["aud"]).toBe(ARTICLES);
     expectRefusal(await party.refresh(refresh_token), "invalid_target");
     for (const resource of [OPEN, "https://none.example/", "x", "__proto__"])
       expectRefusal(await party.refresh(refresh_token, { resource }), "invalid_target");
-    const twice = `grant_type=refresh_token&refresh_token=${refresh_token}&resource=${OPAQUE}&resource=${OPAQUE}`;
+    const twice = `grant_type=refresh_token&refresh_token=${refresh_token}&resource=${ARTICLES}&resource=${ARTICLES}`;
     const form = { authorization: basic(NEWS), "content-type": "application/x-www-form-urlencoded" };
     expectRefusal(
       await send(`${party.base}/oauth2/token`, { method: "POST", headers: form, body: twice }),
       "invalid_target",
     );
-    const video = readTokens(await party.refresh(refresh_token, { resource: JWT }));
-    expect((await verified(video.access_token))["aud"]).toBe(JWT);
+    const video = readTokens(await party.refresh(refresh_token, { resource: VIDEOS }));
+    expect((await verified(video.access_token))["aud"]).toBe(VIDEOS);
 
-    const { refresh_token: one } = await issued(party, OPAQUE);
-    expect((await introspect(readTokens(await party.refresh(one)).access_token))["aud"]).toBe(OPAQUE);
+    const { refresh_token: one } = await issued(party, ARTICLES);
+    expect((await introspect(readTokens(await party.refresh(one)).access_token))["aud"]).toBe(ARTICLES);
     const { refresh_token: none } = await party.tokens();
-    expectRefusal(await party.refresh(none, { resource: OPAQUE }), "invalid_target");
+    expectRefusal(await party.refresh(none, { resource: ARTICLES }), "invalid_target");
     expect((await party.userinfo(readTokens(await party.refresh(none)).access_token)).status).toBe(200);
-    expectRefusal(await party.password(ADA, { resource: OPAQUE }), "invalid_target");
+    expectRefusal(await party.password(ADA, { resource: ARTICLES }), "invalid_target");
   });
 
   it("keeps its code when the API is named wrongly [D-API-7]", async () => {
     const party = news[kind];
-    const code = await party.code({ scope: SCOPE, resource: OPAQUE });
-    expectRefusal(await party.exchange(code, { resource: JWT }), "invalid_target");
+    const code = await party.code({ scope: SCOPE, resource: ARTICLES });
+    expectRefusal(await party.exchange(code, { resource: VIDEOS }), "invalid_target");
     readTokens(await party.exchange(code));
   });
 
   it("is narrowed at every issue by the API and the client [D-API-7]", async () => {
     const party = news[kind];
     const { directory, clients } = running.service;
-    const { refresh_token } = await issued(party, OPAQUE);
-    await clients.update("news", { apis: { ...GRANTED, [OPAQUE]: ["articles:read"] } });
+    const { refresh_token } = await issued(party, ARTICLES);
+    await clients.update("news", { apis: { ...GRANTED, [ARTICLES]: ["articles:read"] } });
     const read = await party.refresh(refresh_token);
     expect(read.body["scope"]).toBe("articles:read");
     const next = readTokens(read).refresh_token;
     expectRefusal(await party.refresh(next, { scope: "articles:write" }), "invalid_scope");
     await clients.update("news", { apis: GRANTED });
-    await directory.apis.put(OPAQUE, { ...SETTINGS, scopes: { "articles:write": "Write" } });
+    await directory.apis.put(ARTICLES, { ...API, scopes: { "articles:write": "Write" } });
     const write = await party.refresh(next);
     expect(write.body["scope"]).toBe("articles:write");
     await clients.update("news", { apis: {} });
@@ -265,10 +253,10 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
         headers: { authorization: basic(NEWS), "content-type": "application/x-www-form-urlencoded" },
         body: `client_id=news&response_type=code&redirect_uri=${encodeURIComponent(party.redirectUri)}&scope=${SCOPE.replaceAll(" ", "+")}${named}`,
       });
-    const one = `&resource=${encodeURIComponent(OPAQUE)}`;
+    const one = `&resource=${encodeURIComponent(ARTICLES)}`;
     expectRefusal(await push("&resource=https://none.example/"), "invalid_target");
     expectRefusal(await push(`${one}&state=1&state=2`), "invalid_request");
-    const { status, body } = await push(`${one}&resource=${encodeURIComponent(JWT)}`);
+    const { status, body } = await push(`${one}&resource=${encodeURIComponent(VIDEOS)}`);
     expect(status).toBe(201);
     const browser = party.browser();
     const query = new URLSearchParams({ client_id: "news", request_uri: String(body["request_uri"]) });
@@ -276,7 +264,7 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
     await signIn(browser);
     const code = browser.location?.searchParams.get("code") ?? "";
     expectRefusal(await party.exchange(code), "invalid_target");
-    readTokens(await party.exchange(code, { resource: JWT }));
+    readTokens(await party.exchange(code, { resource: VIDEOS }));
   });
 });
 
@@ -291,7 +279,7 @@ describe("a token for an API ends", () => {
       const { clients, directory } = running.service;
       for (const { client_id } of [NEWS, PARTNER]) await clients.update(client_id, { apis: {} });
       await directory.apis.remove(OPEN);
-      await prepare();
+      await reset();
       await running.service.accounts.assign(running.ada.sub, "2");
     },
   };
@@ -304,7 +292,7 @@ describe("a token for an API ends", () => {
   });
 
   it("by standard revocation of its client alone [D-API-9]", async () => {
-    const { access_token } = await issued(news.openid, OPAQUE);
+    const { access_token } = await issued(news.openid, ARTICLES);
     const revoke = (client: Pick<KnownClient, "client_id" | "client_secret">): Promise<Answer> =>
       send(`${running.openid}/oauth2/revoke`, {
         method: "POST",
@@ -322,11 +310,13 @@ describe("a repeated refresh in the rotation window", () => {
   it("gets the same opaque token for the same API, and another one for another, with one rotation [D-API-10]", async () => {
     const party = news.openid;
     await running.service.clients.update("news", { refresh_tokens: { rotate: true, reuseWindow: 60 } });
-    const first = readTokens(await exchanged(party, [OPAQUE, JWT], { resource: OPAQUE })).refresh_token;
-    const one = readTokens(await party.refresh(first, { resource: OPAQUE }));
-    const again = readTokens(await party.refresh(first, { resource: OPAQUE }));
+    const first = readTokens(
+      await exchanged(party, [ARTICLES, VIDEOS], { resource: ARTICLES }),
+    ).refresh_token;
+    const one = readTokens(await party.refresh(first, { resource: ARTICLES }));
+    const again = readTokens(await party.refresh(first, { resource: ARTICLES }));
     expect([again.access_token, again.refresh_token]).toEqual([one.access_token, one.refresh_token]);
-    const answer = await party.refresh(first, { resource: JWT });
+    const answer = await party.refresh(first, { resource: VIDEOS });
     const other = readTokens(answer);
     expect([other.refresh_token, other.expires_in, answer.body["scope"]]).toEqual([
       one.refresh_token,
@@ -334,14 +324,14 @@ describe("a repeated refresh in the rotation window", () => {
       SCOPE,
     ]);
     expect(await verified(other.access_token)).toMatchObject({
-      aud: JWT,
+      aud: VIDEOS,
       sub: running.ada.sub,
       amr: ["pwd"],
     });
-    readTokens(await party.refresh(one.refresh_token, { resource: OPAQUE }));
+    readTokens(await party.refresh(one.refresh_token, { resource: ARTICLES }));
     expect((await introspect(one.access_token))["active"]).toBe(true);
 
-    const video = (await issued(party, JWT)).refresh_token;
+    const video = (await issued(party, VIDEOS)).refresh_token;
     const [left, right] = await Promise.all([party.refresh(video), party.refresh(video)]);
     expect(readTokens(left).refresh_token).toBe(readTokens(right).refresh_token);
     await verified(readTokens(left).access_token);
@@ -362,16 +352,16 @@ describe("consent for an API", () => {
       await browser.submit(browser.form("decision"), { decision: "allow" });
       return [page, browser.location!.searchParams.has("code")];
     };
-    const [page, hasCode] = await ask("articles:read", OPAQUE);
+    const [page, hasCode] = await ask("articles:read", ARTICLES);
     expect(hasCode).toBe(true);
     expect(page).toContain("In Articles, Partner may:");
     expect(page).toContain("<li>Read your articles</li>");
     expect(page).not.toContain("E-mail");
     expect(page).not.toContain("<li>Write</li>");
-    expect(await ask("articles:read", OPAQUE)).toEqual(["", true]);
-    expect((await ask("articles:read articles:write", OPAQUE))[0]).toContain("<li>Write</li>");
-    expect((await ask("articles:read", JWT))[0]).toContain("In Videos, Partner may:");
-    expect(await ask("articles:read articles:write", OPAQUE)).toEqual(["", true]);
+    expect(await ask("articles:read", ARTICLES)).toEqual(["", true]);
+    expect((await ask("articles:read articles:write", ARTICLES))[0]).toContain("<li>Write</li>");
+    expect((await ask("articles:read", VIDEOS))[0]).toContain("In Videos, Partner may:");
+    expect(await ask("articles:read articles:write", ARTICLES)).toEqual(["", true]);
   });
 
   it("is refused for strangers before they are asked [D-API-8]", async () => {

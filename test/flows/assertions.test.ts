@@ -1,16 +1,14 @@
 /** Clients that sign assertions instead of keeping a secret (`private_key_jwt`), and what a thief of one may not do. */
-import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createHmac, createPublicKey } from "node:crypto";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import * as openid from "openid-client";
+import { type Processes, startProcesses } from "../hosting/processes.ts";
 import { rounds } from "../rounds.ts";
+import type { StorageConfig } from "../servers/storage.ts";
 import { APP, newProof, PublicParty } from "./public-party.ts";
 import { type Answer, basic, send, signIn, type Tokens } from "./relying-party.ts";
 import { CALLBACK, type RunningService, startService, storageIn } from "./running-service.ts";
@@ -27,11 +25,13 @@ const keys = new Map<string, KeyPair>();
 /** A key of nobody. */
 let stranger: CryptoKey;
 let folder: string;
+let storage: StorageConfig;
 let running: RunningService;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sign-in-assertions-"));
-  running = await startService({ config: await storageIn(folder) });
+  storage = await storageIn(folder);
+  running = await startService({ config: storage });
   for (const alg of ALGORITHMS) {
     const { privateKey, publicKey } = await generateKeyPair(alg, { extractable: true });
     keys.set(alg, { privateKey, jwk: { ...(await exportJWK(publicKey)), kid: alg, alg } });
@@ -371,42 +371,19 @@ describe("an assertion", () => {
   });
 });
 
-type Child = ChildProcessByStdio<Writable, Readable, null>;
-
 describe("two processes on one storage", () => {
-  const children: Child[] = [];
+  let processes: Processes;
   /** Base URLs of the OpenID Connect deployment at each process. */
   let bases: string[] = [];
 
   beforeAll(async () => {
-    if (!(process.env["TEST_STORAGE"] ?? "sqlite").startsWith("sqlite")) return;
-    const program = join(import.meta.dirname, "../hosting/child.ts");
-    const ports = await Promise.all(
-      [0, 1].map(async () => {
-        const child = spawn(process.execPath, [program, join(folder, "sign-in.db"), running.origin], {
-          stdio: ["pipe", "pipe", "inherit"],
-        });
-        children.push(child);
-        const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-        await lines.next();
-        child.stdin.write("go\n");
-        for (;;) {
-          const { value, done } = await lines.next();
-          if (done) throw new Error("the process has ended");
-          if (/^\d+$/.test(value)) return value;
-        }
-      }),
-    );
-    bases = ports.map((port) => `http://127.0.0.1:${port}/openid`);
+    const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
+    processes = await startProcesses(2, { ...storage, deployments });
+    bases = processes.ports.map((port) => `http://127.0.0.1:${port}/openid`);
   }, 60_000);
-  afterAll(async () => {
-    const ended = children.map((child) => once(child, "exit"));
-    for (const child of children) child.stdin.end();
-    await Promise.all(ended);
-  });
+  afterAll(() => processes.end());
 
   it("accept an assertion once, when both get it at the same time [D-KIND-7]", async () => {
-    if (bases.length === 0) return;
     for (let round = 0; round < rounds(5, 30); round += 1) {
       const made = await assertion();
       const answers = await Promise.all(
@@ -430,7 +407,6 @@ describe("two processes on one storage", () => {
   });
 
   it("give 50 refreshes of a rotating client one answer: nobody is signed out [D-KIND-3]", async () => {
-    if (bases.length === 0) return;
     const party = new PublicParty(running, "openid", APP);
     const { refresh_token } = await party.tokens();
     const at = bases.map((base) => Object.assign(new PublicParty(running, "openid", APP), { base }));

@@ -1,66 +1,36 @@
 /** Devices that call an API for a person: RFC 8707 with the device grant, on both deployments. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import type { ApiSettings } from "../../accounts/apis.ts";
-import { TestClock } from "../../testing/test-clock.ts";
-import { decide, DeviceParty, FRAME, TELEVISION } from "./device-party.ts";
+import { decide, DeviceParty, FRAME, TELEVISION, type DeviceStage, startForDevices } from "./device-party.ts";
 import { type Answer, basic, send } from "./relying-party.ts";
-import { ADA, type RunningService, startService, storageIn, UNLIMITED } from "./running-service.ts";
+import { ADA, type RunningService } from "./running-service.ts";
+import {
+  ARTICLES,
+  CLOSED,
+  GRANTED,
+  OPEN,
+  READER,
+  registerReader,
+  resetApis,
+  SCOPE,
+  VIDEOS,
+} from "./sample-apis.ts";
 import { expectRefusal } from "./token-answers.ts";
 
-const ARTICLES = "https://articles.example/";
-const VIDEOS = "https://videos.example/";
-/** Of a service that nobody is assigned to. */
-const CLOSED = "https://closed.example/";
-/** Of the same service, but it assigns. */
-const OPEN = "https://open.example/";
-const READER = { client_id: "reader", client_secret: "the secret of a machine, of 32 and more" };
-const RIGHTS = ["articles:read", "articles:write"];
-const SCOPE = RIGHTS.join(" ");
-const SETTINGS: ApiSettings = {
-  name: "Articles",
-  service: "1",
-  scopes: { "articles:read": "Read your articles", "articles:write": "Write", "articles:publish": "Publish" },
-  lifetime: 1200,
-  introspection: ["reader"],
-};
-const GRANTED = { [ARTICLES]: RIGHTS, [VIDEOS]: RIGHTS, [CLOSED]: RIGHTS, [OPEN]: RIGHTS };
 const KINDS = ["oauth2", "openid"] as const;
 type Kind = (typeof KINDS)[number];
 
-let clock: TestClock;
-let folder: string;
 let running: RunningService;
+let close: DeviceStage["close"];
 
-async function prepare(): Promise<void> {
-  const { clients, directory, accounts } = running.service;
-  await directory.apis.put(ARTICLES, SETTINGS);
-  await directory.apis.put(VIDEOS, { ...SETTINGS, name: "Videos", tokens: "jwt", lifetime: 300 });
-  await directory.apis.put(CLOSED, { ...SETTINGS, service: "2" });
-  await directory.apis.put(OPEN, { ...SETTINGS, service: "2", assign: true });
-  for (const { client_id } of [TELEVISION, FRAME]) await clients.update(client_id, { apis: GRANTED });
-  await accounts.unassign(running.ada.sub, ["2"]);
-  await accounts.assign(running.ada.sub, "1");
-}
+const reset = (): Promise<void> => resetApis(running, [TELEVISION, FRAME]);
 
 beforeAll(async () => {
-  clock = new TestClock();
-  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
-  running = await startService({
-    config: { ...(await storageIn(folder)), clock, proxy: true, rateLimits: UNLIMITED },
-  });
-  for (const client of [TELEVISION, FRAME]) await running.service.clients.register(client);
-  await running.service.clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
-  await prepare();
+  ({ running, close } = await startForDevices([TELEVISION, FRAME]));
+  await registerReader(running);
+  await reset();
 });
-afterEach(prepare);
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-  await rm(folder, { recursive: true });
-});
+afterEach(reset);
+afterAll(() => close());
 
 const television = (kind: Kind = "openid"): DeviceParty => new DeviceParty(running, kind);
 

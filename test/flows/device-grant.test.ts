@@ -1,33 +1,33 @@
 /** The device grant (RFC 8628): codes, polling, and the page on which a person connects a device. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { TestClock } from "../../testing/test-clock.ts";
-import { DEVICE_GRANT, decide, DeviceParty, enter, FRAME, TELEVISION } from "./device-party.ts";
+import type { TestClock } from "../../testing/test-clock.ts";
+import {
+  DEVICE_GRANT,
+  decide,
+  DeviceParty,
+  enter,
+  FRAME,
+  TELEVISION,
+  type DeviceStage,
+  startForDevices,
+} from "./device-party.ts";
 import { APP, PublicParty } from "./public-party.ts";
 import { send, signIn } from "./relying-party.ts";
-import { ADA, NEWS, type RunningService, startService, storageIn, UNLIMITED } from "./running-service.ts";
+import { ADA, NEWS, type RunningService } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
 let clock: TestClock;
 let folder: string;
 let running: RunningService;
+let close: DeviceStage["close"];
 beforeAll(async () => {
-  clock = new TestClock();
-  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
-  running = await startService({
-    config: { ...(await storageIn(folder)), clock, proxy: true, rateLimits: UNLIMITED },
-  });
-  for (const client of [TELEVISION, FRAME, APP]) await running.service.clients.register(client);
+  ({ clock, folder, running, close } = await startForDevices([TELEVISION, FRAME, APP]));
 });
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => close());
 
 const television = (kind: (typeof KINDS)[number] = "openid"): DeviceParty => new DeviceParty(running, kind);
 
@@ -143,7 +143,6 @@ describe("the code that the person types", () => {
 
   it("is stored as a keyed digest only [D-DEVICE-1]", async () => {
     const { user_code } = await television().codes();
-    const { readFile } = await import("node:fs/promises");
     if ((process.env["TEST_STORAGE"] ?? "sqlite") !== "sqlite") return;
     for (const file of ["sign-in.db", "sign-in.db-wal"]) {
       const bytes = await readFile(join(folder, file));

@@ -1,38 +1,26 @@
 /** The page on which a person connects a device, and what becomes of it. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { TestClock } from "../../testing/test-clock.ts";
-import { decide, DeviceParty, enter, FRAME, TELEVISION } from "./device-party.ts";
-import { relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import type { TestClock } from "../../testing/test-clock.ts";
 import {
-  ADA,
-  BOB,
-  NEWS,
-  type RunningService,
-  startService,
-  storageIn,
-  UNLIMITED,
-} from "./running-service.ts";
+  decide,
+  DeviceParty,
+  enter,
+  FRAME,
+  TELEVISION,
+  type DeviceStage,
+  startForDevices,
+} from "./device-party.ts";
+import { relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService } from "./running-service.ts";
 
 let clock: TestClock;
-let folder: string;
 let running: RunningService;
+let close: DeviceStage["close"];
 beforeAll(async () => {
-  clock = new TestClock();
-  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
-  running = await startService({
-    config: { ...(await storageIn(folder)), clock, proxy: true, rateLimits: UNLIMITED },
-  });
-  for (const client of [TELEVISION, FRAME]) await running.service.clients.register(client);
+  ({ clock, running, close } = await startForDevices([TELEVISION, FRAME]));
 });
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => close());
 
 const television = (): DeviceParty => new DeviceParty(running, "openid");
 

@@ -1,9 +1,14 @@
 /** A device as its authors would write it, and the person who connects it. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect } from "@jest/globals";
 import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
-import type { NewDeviceClient } from "../../accounts/clients/client.ts";
+import type { AnyNewClient, NewDeviceClient } from "../../accounts/clients/client.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import { type Answer, type Person, PATHS, send, signIn } from "./relying-party.ts";
-import { ADA, type RunningService } from "./running-service.ts";
+import { ADA, type RunningService, startService, storageIn, UNLIMITED } from "./running-service.ts";
 
 /** A device with a known id. */
 export type KnownDevice = NewDeviceClient & { readonly client_id: string };
@@ -35,6 +40,35 @@ export interface Codes {
   readonly verification_uri_complete: string;
   readonly expires_in: number;
   readonly interval: number;
+}
+
+/** A service whose time is that of `clock`, and which trusts one proxy. */
+export interface DeviceStage {
+  readonly clock: TestClock;
+  /** Where the database is, on SQLite. */
+  readonly folder: string;
+  readonly running: RunningService;
+  /** Closes it. Its log must have no errors. */
+  readonly close: () => Promise<void>;
+}
+
+export async function startForDevices(clients: readonly AnyNewClient[]): Promise<DeviceStage> {
+  const clock = new TestClock();
+  const folder = await mkdtemp(join(tmpdir(), "sign-in-devices-"));
+  const running = await startService({
+    config: { ...(await storageIn(folder)), clock, proxy: true, rateLimits: UNLIMITED },
+  });
+  for (const client of clients) await running.service.clients.register(client);
+  return {
+    clock,
+    folder,
+    running,
+    async close() {
+      expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+      await running.close();
+      await rm(folder, { recursive: true });
+    },
+  };
 }
 
 /** Fields of a form; a list repeats its field. */

@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { rmSync } from "node:fs";
-import type { ApiSettings } from "../../accounts/apis.ts";
 import type { DeploymentsInput } from "../../config/input.ts";
 import { basic, relyingParty, send, type Answer, type Parameters } from "./relying-party.ts";
 import { newFolder } from "../examples/processes.ts";
@@ -15,44 +14,37 @@ import {
   startWithClock,
   storageIn,
 } from "./running-service.ts";
+import { API, ARTICLES, READER, registerReader, RIGHTS, VIDEOS } from "./sample-apis.ts";
 import { expectRefusal } from "./token-answers.ts";
 
-const OPAQUE = "https://articles.example/";
-const JWT = "https://videos.example/";
 const OTHER = "https://other.example/";
 const SECRET = "the secret of a machine, of 32 and more";
 const JOB = { client_id: "job", client_secret: SECRET };
-const READER = { client_id: "reader", client_secret: SECRET };
-const RIGHTS = ["articles:read", "articles:write"];
-const SETTINGS: ApiSettings = {
-  name: "Articles",
-  service: "1",
-  scopes: { "articles:read": "Read", "articles:write": "Write", "articles:publish": "Publish" },
-  lifetime: 1200,
-  introspection: ["reader"],
-};
 type Kind = "oauth2" | "openid";
 const BOTH = ["oauth2", "openid"] as const;
 
 let running: RunningService;
 
-async function prepare({ service: { directory, clients } }: RunningService): Promise<void> {
-  await clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
-  await directory.apis.put(OPAQUE, SETTINGS);
-  await directory.apis.put(OTHER, { ...SETTINGS, introspection: [] });
-  const apis = { [OPAQUE]: RIGHTS, [OTHER]: RIGHTS };
+async function prepare(at: RunningService): Promise<void> {
+  const { directory, clients } = at.service;
+  await registerReader(at);
+  await directory.apis.put(ARTICLES, API);
+  await directory.apis.put(OTHER, { ...API, introspection: [] });
+  const apis = { [ARTICLES]: RIGHTS, [OTHER]: RIGHTS };
   await clients.register({ ...JOB, kind: "machine", name: "Job", service: "2", apis });
 }
 
 beforeAll(async () => {
   running = await startService();
   await prepare(running);
-  await running.service.directory.apis.put(JWT, {
-    ...SETTINGS,
+  await running.service.directory.apis.put(VIDEOS, {
+    ...API,
     tokens: "jwt",
     lifetime: 300,
   });
-  await running.service.clients.update("job", { apis: { [OPAQUE]: RIGHTS, [OTHER]: RIGHTS, [JWT]: RIGHTS } });
+  await running.service.clients.update("job", {
+    apis: { [ARTICLES]: RIGHTS, [OTHER]: RIGHTS, [VIDEOS]: RIGHTS },
+  });
 });
 afterAll(() => running.close());
 
@@ -80,7 +72,7 @@ function post(
   });
 }
 const request = (kind: Kind, form: Parameters = {}, client?: Credentials): Promise<Answer> =>
-  post(kind, "/oauth2/token", { grant_type: "client_credentials", resource: OPAQUE, ...form }, client);
+  post(kind, "/oauth2/token", { grant_type: "client_credentials", resource: ARTICLES, ...form }, client);
 const issue = async (form: Parameters = {}, kind: Kind = "openid"): Promise<string> => {
   const { status, body } = await request(kind, form);
   expect([status, body["error"]]).toEqual([200, undefined]);
@@ -113,7 +105,7 @@ describe.each(BOTH)("a machine client on %s", (kind) => {
       active: true,
       iss: running.openid,
       sub: "job",
-      aud: OPAQUE,
+      aud: ARTICLES,
       client_id: "job",
       scope: "articles:read",
       token_type: "bearer",
@@ -138,13 +130,13 @@ describe.each(BOTH)("a machine client on %s", (kind) => {
       "",
       "articles",
       "https://articles.example",
-      `${OPAQUE}x`,
+      `${ARTICLES}x`,
       "constructor",
       "https://none.example/",
     ];
     for (const resource of [undefined, ...unknown, "\u{1F600}", "x".repeat(10_000)])
       expectRefusal(await request(kind, { resource }), "invalid_target");
-    const twice = `grant_type=client_credentials&resource=${OPAQUE}&resource=${OPAQUE}`;
+    const twice = `grant_type=client_credentials&resource=${ARTICLES}&resource=${ARTICLES}`;
     expectRefusal(await post(kind, "/oauth2/token", twice), "invalid_target");
     expectRefusal(await request(kind, {}, READER), "invalid_target");
   });
@@ -177,7 +169,7 @@ describe.each(BOTH)("a machine client on %s", (kind) => {
       grant_type: "password",
       username: "ada",
       password: "the password of ada",
-      resource: OPAQUE,
+      resource: ARTICLES,
     };
     expectRefusal(await post(kind, "/oauth2/token", form, NEWS), "invalid_target");
   });
@@ -187,12 +179,12 @@ describe("a JWT for an API", () => {
   it.each(BOTH)(
     "from %s is what RFC 9068 says, and an API verifies it with the JWKS [D-API-5]",
     async (kind) => {
-      const { body } = await request(kind, { resource: JWT, scope: "articles:read" });
+      const { body } = await request(kind, { resource: VIDEOS, scope: "articles:read" });
       expect(body).toMatchObject({ token_type: "bearer", expires_in: 300, scope: "articles:read" });
       const jwks = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
       const { payload, protectedHeader } = await jwtVerify(String(body["access_token"]), jwks, {
         issuer: running.openid,
-        audience: JWT,
+        audience: VIDEOS,
         typ: "at+jwt",
         algorithms: ["RS256"],
       });
@@ -200,7 +192,7 @@ describe("a JWT for an API", () => {
       expect(payload).toEqual({
         iss: running.openid,
         sub: "job",
-        aud: JWT,
+        aud: VIDEOS,
         client_id: "job",
         scope: "articles:read",
         jti: expect.any(String),
@@ -211,7 +203,7 @@ describe("a JWT for an API", () => {
   );
 
   it("can't be revoked, and says nothing at introspection [D-API-4, D-API-5]", async () => {
-    const token = await issue({ resource: JWT });
+    const token = await issue({ resource: VIDEOS });
     expectRefusal(await post("openid", "/oauth2/revoke", { token }), "unsupported_token_type");
     expectRefusal(await post("oauth2", "/oauth2/revoke", { token }), "unsupported_token_type");
     expect(await introspect(token)).toEqual({ active: false });
@@ -225,16 +217,16 @@ describe("a JWT for an API", () => {
       ...(await storageIn(folder)),
       keys: { secrets: [Buffer.alloc(32, 5).toString("base64")] },
     };
-    const jwt = { ...SETTINGS, introspection: [], lifetime: 900, tokens: "jwt" } as const;
+    const jwt = { ...API, introspection: [], lifetime: 900, tokens: "jwt" } as const;
     const both = await startService({ config });
-    await both.service.directory.apis.put(JWT, jwt);
+    await both.service.directory.apis.put(VIDEOS, jwt);
     await both.close();
     const refused = startWithClock({ ...config, deployments: deployments("http://127.0.0.1:3999") });
     await expect(refused).rejects.toMatchObject({
       problems: [expect.stringContaining("config.deployments.openid: is required")],
     });
     const only = await startService({ deployments });
-    await expect(only.service.directory.apis.put(JWT, jwt)).rejects.toThrow(/api\.tokens: jwt needs/);
+    await expect(only.service.directory.apis.put(VIDEOS, jwt)).rejects.toThrow(/api\.tokens: jwt needs/);
     await only.close();
     rmSync(folder, { recursive: true, force: true });
   });
@@ -278,9 +270,9 @@ describe("introspection", () => {
           headers: { authorization: basic(NEWS) },
         });
       expect((await at()).text).toBe("of the host");
-      await fresh.service.directory.apis.put(OPAQUE, { ...SETTINGS, introspection: [] });
+      await fresh.service.directory.apis.put(ARTICLES, { ...API, introspection: [] });
       expectRefusal(await at(), "invalid_request");
-      await fresh.service.directory.apis.remove(OPAQUE);
+      await fresh.service.directory.apis.remove(ARTICLES);
       expect((await at()).text).toBe("of the host");
     } finally {
       await fresh.close();
@@ -293,9 +285,9 @@ const restore = async (): Promise<void> => {
   await clients.enable("job");
   await clients.update("job", {
     client_secret: SECRET,
-    apis: { [OPAQUE]: RIGHTS, [OTHER]: RIGHTS, [JWT]: RIGHTS },
+    apis: { [ARTICLES]: RIGHTS, [OTHER]: RIGHTS, [VIDEOS]: RIGHTS },
   });
-  await directory.apis.put(OPAQUE, SETTINGS);
+  await directory.apis.put(ARTICLES, API);
 };
 
 describe("the token of a machine ends", () => {
@@ -309,12 +301,12 @@ describe("the token of a machine ends", () => {
     "another secret": () => running.service.clients.update("job", { client_secret: `${SECRET}!` }),
     "removal of the API, though it is put again": async () => {
       await running.service.clients.update("job", { apis: {} });
-      await running.service.directory.apis.remove(OPAQUE);
-      await running.service.directory.apis.put(OPAQUE, SETTINGS);
+      await running.service.directory.apis.remove(ARTICLES);
+      await running.service.directory.apis.put(ARTICLES, API);
     },
     "removal of the client, though its id is taken again": async () => {
       await running.service.clients.remove("job");
-      await running.service.directory.apis.put(OPAQUE, SETTINGS);
+      await running.service.directory.apis.put(ARTICLES, API);
       await running.service.clients.register({ ...JOB, kind: "machine", name: "Other", service: "2" });
     },
     "its own revocation": () => Promise.resolve(),
@@ -347,7 +339,7 @@ describe("the token of a machine ends", () => {
   it("for a client that the API no longer names [D-API-4]", async () => {
     await restore();
     const token = await issue();
-    await running.service.directory.apis.put(OPAQUE, { ...SETTINGS, introspection: [] });
+    await running.service.directory.apis.put(ARTICLES, { ...API, introspection: [] });
     expect(await isActive(token)).toBe(false);
     await restore();
     expect(await isActive(token)).toBe(true);
@@ -355,13 +347,13 @@ describe("the token of a machine ends", () => {
 
   it("not with a scope: what the client may ask for is read at each issue [D-API-2]", async () => {
     await restore();
-    await running.service.clients.update("job", { apis: { [OPAQUE]: ["articles:read"] } });
+    await running.service.clients.update("job", { apis: { [ARTICLES]: ["articles:read"] } });
     expectRefusal(await request("openid", { scope: "articles:write" }), "invalid_scope");
-    expectRefusal(await request("openid", { resource: JWT }), "invalid_target");
-    const { "articles:read": _read, ...others } = SETTINGS.scopes;
-    await running.service.directory.apis.put(OPAQUE, { ...SETTINGS, scopes: others });
+    expectRefusal(await request("openid", { resource: VIDEOS }), "invalid_target");
+    const { "articles:read": _read, ...others } = API.scopes;
+    await running.service.directory.apis.put(ARTICLES, { ...API, scopes: others });
     expectRefusal(await request("openid"), "invalid_scope");
-    await running.service.directory.apis.put(OPAQUE, SETTINGS);
+    await running.service.directory.apis.put(ARTICLES, API);
     await restore();
   });
 

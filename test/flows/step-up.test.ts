@@ -1,9 +1,6 @@
 /** Passkeys as a second factor, and the step-up of a session, with an authenticator whose signatures are real. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import type { AccountInternals } from "../../accounts/account.ts";
-import { factorStateOf } from "../../accounts/factors/factor.ts";
-import { createPasskeys, type PasskeysOptions } from "../../accounts/factors/passkeys.ts";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
   type AnswerOverrides,
@@ -12,6 +9,7 @@ import {
 } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
+import { addPasskey } from "../accounts/factors/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
@@ -44,24 +42,10 @@ beforeEach(async () => {
 });
 afterEach(() => running.close());
 
-/** Adds a passkey to an account, as the enrolment does. */
 async function withPasskey(sub: string): Promise<TestAuthenticator> {
   const { origin } = new URL(running.openid);
   const authenticator = createAuthenticator({ origin });
-  const accounts = running.service.accounts as unknown as AccountInternals;
-  const account = await accounts.record(sub);
-  if (account === undefined) throw new Error("no account");
-  const party = { id: "localhost", previousIds: [], origins: [origin], name: "Sign-in" };
-  const passkeys = createPasskeys({ relyingParty: party, clock } as unknown as PasskeysOptions);
-  const { challenge } = passkeys.challenge();
-  const handle = account.factors?.user_handle ?? Buffer.alloc(32, 1).toString("base64url");
-  const options = await passkeys.creation({ ...account, factors: undefined } as never, challenge, handle);
-  const passkey = await passkeys.checkNew(authenticator.create(options), challenge, "Phone");
-  if (passkey === undefined) throw new Error("the passkey was refused");
-  const factor = { kind: "passkey", passkey, userHandle: handle } as const;
-  const caller = { actor: { kind: "system" } } as never;
-  const added = await accounts.addFactor(sub, factor, factorStateOf(account), {}, caller);
-  if (added.kind !== "changed") throw new Error(added.kind);
+  await addPasskey(running, sub, clock, (options) => authenticator.create(options));
   return authenticator;
 }
 

@@ -1,29 +1,29 @@
 /** Guessing the codes of devices, asking for too many, and two processes that get the same answer at once. */
-import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as openid from "openid-client";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Codes, decide, DeviceParty, enter, FRAME, TELEVISION } from "../flows/device-party.ts";
 import { type Answer, type Person, send } from "../flows/relying-party.ts";
 import { ADA, BOB, type RunningService, startService, storageIn } from "../flows/running-service.ts";
+import { type Processes, startProcesses } from "../hosting/processes.ts";
 import { rounds } from "../rounds.ts";
+import type { StorageConfig } from "../servers/storage.ts";
 
 let folder: string;
+let storage: StorageConfig;
 let running: RunningService;
 let party: DeviceParty;
 /** The mails that were sent: recipient and text. */
 const mails: { readonly to: string; readonly text: string }[] = [];
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sign-in-devices-"));
+  storage = await storageIn(folder);
   running = await startService({
     config: {
-      ...(await storageIn(folder)),
+      ...storage,
       proxy: true,
       mailer: {
         async send({ to, text }) {
@@ -199,43 +199,22 @@ describe("openid-client", () => {
 });
 
 describe("two processes on one storage", () => {
-  const children: ChildProcessByStdio<Writable, Readable, null>[] = [];
+  let processes: Processes;
   /** Base URLs of the OpenID Connect deployment at each process. */
   let bases: string[] = [];
 
   beforeAll(async () => {
-    if (!(process.env["TEST_STORAGE"] ?? "sqlite").startsWith("sqlite")) return;
-    const program = join(import.meta.dirname, "../hosting/child.ts");
-    const ports = await Promise.all(
-      [0, 1].map(async () => {
-        const child = spawn(process.execPath, [program, join(folder, "sign-in.db"), running.origin], {
-          stdio: ["pipe", "pipe", "inherit"],
-        });
-        children.push(child);
-        const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-        await lines.next();
-        child.stdin.write("go\n");
-        for (;;) {
-          const { value, done } = await lines.next();
-          if (done) throw new Error("the process has ended");
-          if (/^\d+$/.test(value)) return value;
-        }
-      }),
-    );
-    bases = ports.map((port) => `http://127.0.0.1:${port}/openid`);
+    const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
+    processes = await startProcesses(2, { ...storage, deployments });
+    bases = processes.ports.map((port) => `http://127.0.0.1:${port}/openid`);
   }, 60_000);
-  afterAll(async () => {
-    const ended = children.map((child) => once(child, "exit"));
-    for (const child of children) child.stdin.end();
-    await Promise.all(ended);
-  });
+  afterAll(() => processes.end());
 
   /** The device, at each process. */
   const devices = (): DeviceParty[] =>
     bases.map((base) => Object.assign(new DeviceParty(running, "openid"), { base }));
 
   it("let one of two people decide, count every poll, and give the tokens once [D-DEVICE-2, D-DEVICE-3]", async () => {
-    if (bases.length === 0) return;
     for (let round = 0; round < rounds(4, 20); round += 1) {
       const codes = await party.codes({}, from(`192.0.2.${100 + round}`));
       const pending = await Promise.all([...devices(), ...devices()].map((device) => device.poll(codes)));

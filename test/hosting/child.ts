@@ -1,19 +1,17 @@
-/** A process of its own that serves one database: `node child.ts DATABASE BASE_URL`. Says its port, and ends with its input. */
+/** A process of its own that serves a storage: `node child.ts CONFIG`, in JSON. Says its port, and ends with its input. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { createSignInService } from "../../lib/service.ts";
+import type { ProcessConfig } from "./processes.ts";
 
-const [, , database = "", base = ""] = process.argv;
+const config = JSON.parse(process.argv[2] ?? "") as ProcessConfig;
 process.stdin.resume();
 // All processes wait for this input, so that they start together.
 console.log("ready");
 await once(process.stdin, "data");
-const service = await createSignInService({
-  storage: `sqlite:${database}`,
-  deployments: { oauth2: { url: base }, openid: { url: `${base}/openid` } },
-});
+const service = await createSignInService(config);
 const application = new Koa();
 application.use(service.routes());
 const answer = application.callback();

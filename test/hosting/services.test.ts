@@ -1,9 +1,6 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
@@ -13,8 +10,7 @@ import { Browser, type Send } from "../../testing/browser/browser.ts";
 import { basic, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { signedIn } from "./host.ts";
-
-type Child = ChildProcessByStdio<Writable, Readable, null>;
+import { startProcesses } from "./processes.ts";
 
 let folder: string;
 const ends: (() => unknown)[] = [];
@@ -115,17 +111,10 @@ describe("several processes that start together on a new database", () => {
   const BASE = "http://localhost:4001";
 
   it("agree on schema and keys, and serve each other's sign-ins", async () => {
-    const database = join(folder, "sign-in.db");
-    const children = Array.from({ length: 3 }, () => {
-      const child: Child = spawn(process.execPath, [join(import.meta.dirname, "child.ts"), database, BASE], {
-        stdio: ["pipe", "pipe", "inherit"],
-      });
-      ends.push(() => child.kill("SIGKILL"));
-      return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
-    });
-    for (const { lines } of children) expect((await lines.next()).value).toBe("ready");
-    for (const { child } of children) child.stdin.write("go\n");
-    const ports = await Promise.all(children.map(async ({ lines }) => Number((await lines.next()).value)));
+    const storage = `sqlite:${join(folder, "sign-in.db")}`;
+    const deployments = { oauth2: { url: BASE }, openid: { url: `${BASE}/openid` } };
+    const { ports, end } = await startProcesses(3, { storage, deployments });
+    ends.push(end);
     const [a = 0, b = 0, c = 0] = ports;
     const keys = await Promise.all(ports.map((port) => to(port)(new URL(`${BASE}/openid/oauth2/jwks`), {})));
     const texts = await Promise.all(keys.map((answer) => answer.text()));
@@ -133,8 +122,8 @@ describe("several processes that start together on a new database", () => {
     expect(new Set(texts).size).toBe(1);
     // A fourth service, in this process, registers what the others use immediately.
     const service = await begin({
-      storage: `sqlite:${database}`,
-      deployments: { oauth2: { url: BASE }, openid: { url: `${BASE}/openid` } },
+      storage,
+      deployments,
     });
     await applySeed(service, { services: { 1: { name: "News" } }, clients: [NEWS], accounts: [ACCOUNT] });
     let port = a;
@@ -156,8 +145,6 @@ describe("several processes that start together on a new database", () => {
     const headers = { authorization: `Bearer ${access_token}` };
     const userinfo = await to(a)(new URL(`${BASE}/resources/userinfo?client_id=news`), { headers });
     expect(await userinfo.json()).toMatchObject({ email: ADA.email });
-    const exits = children.map(({ child }) => new Promise((resolve) => child.once("exit", resolve)));
-    for (const { child } of children) child.stdin.end();
-    expect(await Promise.all(exits)).toEqual([0, 0, 0]);
+    expect(await end()).toEqual([0, 0, 0]);
   });
 });

@@ -1,0 +1,40 @@
+/** Adds a passkey to an account as the enrolment does, with an authenticator that is real or one of the tests. */
+import type { AccountInternals } from "../../../accounts/account.ts";
+import { factorStateOf } from "../../../accounts/factors/factor.ts";
+import {
+  createPasskeys,
+  type PasskeyCreation,
+  type PasskeysOptions,
+} from "../../../accounts/factors/passkeys.ts";
+import type { Clock } from "../../../core/clock.ts";
+import { SYSTEM } from "../../../records/audit/audit-event.ts";
+import type { RunningService } from "../../flows/running-service.ts";
+
+/** @param create what the browser does with the options. Its answer is JSON, and may be anything. */
+export async function addPasskey(
+  { service, openid }: RunningService,
+  sub: string,
+  clock: Clock,
+  create: (options: PasskeyCreation) => unknown,
+): Promise<void> {
+  const accounts = service.accounts as typeof service.accounts & AccountInternals;
+  const account = await accounts.record(sub);
+  if (account === undefined) throw new Error("no account");
+  const relyingParty = {
+    id: "localhost",
+    previousIds: [],
+    origins: [new URL(openid).origin],
+    name: "Sign-in",
+  };
+  // It reads no records for an account without passkeys.
+  const passkeys = createPasskeys({ relyingParty, clock } as unknown as PasskeysOptions);
+  const { challenge } = passkeys.challenge();
+  const userHandle = account.factors?.user_handle ?? Buffer.alloc(32, 1).toString("base64url");
+  const { factors: _factors, ...withoutFactors } = account;
+  const options = await passkeys.creation(withoutFactors, challenge, userHandle);
+  const passkey = await passkeys.checkNew(await create(options), challenge, "Phone");
+  if (passkey === undefined) throw new Error("the passkey was refused");
+  const factor = { kind: "passkey", passkey, userHandle } as const;
+  const added = await accounts.addFactor(sub, factor, factorStateOf(account), {}, SYSTEM);
+  if (added.kind !== "changed") throw new Error(added.kind);
+}
