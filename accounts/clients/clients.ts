@@ -20,7 +20,6 @@ import { forgetInApis, newTokensEpoch, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
   type AnyNewClient,
-  type ClientChanges,
   type ClientCredentials,
   type ClientInternals,
   type Clients,
