@@ -106,11 +106,18 @@ async function tlsOptions(
 }
 
 /**
- * Every statement finds its rows by an index. The planner must not choose otherwise for a prepared statement, whose
- * values it does not see, or for a new table, about which it knows nothing yet.
+ * Every statement finds a few rows by an index. The planner must not choose otherwise for a prepared statement, whose
+ * values it does not see, or for a new table, about which it knows nothing yet. It would also estimate that a statement
+ * finds many rows of a large table, and spend milliseconds on starting parallel workers or compiling the statement.
  */
-const SESSION =
-  "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+const SESSION = [
+  "SET plan_cache_mode = force_generic_plan",
+  "SET enable_seqscan = off",
+  "SET enable_hashjoin = off",
+  "SET enable_mergejoin = off",
+  "SET max_parallel_workers_per_gather = 0",
+  "SET jit = off",
+].join("; ");
 
 export class Connections {
   readonly #driver: Driver;

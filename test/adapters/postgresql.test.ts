@@ -1,7 +1,10 @@
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
+import { Connections } from "../../adapters/postgresql/connection.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
+import { COUNT, GET, GET_ONE, LIST_DOWN, LIST_UP, SCAN } from "../../adapters/postgresql/schema.ts";
+import { thing } from "../../testing/storage/stage.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
@@ -67,5 +70,47 @@ describe("a PostgreSQL that can't be used", () => {
       "configuration: config.storage: PostgreSQL refuses the user or the password",
     );
     expect(await refused(as("reader", own))).toMatch(/^configuration: .*may create tables and functions$/);
+  });
+});
+
+describe("a table that the planner takes for a large one", () => {
+  /** With these, the planner uses parallel workers and compiles a statement whenever it may. */
+  const EAGER = [
+    "parallel_setup_cost=0",
+    "parallel_tuple_cost=0",
+    "min_parallel_table_scan_size=0",
+    "min_parallel_index_scan_size=0",
+    "jit_above_cost=0",
+  ];
+  const PAGE = [["thing"], ["kind"], ["a"], [0], [0], [1e15], [9]];
+  let connections: Connections;
+
+  beforeAll(async () => {
+    const url = new URL(await server.newDatabase());
+    url.searchParams.set("options", EAGER.map((setting) => `-c ${setting}`).join(" "));
+    const clock = new ManualClock();
+    const store = await openPostgres({ url: url.href, clock });
+    const put = Array.from({ length: 2_000 }, (_each, index) =>
+      thing(`t${index}`, { index: [{ name: "kind", at: "a", order: index }] }),
+    );
+    await store.commit({ id: "filled", deadline: clock.now() + 30_000, put });
+    await store.close();
+    connections = await Connections.open(url.href);
+    await connections.raw("ANALYZE");
+  });
+  afterAll(() => connections.close());
+
+  it.each([
+    { ...GET_ONE, values: [1, "thing", "t1"] },
+    { ...GET, values: [1, ["thing", "thing"], ["t1", "t2"]] },
+    { ...LIST_UP, values: [1, ...PAGE] },
+    { ...LIST_DOWN, values: [1, ...PAGE] },
+    { ...SCAN, values: [1, "thing", "", 9] },
+    { ...COUNT, values: [["thing"], ["kind"], ["a"], [0], [9]] },
+  ])("is read by its indexes, in one process and without compiling: $name", async ({ text, values }) => {
+    const rows = await connections.raw(`EXPLAIN (ANALYZE) ${text}`, values);
+    const plan = rows.map((row) => String(row["QUERY PLAN"])).join("\n");
+    expect(plan).toMatch(/Index/u);
+    expect(plan).not.toMatch(/Seq Scan|Hash|Merge Join|Gather|JIT/u);
   });
 });
