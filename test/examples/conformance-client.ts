@@ -1,12 +1,13 @@
 /** Acts as the client of the conformance suite, with the checks of its modules. */
-import { randomUUID } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { expect } from "@jest/globals";
 import { createRemoteJWKSet, type JWTPayload, jwtVerify } from "jose";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, basic, type Parameters, send } from "../flows/relying-party.ts";
-import type { ConformanceStage, Page, SuiteFile } from "./conformance-stage.ts";
+import { type ConformanceStage, type Page, PUBLIC_CALLBACK, type SuiteFile } from "./conformance-stage.ts";
 
-type Client = SuiteFile["client"];
+/** A public client has no secret, and proves with PKCE that a code is its own. */
+type Client = Omit<SuiteFile["client"], "client_secret"> & { readonly client_secret?: string };
 
 /** The response mode of the plan. */
 export type Mode = "default" | "form_post";
@@ -31,12 +32,21 @@ export interface Done {
 
 export class ConformanceClient {
   readonly stage: ConformanceStage;
+  /** The one that requests are made for, unless they say another. */
+  readonly client: Client;
   /** The discovery document. */
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly #jwks: ReturnType<typeof createRemoteJWKSet>;
+  /** The verifiers of a public client, each by the code that it is for. */
+  readonly #verifiers = new Map<string, string>();
 
-  private constructor(stage: ConformanceStage, metadata: Readonly<Record<string, unknown>>) {
+  private constructor(
+    stage: ConformanceStage,
+    metadata: Readonly<Record<string, unknown>>,
+    client: Client = stage.suite.client,
+  ) {
     this.stage = stage;
+    this.client = client;
     this.metadata = metadata;
     this.#jwks = createRemoteJWKSet(new URL(String(metadata["jwks_uri"])));
   }
@@ -45,6 +55,10 @@ export class ConformanceClient {
     const { status, headers, body } = await send(stage.suite.server.discoveryUrl);
     expect([status, headers.get("content-type")]).toEqual([200, expect.stringMatching(/^application\/json/)]);
     return new ConformanceClient(stage, body);
+  }
+
+  as(client: Client): ConformanceClient {
+    return new ConformanceClient(this.stage, this.metadata, client);
   }
 
   /** Verifies a token that the server signed for this client. */
@@ -56,6 +70,10 @@ export class ConformanceClient {
     });
     expect(protectedHeader).toMatchObject({ alg: "RS256", kid: expect.any(String) });
     return payload;
+  }
+
+  callbackOf({ client_secret }: Client = this.client): string {
+    return client_secret === undefined ? PUBLIC_CALLBACK : this.stage.at("callback");
   }
 
   endpoint(name: string): string {
@@ -74,16 +92,22 @@ export class ConformanceClient {
     module: string,
     options: AuthorizeOptions = {},
   ): Promise<Page & { readonly nonce: string }> {
-    const { mode = "default", parameters = {}, client = this.stage.suite.client, browser, method } = options;
+    const { mode = "default", parameters = {}, client = this.client, browser, method } = options;
     const [state, nonce] = [randomUUID(), randomUUID()];
+    const verifier = randomBytes(32).toString("base64url");
+    const isPublic = client.client_secret === undefined;
     const request = {
       client_id: client.client_id,
-      redirect_uri: this.stage.at("callback"),
+      redirect_uri: this.callbackOf(client),
       scope: "openid",
       state,
       nonce,
       response_type: "code",
       response_mode: mode === "form_post" ? mode : undefined,
+      ...(isPublic && {
+        code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+        code_challenge_method: "S256",
+      }),
       ...parameters,
     };
     const target = this.address("authorization", request);
@@ -91,24 +115,29 @@ export class ConformanceClient {
     if (page.callback !== undefined) {
       expect(page.byPost).toBe(mode === "form_post");
       expect(page.callback).toMatchObject({ state, iss: this.metadata["issuer"] });
+      const { code } = page.callback;
+      if (isPublic && code !== undefined) this.#verifiers.set(code, verifier);
     }
     return { ...page, nonce };
   }
 
-  token(form: Parameters, client: Client = this.stage.suite.client): Promise<Answer> {
+  token(form: Parameters, client: Client = this.client): Promise<Answer> {
+    const { client_id, client_secret } = client;
     const body = new URLSearchParams(form as Record<string, string>);
-    return send(this.endpoint("token"), { method: "POST", headers: { authorization: basic(client) }, body });
+    if (client_secret === undefined) body.set("client_id", client_id);
+    const headers: Record<string, string> =
+      client_secret === undefined ? {} : { authorization: basic({ client_id, client_secret }) };
+    return send(this.endpoint("token"), { method: "POST", headers, body });
   }
 
-  exchange(code: string | undefined, more: Parameters = {}, client?: Client): Promise<Answer> {
-    const redirect_uri = this.stage.at("callback");
-    return this.token({ grant_type: "authorization_code", code, redirect_uri, ...more }, client);
+  exchange(code: string | undefined, more: Parameters = {}, client: Client = this.client): Promise<Answer> {
+    const redirect_uri = this.callbackOf(client);
+    const code_verifier = this.#verifiers.get(code ?? "");
+    const proof = code_verifier === undefined ? {} : { code_verifier };
+    return this.token({ grant_type: "authorization_code", code, redirect_uri, ...proof, ...more }, client);
   }
 
-  async idToken(
-    { status, body, text }: Answer,
-    client: Client = this.stage.suite.client,
-  ): Promise<JWTPayload> {
+  async idToken({ status, body, text }: Answer, client: Client = this.client): Promise<JWTPayload> {
     if (status !== 200) throw new Error(`the token endpoint answered ${status}: ${text}`);
     expect(body).toMatchObject({ token_type: "bearer", expires_in: expect.any(Number) });
     return this.verify(String(body["id_token"]), client, ["sub", "iat", "exp"]);

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
+import type { Seed } from "../../lib/seed.ts";
 import { bodyOf, selfSigned } from "../notifier/peers.ts";
 import { ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
@@ -45,6 +46,15 @@ export interface SuiteFile {
   readonly browser: readonly Automation[];
   readonly override: Readonly<Record<string, { readonly browser: readonly Automation[] }>>;
 }
+
+/**
+ * The suite's plans for certification have clients with secrets, and its other modules send no PKCE challenge. So this one is
+ * not in the files.
+ */
+export const PUBLIC_CLIENT = { client_id: "conformance-public" };
+/** Where it would be; nothing is sent there. A public client has no https address on loopback. */
+const PUBLIC_ORIGIN = "https://suite.example";
+export const PUBLIC_CALLBACK: string = `${PUBLIC_ORIGIN}/test/a/sign-in-service/callback`;
 
 /** What the scripted browser saw. */
 export interface Page {
@@ -115,12 +125,15 @@ export class ConformanceStage {
     const args = ["--cert", certFile, "--key", keyFile, "--port", `${op}`, "--to", `${http}`];
     const tls = start("examples/conformance/tls.ts", { args, cwd: servers.folder });
     const replacements = { [OP]: origin, [SUITE]: suiteOrigin, "localhost.emobix.co.uk": "localhost" };
-    const bundled = servers.run(
-      ["--config", servers.write(file("server.json", replacements)), "--port", `${http}`],
-      {
-        env: { NODE_EXTRA_CA_CERTS: certFile },
-      },
-    );
+    const config = JSON.parse(file("server.json", replacements)) as { readonly seed: Seed };
+    const clients = [
+      ...(config.seed.clients ?? []),
+      { kind: "public", ...PUBLIC_CLIENT, service: "1", redirect_uris: [PUBLIC_CALLBACK] },
+    ];
+    const text = JSON.stringify({ ...config, seed: { ...config.seed, clients } });
+    const bundled = servers.run(["--config", servers.write(text), "--port", `${http}`], {
+      env: { NODE_EXTRA_CA_CERTS: certFile },
+    });
     await Promise.all([bundled.until(/listening on/), tls.until(/https on port/)]);
     const trusted = getCACertificates();
     setDefaultCACertificates([...trusted, cert]);
@@ -133,7 +146,10 @@ export class ConformanceStage {
   }
 
   browser(): Browser {
-    return new Browser({ stopAt: this.#parts.suiteOrigin, headers: { "accept-language": "en-US" } });
+    return new Browser({
+      stopAt: [this.#parts.suiteOrigin, PUBLIC_ORIGIN],
+      headers: { "accept-language": "en-US" },
+    });
   }
 
   /** Does what the scripted browser of the suite does with this URL in this module. */
@@ -206,7 +222,9 @@ export class ConformanceStage {
         byPost: false,
         fields: Object.fromEntries(browser.location.searchParams),
       };
-    const form = browser.forms().find(({ action }) => action.origin === this.#parts.suiteOrigin);
+    const form = browser
+      .forms()
+      .find(({ action }) => [this.#parts.suiteOrigin, PUBLIC_ORIGIN].includes(action.origin));
     return form && { url: form.action, byPost: true, fields: Object.fromEntries(form.fields) };
   }
 

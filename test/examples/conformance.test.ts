@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { type Parameters, send } from "../flows/relying-party.ts";
 import { ConformanceClient, type Mode } from "./conformance-client.ts";
-import { ConformanceStage, type SuiteFile } from "./conformance-stage.ts";
+import { ConformanceStage, PUBLIC_CLIENT, type SuiteFile } from "./conformance-stage.ts";
 import { ROOT, textOf } from "./documents.ts";
 
 let stage: ConformanceStage;
@@ -84,10 +84,16 @@ describe("oidcc-config-certification-test-plan", () => {
   });
 });
 
-describe.each<[string, Mode]>([
-  ["oidcc-basic-certification-test-plan", "default"],
-  ["oidcc-formpost-basic-certification-test-plan", "form_post"],
-])("%s", (_plan, mode) => {
+describe.each<[string, Mode, "confidential" | "public"]>([
+  ["oidcc-basic-certification-test-plan", "default", "confidential"],
+  ["oidcc-formpost-basic-certification-test-plan", "form_post", "confidential"],
+  ["oidcc-basic-certification-test-plan", "default", "public"],
+  ["oidcc-formpost-basic-certification-test-plan", "form_post", "public"],
+])("%s in the mode %s with a %s client", (_plan, mode, kind) => {
+  beforeAll(() => {
+    suite = suite.as(kind === "public" ? PUBLIC_CLIENT : stage.suite.client);
+  });
+
   it.each<[string, Parameters]>([
     ["oidcc-server", {}],
     ["oidcc-ensure-request-without-nonce-succeeds-for-code-flow", { nonce: undefined }],
@@ -218,7 +224,7 @@ describe.each<[string, Mode]>([
 
   it("oidcc-ensure-registered-redirect-uri", async () => {
     const module = "oidcc-ensure-registered-redirect-uri";
-    const parameters = { redirect_uri: `${stage.at("callback")}/not-registered` };
+    const parameters = { redirect_uri: `${suite.callbackOf()}/not-registered` };
     const { callback, placeholder } = await suite.authorize(module, { mode, parameters });
     expect([callback, placeholder]).toEqual([undefined, "We can’t send you back"]);
   });
@@ -245,8 +251,8 @@ describe.each<[string, Mode]>([
   /** An unsigned request object as the suite creates it, with almost all parameters inside. */
   function withObject(changes: Parameters): Parameters {
     const inside = {
-      client_id: stage.suite.client.client_id,
-      redirect_uri: stage.at("callback"),
+      client_id: suite.client.client_id,
+      redirect_uri: suite.callbackOf(),
       scope: "openid",
       state: randomUUID(),
       nonce: randomUUID(),
@@ -263,8 +269,8 @@ describe.each<[string, Mode]>([
   it("oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported is skipped: the error says so, in the response mode that the object requests", async () => {
     const module = "oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported";
     const request = suite.address("authorization", {
-      client_id: stage.suite.client.client_id,
-      redirect_uri: stage.at("callback"),
+      client_id: suite.client.client_id,
+      redirect_uri: suite.callbackOf(),
       scope: "openid",
       response_type: "code",
       ...withObject({}),
@@ -275,13 +281,14 @@ describe.each<[string, Mode]>([
 
   it("oidcc-ensure-request-object-with-redirect-uri", async () => {
     const module = "oidcc-ensure-request-object-with-redirect-uri";
-    const parameters = withObject({ redirect_uri: `${stage.at("callback")}/not-registered` });
+    const parameters = withObject({ redirect_uri: `${suite.callbackOf()}/not-registered` });
     const { callback, placeholder } = await suite.authorize(module, { parameters });
     expect([callback, placeholder]).toEqual([undefined, "We can’t send you back"]);
   });
 
   it("oidcc-refresh-token", async () => {
-    const { client, client2 } = stage.suite;
+    const { client } = suite;
+    const { client2 } = stage.suite;
     const refreshed: unknown[] = [];
     for (const each of [client, client2]) {
       const { tokens, claims } = await suite.succeed("oidcc-refresh-token", { mode, client: each });
