@@ -10,9 +10,9 @@ import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
 /** What is wrong with a text, completing "NAME: …"; `undefined` if nothing is. */
 export type Problem = string | undefined;
 
-/** Characters of a text field or a display name. */
-const MAX_TEXT = 256;
-const MAX_USERNAME = 64;
+/** Of a text field or a display name, in characters. */
+const MAX_TEXT_LENGTH = 256;
+const MAX_USERNAME_LENGTH = 64;
 
 /** Length in code points: close to what a person counts as characters. */
 export function characters(text: string): number {
@@ -24,8 +24,8 @@ export function characters(text: string): number {
 /** Text for people to read: not empty, no control characters or line breaks, at most 256 characters. */
 export function textProblem(text: string): Problem {
   if (text === "") return "must not be empty";
-  if (text.length > 2 * MAX_TEXT || characters(text) > MAX_TEXT) {
-    return `must have at most ${MAX_TEXT} characters`;
+  if (text.length > 2 * MAX_TEXT_LENGTH || characters(text) > MAX_TEXT_LENGTH) {
+    return `must have at most ${MAX_TEXT_LENGTH} characters`;
   }
   if (!text.isWellFormed() || /[\p{Cc}\p{Zl}\p{Zp}]/u.test(text)) return "must not have control characters";
   return undefined;
@@ -38,10 +38,10 @@ function invisible(text: string): boolean {
 
 /** A username: 1 to 64 characters, no `@`, nothing invisible, no surrounding space; also in its normal form. */
 export function usernameProblem(username: string): Problem {
-  if (username.length > 2 * MAX_USERNAME) return `must have at most ${MAX_USERNAME} characters`;
+  if (username.length > 2 * MAX_USERNAME_LENGTH) return `must have at most ${MAX_USERNAME_LENGTH} characters`;
   for (const form of [username, normaliseName(username)]) {
     if (form === "") return "must not be empty";
-    if (characters(form) > MAX_USERNAME) return `must have at most ${MAX_USERNAME} characters`;
+    if (characters(form) > MAX_USERNAME_LENGTH) return `must have at most ${MAX_USERNAME_LENGTH} characters`;
     if (invisible(form)) return "must not have control characters";
     if (form !== form.trim()) return "must not begin or end with a space";
     if (form.includes("@")) return "must not have an @, which only e-mail addresses have";
@@ -96,13 +96,13 @@ export function dateProblem(date: string): Problem {
   return real && !date.startsWith("0000") ? undefined : "must be a real date";
 }
 
-/** Characters of the longest language tag that RFC 5646 section 4.4.1 asks to support. */
-const MAX_LOCALE = 35;
+/** The longest language tag that RFC 5646 section 4.4.1 asks to support. */
+const MAX_LOCALE_LENGTH = 35;
 
 /** A language tag (BCP 47). */
 export function localeProblem(tag: string): Problem {
   const problem = "must be a language tag, such as pl or en-GB";
-  if (tag.length > MAX_LOCALE) return problem;
+  if (tag.length > MAX_LOCALE_LENGTH) return problem;
   try {
     return Intl.getCanonicalLocales(tag).length === 1 ? undefined : problem;
   } catch {

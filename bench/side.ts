@@ -91,9 +91,9 @@ export async function startSide(
     peakMemory: () => memoryOf(pid, "VmHWM"),
     async stop() {
       child.kill("SIGTERM");
-      const patience = setTimeout(() => child.kill("SIGKILL"), 5_000);
+      const killer = setTimeout(() => child.kill("SIGKILL"), 5_000);
       await ended;
-      clearTimeout(patience);
+      clearTimeout(killer);
     },
   };
 }

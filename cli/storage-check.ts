@@ -14,10 +14,10 @@ import { openAddressed, type OpenStores } from "./program/open-stores.ts";
 import { printable } from "./program/printable.ts";
 import { Progress } from "./program/progress.ts";
 
-/** How many flaws one check looks for. */
-const LIMIT = 10_000;
-/** How many flaws of a check are listed. */
-const SHOWN = 5;
+/** One check stops at so many flaws. */
+const MAX_FLAWS = 10_000;
+/** So many of them are listed. */
+const MAX_LISTED = 5;
 /** The length of a listed flaw. */
 const MAX_SHOWN_CHARACTERS = 300;
 
@@ -47,12 +47,12 @@ async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Pr
   let repaired = 0;
   let examples: readonly string[] = [];
   try {
-    found = await check.find(LIMIT);
-    examples = found.slice(0, SHOWN).map(({ shown }) => shown);
+    found = await check.find(MAX_FLAWS);
+    examples = found.slice(0, MAX_LISTED).map(({ shown }) => shown);
     for (let hasHelped = wantsRepair; hasHelped && found.length > 0 && check.repair !== undefined;) {
       signal.throwIfAborted();
       await check.repair(found);
-      const left = await check.find(LIMIT);
+      const left = await check.find(MAX_FLAWS);
       const ids = new Set(left.map(({ id }) => id));
       const fixed = found.filter(({ id }) => !ids.has(id)).length;
       repaired += fixed;
@@ -78,7 +78,7 @@ function describe({ check, repaired, left, examples, obstacle }: Finding): strin
   const count = repaired + left;
   const some = examples.map((text) => printable(text.slice(0, MAX_SHOWN_CHARACTERS))).join(", ");
   const list = some === "" ? "" : ` (${some}${count > examples.length ? ", …" : ""})`;
-  const what = `${check.part}: ${count >= LIMIT ? "at least " : ""}${count} ${check.problem}${list}`;
+  const what = `${check.part}: ${count >= MAX_FLAWS ? "at least " : ""}${count} ${check.problem}${list}`;
   if (obstacle !== undefined)
     return `${check.part}: ${check.problem}: can't be checked or repaired: ${obstacle}`;
   if (left === 0) return `${what}: repaired`;

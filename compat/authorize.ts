@@ -102,8 +102,8 @@ export type RedirectCheck = (
 ) => void;
 
 const HOUR_MS = 3_600_000;
-/** Characters of a wrong address that an answer shows. */
-const MAX_SHOWN = 300;
+/** A longer wrong address is cut off in an answer. */
+const MAX_SHOWN_LENGTH = 300;
 
 /**
  * A wrong address is a mistake in the client's settings, or an attack. The log names the client once an hour, and the audit
@@ -141,7 +141,7 @@ export function createRedirectCheck({
     report(exchange, client);
     const details = production
       ? ""
-      : `: ${printable(address.slice(0, MAX_SHOWN))} was sent, and registered is ${redirect_uris.join(" or ")}`;
+      : `: ${printable(address.slice(0, MAX_SHOWN_LENGTH))} was sent, and registered is ${redirect_uris.join(" or ")}`;
     throw badRequest("invalid_redirect_uri", `redirect_uri is not the registered address${details}`);
   };
 }

@@ -18,8 +18,8 @@ const PAGES: ReadonlySet<EndpointName> = new Set([
   "account",
 ]);
 
-/** Seconds after which a client may retry a request that met a fault. */
-const RETRY_AFTER = 5;
+/** When a client may retry a request that met a fault. */
+const RETRY_AFTER_SECONDS = 5;
 
 const REALM = 'realm="sign-in-service"';
 
@@ -84,10 +84,10 @@ async function respondWithFault(
   if (!isExpected) onDefect(fault);
   const { code = "defect" } = fault as { code?: unknown };
   events.emit("fault", { where: endpoint, code: String(code) });
-  if (wantsPage(exchange)) pages.unavailable(ctx, RETRY_AFTER);
+  if (wantsPage(exchange)) pages.unavailable(ctx, RETRY_AFTER_SECONDS);
   else ctx.body = { error: "temporarily_unavailable", error_description: "try again in a moment" };
   ctx.status = 503;
-  ctx.set("Retry-After", String(RETRY_AFTER));
+  ctx.set("Retry-After", String(RETRY_AFTER_SECONDS));
   ctx.set("Cache-Control", "no-store");
 }
 

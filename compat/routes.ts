@@ -13,11 +13,11 @@ import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { JSON_TYPE, readFields, readForm, readJson } from "./request-body.ts";
 
-/** Milliseconds after the last byte of a request in which it may commit. A fault is answered within 5 s. */
-export const COMMIT_TIME = 4_500;
+/** From the last byte of a request until it may no longer commit. A fault is answered within 5 s. */
+export const COMMIT_TIMEOUT_MS = 4_500;
 
-/** Milliseconds after the last byte of a request in which it must finish: a commit that is under way still gets a result. */
-export const WORK_TIME = 4_800;
+/** From the last byte of a request until it must have finished: a commit that is under way still gets a result. */
+export const WORK_TIMEOUT_MS = 4_800;
 
 /** Ample for 64 KiB. */
 const BODY_TIMEOUT_MS = 10_000;
@@ -28,8 +28,8 @@ const BODY_TIMEOUT_MS = 10_000;
  */
 const MAX_UNDER_WAY_MS = 1_000;
 
-/** Milliseconds between two warnings about an ignored forwarding header. */
-const HOUR = 60 * 60 * 1000;
+/** Between two warnings about an ignored forwarding header. */
+const WARNING_INTERVAL_MS = 60 * 60 * 1000;
 
 export interface ServiceRoutes {
   /** Serves both deployments; other requests fall through to the host application. */
@@ -149,7 +149,7 @@ function createArrivals({ configuration: { proxy, clock }, onWarning }: Endpoint
       if (header === undefined) return;
       seen.add(`${header} is ignored`);
       // The clock may be set back.
-      if (Math.abs(clock.now() - warnedAt) < HOUR) return;
+      if (Math.abs(clock.now() - warnedAt) < WARNING_INTERVAL_MS) return;
       warnedAt = clock.now();
       onWarning(
         `${header} came with a request and is ignored, as config.proxy says. If a proxy sent it, everybody behind that proxy shares one address and its limits until config.proxy names it`,
@@ -159,7 +159,7 @@ function createArrivals({ configuration: { proxy, clock }, onWarning }: Endpoint
 }
 
 function deadlineFromNow({ configuration: { clock } }: EndpointParts): number {
-  return clock.now() + COMMIT_TIME;
+  return clock.now() + COMMIT_TIMEOUT_MS;
 }
 
 async function serve(
@@ -175,7 +175,7 @@ async function serve(
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") await receiveBody(exchange, parts);
     await withTimeout(
-      WORK_TIME,
+      WORK_TIMEOUT_MS,
       run(exchange, step),
       () => new StorageUnavailable("the request was not done in time"),
     );

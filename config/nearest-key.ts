@@ -1,11 +1,14 @@
 /** Finds the name that an unknown name was probably meant to be. It loads no package, for the command line. */
 
 /** Names longer than any key are compared by their first characters. */
-const COMPARED = 64;
+const MAX_COMPARED_LENGTH = 64;
 
 /** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
 function editDistance(one: string, other: string): number {
-  const [a, b] = [one.slice(0, COMPARED).toLowerCase(), other.slice(0, COMPARED).toLowerCase()];
+  const [a, b] = [
+    one.slice(0, MAX_COMPARED_LENGTH).toLowerCase(),
+    other.slice(0, MAX_COMPARED_LENGTH).toLowerCase(),
+  ];
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -37,8 +37,8 @@ const codes: ReadonlySet<string> = new Set(["AuthorizationCode", DEVICE_CODE]);
 /** Models whose artifacts belong to a grant and copy its generations. */
 const descendants: ReadonlySet<string> = new Set([...codes, "AccessToken", "RefreshToken"]);
 
-/** Milliseconds for a write outside a request. */
-const DEADLINE = 4_500;
+/** For a write outside a request. */
+const WRITE_TIMEOUT_MS = 4_500;
 
 /** Whether an identifier can exist. Others are unknown without a look-up. */
 export function isPresentable(identifier: string): boolean {
@@ -145,7 +145,7 @@ class ArtifactAdapter implements Adapter {
     const unit = units.current();
     try {
       if (unit) return await work(unit);
-      const request = { underWaySince: performance.now(), deadline: clock.now() + DEADLINE };
+      const request = { underWaySince: performance.now(), deadline: clock.now() + WRITE_TIMEOUT_MS };
       return await units.run(request, async (own) => {
         const result = await work(own);
         await own.commit();

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import {
-  ANSWERED_WITHIN,
+  ANSWERED_AFTER_MS,
   type Artifact,
   isDecided,
   type StoredArtifact,
@@ -348,7 +348,7 @@ class PendingUnit implements Unit {
 
   /** An artifact is consumed at the commit; requests that arrive until then are simultaneous. */
   #asConsumed(after: Artifact, storeTime: number | undefined): Artifact {
-    const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_WITHIN };
+    const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_AFTER_MS };
     return { ...after, ...this.#replay, ...answered, consumedAt: this.#clock.now() };
   }
 

@@ -21,7 +21,7 @@ interface Received extends Message {
 /** The page of the mailbox. */
 export const MAILBOX_PATH = "/dev/mail";
 /** Older messages are forgotten. */
-const KEPT = 50;
+const MAX_MESSAGES = 50;
 
 const LOOPBACK = loopback();
 
@@ -68,7 +68,7 @@ export class Mailbox implements Mailer {
   send(message: Message): Promise<void> {
     this.#count += 1;
     this.#messages.unshift({ ...message, number: this.#count, at: new Date() });
-    this.#messages.length = Math.min(this.#messages.length, KEPT);
+    this.#messages.length = Math.min(this.#messages.length, MAX_MESSAGES);
     return Promise.resolve();
   }
 
@@ -137,7 +137,9 @@ function listPage(messages: readonly Received[]): string {
     return page("Sent mail", html`<p>No mail was sent since the server started.</p>`);
   return page(
     "Sent mail",
-    html`<p>The last ${KEPT} messages, newest first. They are kept in memory until the server stops.</p>
+    html`<p>
+        The last ${MAX_MESSAGES} messages, newest first. They are kept in memory until the server stops.
+      </p>
       <ul>
         ${messages.map(
           ({ number, at, to, subject }) =>

@@ -7,8 +7,8 @@ export const ASSERTION_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as cons
 
 export const MAX_KEYS = 10;
 const MIN_RSA_BITS = 2048;
-/** Characters of any member: a modulus of 16,384 bits in Base64url. */
-const MAX_MEMBER = 2_800;
+/** Of any member: a modulus of 16,384 bits in Base64url. */
+const MAX_MEMBER_LENGTH = 2_800;
 
 /** What makes a key of each type, besides `kty`, and the algorithms that it signs with. */
 const KEY_TYPES: Readonly<
@@ -61,4 +61,4 @@ function pick(key: Readonly<Record<string, unknown>>, names: readonly string[]):
 }
 
 const isText = (value: unknown): value is string =>
-  typeof value === "string" && value !== "" && value.length <= MAX_MEMBER;
+  typeof value === "string" && value !== "" && value.length <= MAX_MEMBER_LENGTH;

@@ -4,19 +4,19 @@ import type { ClientSession, Db, Document, MongoClient, MongoClientOptions } fro
 import type { Clock } from "../../core/clock.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { asFault, closedFault, DEFAULT_WAIT, isRefused, lateFault } from "./faults.ts";
+import { asFault, closedFault, DEFAULT_TIMEOUT_MS, isRefused, lateFault } from "./faults.ts";
 import { Transactions } from "./transactions.ts";
 
-/** Milliseconds in which start-up says that the server does not answer. */
+/** Within this time, start-up says that the server does not answer. */
 const START_TIMEOUT_MS = 5_000;
-/** Milliseconds for the driver to find a primary. */
-const SELECTION = 3_000;
-/** Milliseconds between two attempts to connect at start-up. */
-const PAUSE = 200;
-/** Milliseconds for `MongoClient.close()`. */
-const CLOSE_TIMEOUT = 2000;
-/** Milliseconds after its time-out when a call that has not returned from the driver counts as hanging. */
-const HANGS_AFTER = 10_000;
+/** For the driver to find a primary. */
+const SELECTION_TIMEOUT_MS = 3_000;
+/** Between two attempts to connect at start-up. */
+const RETRY_DELAY_MS = 200;
+/** For `MongoClient.close()`. */
+const CLOSE_TIMEOUT_MS = 2000;
+/** A call that has not returned from the driver so long after its time-out counts as hanging. */
+const HANGING_AFTER_MS = 10_000;
 
 const DEFAULT_DATABASE = "sign-in";
 
@@ -34,10 +34,10 @@ const CONCERNS: MongoClientOptions = {
  * operations fail immediately or go to the next primary.
  */
 const TIMES: MongoClientOptions = {
-  serverSelectionTimeoutMS: SELECTION,
+  serverSelectionTimeoutMS: SELECTION_TIMEOUT_MS,
   waitQueueTimeoutMS: 3000,
   connectTimeoutMS: 2000,
-  socketTimeoutMS: DEFAULT_WAIT,
+  socketTimeoutMS: DEFAULT_TIMEOUT_MS,
   heartbeatFrequencyMS: 2000,
 };
 
@@ -112,7 +112,7 @@ function connectionCodes(error: unknown): string {
 export async function closeClient(client: MongoClient): Promise<void> {
   // Lets the driver notice sockets that were lost in this tick.
   await pause(1);
-  await withTimeout(CLOSE_TIMEOUT, client.close(), lateFault).catch(() => undefined);
+  await withTimeout(CLOSE_TIMEOUT_MS, client.close(), lateFault).catch(() => undefined);
 }
 
 /** Connects once with a new client, because a client whose first attempt fails never connects. */
@@ -132,7 +132,7 @@ async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; 
 async function untilConnected(
   make: () => MongoClient,
   where: string,
-  patience: number,
+  startTimeoutMs: number,
 ): Promise<{ client: MongoClient; answer: Document }> {
   const began = performance.now();
   for (;;) {
@@ -145,7 +145,7 @@ async function untilConnected(
         ]);
       }
       const waited = performance.now() - began;
-      if (waited + PAUSE + SELECTION > patience) {
+      if (waited + RETRY_DELAY_MS + SELECTION_TIMEOUT_MS > startTimeoutMs) {
         const seconds = Math.round(waited / 1000);
         const why = isUninitiated(error)
           ? "is not a replica set yet: run rs.initiate() in mongosh"
@@ -154,7 +154,7 @@ async function untilConnected(
         throw new StorageUnavailable(`MongoDB at ${where} ${why} (${codes}waited ${seconds} seconds)`);
       }
     }
-    await pause(PAUSE);
+    await pause(RETRY_DELAY_MS);
   }
 }
 
@@ -186,8 +186,8 @@ async function createFactory(
 }
 
 export interface ClientOptions {
-  /** Milliseconds in which a server that does not answer is reported. Default 5000. */
-  readonly patience?: number;
+  /** Within this time, a server that does not answer is reported. Default 5,000. */
+  readonly startTimeoutMs?: number;
   /** Whether operations may take any time, for example to create indexes. Default `false`. */
   readonly isPatient?: boolean;
 }
@@ -195,11 +195,11 @@ export interface ClientOptions {
 /** @throws StorageUnavailable, ConfigurationError */
 export async function openClient(
   url: string,
-  { patience = START_TIMEOUT_MS, isPatient = false }: ClientOptions = {},
+  { startTimeoutMs = START_TIMEOUT_MS, isPatient = false }: ClientOptions = {},
 ): Promise<OpenedClient> {
   const times = isPatient ? { ...TIMES, socketTimeoutMS: 0 } : TIMES;
   const { make, where } = await createFactory(url, times);
-  const { client, answer } = await untilConnected(make, where, patience);
+  const { client, answer } = await untilConnected(make, where, startTimeoutMs);
   try {
     requireTransactions(answer, where);
     const serverClock = new ServerClock();
@@ -263,11 +263,14 @@ class ClientConnection implements Connection {
     return this.#current.opened.serverClock.timeIn(milliseconds);
   }
 
-  run<T>(work: () => Promise<T>, wait: number = DEFAULT_WAIT): Promise<T> {
+  run<T>(work: () => Promise<T>, wait: number = DEFAULT_TIMEOUT_MS): Promise<T> {
     return this.#call(wait, work);
   }
 
-  inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait: number = DEFAULT_WAIT): Promise<T> {
+  inTransaction<T>(
+    work: (session: ClientSession) => Promise<T>,
+    wait: number = DEFAULT_TIMEOUT_MS,
+  ): Promise<T> {
     return this.#call(wait, ({ transactions }) => transactions.run(work, wait));
   }
 
@@ -306,7 +309,7 @@ class ClientConnection implements Connection {
    * the client is replaced, and the old one is closed when its other calls are done.
    */
   #watch(work: Promise<unknown>, current: CurrentClient): void {
-    const timer = setTimeout(() => void this.#replace(current), HANGS_AFTER).unref();
+    const timer = setTimeout(() => void this.#replace(current), HANGING_AFTER_MS).unref();
     const stop = (): void => clearTimeout(timer);
     work.then(stop, stop);
   }

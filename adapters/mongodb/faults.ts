@@ -1,8 +1,8 @@
 /** Translates the driver's errors. */
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 
-/** Milliseconds for an operation: less than a request may take. */
-export const DEFAULT_WAIT = 4500;
+/** For an operation: less than a request may take. */
+export const DEFAULT_TIMEOUT_MS = 4500;
 
 const DUPLICATE_KEY = 11_000;
 

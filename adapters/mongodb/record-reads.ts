@@ -47,8 +47,8 @@ const MARKS = "record_marks";
 const TRIES = 10;
 /** Records that a sweep deletes in one transaction. */
 const SWEPT_TOGETHER = 200;
-/** Seconds for which the id of a commit is stored. */
-const STORED_FOR = 60;
+/** How long the id of a commit is stored. */
+const COMMIT_ID_KEPT_SECONDS = 60;
 export const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 const indexOf = (kind: string, { name, at }: Pick<IndexEntry, "name" | "at">): string =>
   `${kind} ${name} ${at}`;
@@ -113,7 +113,9 @@ export function prepareCollections(db: Db): Promise<void> {
         { key: { "parent._id": 1 }, sparse: true },
       ]);
     await db.collection(ENTRIES).createIndexes([{ key: { index: 1, order: 1, record: 1 } }]);
-    await db.collection(MARKS).createIndexes([{ key: { at: 1 }, expireAfterSeconds: STORED_FOR }]);
+    await db
+      .collection(MARKS)
+      .createIndexes([{ key: { at: 1 }, expireAfterSeconds: COMMIT_ID_KEPT_SECONDS }]);
   });
 }
 

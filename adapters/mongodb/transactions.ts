@@ -3,10 +3,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, MongoClient, ServerSessionId, TransactionOptions } from "mongodb";
 import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
 
-/** Milliseconds before the first attempt to end abandoned transactions, and between two attempts. */
-const PAUSE = 500;
-/** Milliseconds after which the server ends such a transaction itself. */
-const LIFETIME = 60_000;
+/** Before the first attempt to end abandoned transactions, and between two attempts. */
+const RETRY_DELAY_MS = 500;
+/** After this, the server ends such a transaction itself. */
+const SERVER_LIFETIME_MS = 60_000;
 /** Two successes, because the first may reach the server before the transaction does. */
 const SUCCESSES = 2;
 
@@ -39,7 +39,7 @@ class AbandonedTransactions {
   async #run(): Promise<void> {
     this.#isRunning = true;
     while (this.#sessions.size > 0) {
-      await pause(PAUSE, undefined, { ref: false });
+      await pause(RETRY_DELAY_MS, undefined, { ref: false });
       await this.#tryOnce([...this.#sessions.keys()]);
     }
     this.#isRunning = false;
@@ -59,7 +59,7 @@ class AbandonedTransactions {
       const session = this.#sessions.get(id);
       if (session === undefined) continue;
       if (isEnded) session.left -= 1;
-      if (session.left === 0 || now - session.since > LIFETIME) this.#sessions.delete(id);
+      if (session.left === 0 || now - session.since > SERVER_LIFETIME_MS) this.#sessions.delete(id);
     }
   }
 }

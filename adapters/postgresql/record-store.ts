@@ -51,8 +51,8 @@ const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
 /** How long after the deadline an answer may still arrive. */
 const LATE_ANSWER_MS = 200;
-/** Milliseconds between an unanswered attempt and the next. */
-const AGAIN = 50;
+/** Between an unanswered attempt and the next. */
+const RETRY_DELAY_MS = 50;
 
 /** SQLSTATE of a commit after its deadline. */
 const LATE = "SI001";
@@ -294,7 +294,7 @@ class PostgresStore implements RecordStore {
         const isOver = error instanceof ConditionFailed || (state !== undefined && !isPassing(error));
         // The next attempt reads the server's clock again, so there may be time left.
         if ((isOver && state !== LATE) || performance.now() >= end) throw asFault(error);
-        if (state === undefined) await pause(AGAIN);
+        if (state === undefined) await pause(RETRY_DELAY_MS);
       }
     }
   }

@@ -50,8 +50,8 @@ function closedFault(): StorageUnavailable {
   return new StorageUnavailable("the connection to Redis is closed");
 }
 
-/** Milliseconds for the server to close a connection before the socket is destroyed. */
-const CLOSE_TIMEOUT = 200;
+/** For the server to close a connection, before the socket is destroyed. */
+const CLOSE_TIMEOUT_MS = 200;
 
 /** The driver's options for the address. */
 type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db" | "Connector"> &
@@ -86,7 +86,7 @@ export async function driverOptions(address: RedisAddress, closed?: AbortSignal)
    */
   class Connector extends AbstractConnector {
     constructor() {
-      super(CLOSE_TIMEOUT);
+      super(CLOSE_TIMEOUT_MS);
     }
 
     override async connect(): Promise<Socket> {
@@ -124,10 +124,10 @@ export function script(...parts: readonly string[]): Script {
   return { text, sha: hash("sha1", text) };
 }
 
-/** Milliseconds without any data, while commands wait, after which the connection is replaced. */
-const SILENCE = 2000;
-/** Milliseconds for one command, and for one attempt to connect. */
-const COMMAND = 4000;
+/** A connection that brings no data for so long while commands wait is replaced. */
+const SILENCE_TIMEOUT_MS = 2000;
+/** For one command, and for one attempt to connect. */
+const COMMAND_TIMEOUT_MS = 4000;
 /** Milliseconds between two attempts to connect, at most. */
 const MAX_RECONNECT_DELAY_MS = 500;
 
@@ -143,9 +143,9 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
     maxRetriesPerRequest: 0,
     // The check uses INFO, which the user may not be allowed to run.
     enableReadyCheck: false,
-    commandTimeout: COMMAND,
-    connectTimeout: COMMAND,
-    socketTimeout: SILENCE,
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    connectTimeout: COMMAND_TIMEOUT_MS,
+    socketTimeout: SILENCE_TIMEOUT_MS,
     retryStrategy: (times) => Math.min(times * 20, MAX_RECONNECT_DELAY_MS),
     // The primary has become a replica. Its address may point to the new primary by now.
     reconnectOnError: (error) => error.message.includes("READONLY"),

@@ -27,8 +27,8 @@ export interface RedisOptions {
   readonly clock: Clock;
   /** Receives what an operator should fix. */
   readonly onWarning?: (text: string) => void;
-  /** Milliseconds for the first connection; default 10,000. */
-  readonly patience?: number;
+  /** For the first connection. Default 10,000. */
+  readonly startTimeoutMs?: number;
 }
 
 const PURPOSE: Purpose = {
@@ -40,10 +40,10 @@ const CONNECT_TIMEOUT_MS = 10_000;
 
 /** How long after the deadline an answer may still arrive. */
 const LATE_ANSWER_MS = 200;
-/** Milliseconds after the deadline that Redis remembers a commit: longer than it is sent again. */
-const STORED_FOR = 1_000;
-/** Milliseconds between an unanswered attempt and the next. */
-const RETRY_PAUSE = 20;
+/** How long after the deadline Redis remembers a commit: longer than it is sent again. */
+const COMMIT_ID_KEPT_MS = 1_000;
+/** Between an unanswered attempt and the next. */
+const RETRY_DELAY_MS = 20;
 /** Keys that one step of a scan visits. */
 const SCANNED = 1_000;
 
@@ -185,7 +185,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     deadline: number,
   ): Promise<readonly string[]> {
     const redisDeadline = await connection.timeAt(deadline);
-    const storedFor = Math.ceil(Math.max(0, deadline - performance.now()) + STORED_FOR);
+    const storedFor = Math.ceil(Math.max(0, deadline - performance.now()) + COMMIT_ID_KEPT_MS);
     const answer = await run(COMMIT, [id, String(redisDeadline), String(storedFor), ...parts]);
     return answer as readonly string[];
   }
@@ -212,7 +212,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
           throw new StorageUnavailable("Redis received the commit after its deadline");
       } catch (error) {
         if (!(error instanceof Unanswered)) throw error;
-        await pause(RETRY_PAUSE);
+        await pause(RETRY_DELAY_MS);
         if (!(await connection.readyWithin(end - performance.now()))) throw error;
       }
     }
@@ -321,14 +321,14 @@ export async function openRedis({
   url,
   clock,
   onWarning = () => undefined,
-  patience = CONNECT_TIMEOUT_MS,
+  startTimeoutMs = CONNECT_TIMEOUT_MS,
 }: RedisOptions): Promise<RecordStore> {
   const address = readRedisAddress(url);
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
   const { prefix = PREFIX } = address;
   const client = await createClient(address);
   try {
-    await firstConnection(client, PURPOSE, patience);
+    await firstConnection(client, PURPOSE, startTimeoutMs);
     await checkServer(client, PURPOSE, onWarning);
     const connection = new Connection(client);
     const store = createStore(connection, prefix, clock);

@@ -10,8 +10,8 @@ const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"])
 /** Redis's message for a database that does not exist. With too many clients it sends the same code. */
 const NO_DATABASE = /\bDB index\b/u;
 
-/** Milliseconds between two checks whether Redis is ready. */
-const LOOK = 100;
+/** Between two checks whether Redis is ready. */
+const CHECK_INTERVAL_MS = 100;
 
 /** What the service uses a Redis for. */
 export interface Purpose {
@@ -33,14 +33,13 @@ export function unusable({ key }: Purpose, error: unknown): StorageUnavailable {
 
 /**
  * Waits for the first connection, and until Redis has loaded its data.
- * @param patience milliseconds to wait.
  * @throws ConfigurationError when the database does not exist.
  * @throws StorageUnavailable when it does not answer in time, or refuses.
  */
-export async function firstConnection(client: Redis, purpose: Purpose, patience: number): Promise<void> {
+export async function firstConnection(client: Redis, purpose: Purpose, timeoutMs: number): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let last: unknown;
-  const timer = setTimeout(() => reject(unusable(purpose, last)), patience);
+  const timer = setTimeout(() => reject(unusable(purpose, last)), timeoutMs);
   const onError = (error: unknown): void => {
     last = error;
     // The driver would continue with the first database.
@@ -60,7 +59,7 @@ export async function firstConnection(client: Redis, purpose: Purpose, patience:
         // The following checks report other errors.
         if (code !== undefined && code !== "LOADING") return resolve();
       }
-      await pause(LOOK);
+      await pause(CHECK_INTERVAL_MS);
     }
   };
   const onReady = (): void => void untilServing();

@@ -5,7 +5,7 @@ import { dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
 import type { Clock } from "../../core/clock.ts";
 import { neededUser, StorageUnavailable } from "../../core/errors.ts";
-import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
+import { asFault, closedFault, DEFAULT_LOCK_WAIT_MS, isLocked, whileLocked } from "./faults.ts";
 import {
   createTransaction,
   type Durability,
@@ -233,7 +233,7 @@ export async function connect(
         return isLocked(error) ? whileLocked(() => look(work)) : Promise.reject(asFault(error));
       }
     },
-    write(work, { wait = DEFAULT_WAIT, relaxed = false } = {}) {
+    write(work, { wait = DEFAULT_LOCK_WAIT_MS, relaxed = false } = {}) {
       return closing === undefined ? group.add(work, wait, !relaxed) : Promise.reject(closedFault());
     },
     isOpen: () => closing === undefined,

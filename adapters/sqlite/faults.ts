@@ -5,8 +5,8 @@ import { StorageUnavailable } from "../../core/errors.ts";
 /** Primary result codes of a lock held by another connection: SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL. */
 const LOCKED_CODES: ReadonlySet<number> = new Set([5, 6, 15]);
 
-/** Milliseconds for which an operation without a deadline waits for a lock. */
-export const DEFAULT_WAIT = 5000;
+/** How long an operation without a deadline waits for a lock. */
+export const DEFAULT_LOCK_WAIT_MS = 5000;
 
 /** Milliseconds before the next attempt: short, to hit a gap between the commits of another process. */
 const FIRST_DELAY_MS = 1;
@@ -51,11 +51,10 @@ export function lockedFault(cause: unknown): StorageUnavailable {
 
 /**
  * Retries `work` with short pauses while a lock is held. The pauses leave the event loop free.
- * @param wait milliseconds after which it gives up.
- * @throws StorageUnavailable at the end of `wait`, and for every other error of SQLite.
+ * @throws StorageUnavailable when the lock is still held after `waitMs`, and for every other error of SQLite.
  */
-export async function whileLocked<T>(work: () => T, wait: number = DEFAULT_WAIT): Promise<T> {
-  const end = performance.now() + wait;
+export async function whileLocked<T>(work: () => T, waitMs: number = DEFAULT_LOCK_WAIT_MS): Promise<T> {
+  const end = performance.now() + waitMs;
   for (let delay = nextDelay(); ; delay = nextDelay(delay)) {
     try {
       return work();

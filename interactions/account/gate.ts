@@ -44,8 +44,8 @@ export interface AccountGateParts {
   readonly clock: Clock;
 }
 
-/** Seconds. */
-const RECENT = 300;
+/** How old a recent sign-in may be. */
+const RECENT_SECONDS = 300;
 
 export function createAccountGate(parts: AccountGateParts): AccountGate {
   const { findSignedIn, returns, pages, clientId, clock } = parts;
@@ -86,7 +86,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     enter,
     async enterRecently(ctx, request) {
       const signedIn = await enter(ctx, request);
-      if (signedIn === undefined || seconds(clock) - signedIn.signedInAt <= RECENT) return signedIn;
+      if (signedIn === undefined || seconds(clock) - signedIn.signedInAt <= RECENT_SECONDS) return signedIn;
       seeOther(ctx, signInUrl(ctx, request, { prompt: "login" }));
       return undefined;
     },

@@ -21,8 +21,7 @@ export interface ReturnPaths {
   open(ctx: ReturnContext, state: string): string | undefined;
 }
 
-/** Seconds. */
-const LIFETIME = 600;
+const LIFETIME_SECONDS = 600;
 /** Characters; the sealed path stays far below the limit of `state`. */
 const MAX_PATH_LENGTH = 1_024;
 
@@ -65,7 +64,7 @@ export function createReturnPaths({
       const browser = findBrowser(ctx);
       browser.remember(ctx);
       const local = isAccountPath(path, deployment) ? path : `${deployment.path}/account`;
-      const sealed = [local, clock.now() + LIFETIME * 1000];
+      const sealed = [local, clock.now() + LIFETIME_SECONDS * 1000];
       return encrypt(first, context(browser.digest), JSON.stringify(sealed));
     },
     open(ctx, state) {

@@ -33,8 +33,7 @@ export interface AccountSeals {
   isDeleted(sealed: string): boolean;
 }
 
-/** Milliseconds. */
-const LIFETIME = 600_000;
+const LIFETIME_MS = 600_000;
 
 function signed(purpose: string, { session, account }: SignedIn, parts: readonly string[]): string {
   const { sub, sessions_generation } = account;
@@ -57,7 +56,7 @@ export function createAccountSeals(signer: Signer, clock: Clock): AccountSeals {
       return isOurs ? notice : undefined;
     },
     sealDeleted() {
-      const until = String(Math.floor(clock.now()) + LIFETIME);
+      const until = String(Math.floor(clock.now()) + LIFETIME_MS);
       return `${until}.${signer.sign(deleted(until))}`;
     },
     isDeleted(sealed) {

@@ -10,7 +10,7 @@ import type { Outbox } from "../../records/people/outbox.ts";
 import { openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
-import { ATTEMPT_LIMIT, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
+import { ATTEMPT_TIMEOUT_MS, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
 
 export interface MailSenderOptions {
   readonly configuration: Pick<
@@ -28,14 +28,14 @@ export interface MailSenderOptions {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Milliseconds until the next attempt, after the first, the second, …; the last one repeats. */
-const RETRIES: readonly number[] = [10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE];
+/** Until the next attempt, after the first, the second, …; the last one repeats. */
+const RETRY_DELAYS_MS: readonly number[] = [10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE];
 /** How long a claim lasts: longer than an attempt, so that two workers don't send one mail. */
-const LEASE = ATTEMPT_LIMIT + MINUTE;
+const LEASE_MS = ATTEMPT_TIMEOUT_MS + MINUTE;
 /** How many mails are sent at the same time. */
 const BATCH = 10;
-/** The shortest pause between two looks. */
-const SHORTEST_SLEEP = 100;
+/** Between two looks. */
+const MIN_SLEEP_MS = 100;
 
 export class MailSender {
   readonly #options: MailSenderOptions;
@@ -78,7 +78,7 @@ export class MailSender {
   async pass(): Promise<number> {
     const { outbox, configuration } = this.#options;
     while (!this.#stopped) {
-      const mails = await outbox.claim(BATCH, LEASE);
+      const mails = await outbox.claim(BATCH, LEASE_MS);
       if (mails.length === 0) break;
       const deliveries = mails.map((mail) => this.#deliver(mail));
       // Wait for all of them even if one fails.
@@ -129,7 +129,7 @@ export class MailSender {
 
   /** `null` if the mail is out of date by then. */
   #retryAt({ attempts, expiresAt }: StoredMail): number | null {
-    const wait = RETRIES[attempts - 1] ?? RETRIES.at(-1) ?? 0;
+    const wait = RETRY_DELAYS_MS[attempts - 1] ?? RETRY_DELAYS_MS.at(-1) ?? 0;
     const at = Math.floor(this.#options.configuration.clock.now() + wait);
     return at < expiresAt ? at : null;
   }
@@ -147,7 +147,7 @@ export class MailSender {
         this.#storageOutage.failed(error);
       }
       const { signal } = this.#sleeping;
-      const sleep = pause(Math.max(wait, SHORTEST_SLEEP), undefined, { ref: false, signal });
+      const sleep = pause(Math.max(wait, MIN_SLEEP_MS), undefined, { ref: false, signal });
       await sleep.catch(() => undefined);
     }
   }

@@ -22,11 +22,11 @@ export class MailRefused extends Error {
 /** Sends one message. @throws MailRefused */
 export type SendMail = (message: MailMessage) => Promise<void>;
 
-/** Milliseconds of one attempt at most. */
-export const ATTEMPT_LIMIT = 60_000;
+/** For one attempt. */
+export const ATTEMPT_TIMEOUT_MS = 60_000;
 
-/** Milliseconds, as nodemailer reads them from the query of the URL: to connect, for the greeting, and of silence. */
-const TIMEOUTS = {
+/** To connect, for the greeting, and for silence, with the names under which nodemailer reads them from the query of the URL. */
+const TIMEOUTS_MS = {
   dnsTimeout: 10_000,
   connectionTimeout: 10_000,
   greetingTimeout: 10_000,
@@ -41,14 +41,17 @@ export function configuredMailer({
   return mailer ?? mail;
 }
 
-/** @param limit milliseconds of one attempt at most. */
-export function createMailTransport(mailer: SmtpSettings | Mailer, limit: number = ATTEMPT_LIMIT): SendMail {
+/** @param timeoutMs for one attempt. */
+export function createMailTransport(
+  mailer: SmtpSettings | Mailer,
+  timeoutMs: number = ATTEMPT_TIMEOUT_MS,
+): SendMail {
   let smtp: Promise<Mailer> | undefined;
   return async (message) => {
     // What is stored may be older than the rule. A line break in an address would begin another command.
     if (emailProblem(message.to) !== undefined) throw new MailRefused("address");
     const waiting = new AbortController();
-    const tooLate = pause(limit, undefined, { ref: false, signal: waiting.signal }).then(() => {
+    const tooLate = pause(timeoutMs, undefined, { ref: false, signal: waiting.signal }).then(() => {
       throw new MailRefused("timeout");
     });
     try {
@@ -67,7 +70,7 @@ export function createMailTransport(mailer: SmtpSettings | Mailer, limit: number
 async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<Mailer> {
   const { createTransport } = await import("nodemailer");
   const address = new URL(url);
-  for (const [name, milliseconds] of Object.entries(TIMEOUTS)) {
+  for (const [name, milliseconds] of Object.entries(TIMEOUTS_MS)) {
     if (!address.searchParams.has(name)) address.searchParams.set(name, String(milliseconds));
   }
   if (!allowClearText && isClearSmtp(url)) {

@@ -64,8 +64,8 @@ export function rememberInMemory(limit = 100_000): SeenNotifications {
 /** Whoever guesses the secret can send notifications, and nothing but its length stands against that. */
 const MIN_SECRET_LENGTH = 16;
 
-/** Bytes of a body; a notification has a few hundred. */
-const MAX_BODY = 64 * 1024;
+/** A notification has a few hundred bytes. */
+const MAX_BODY_BYTES = 64 * 1024;
 
 const tooLarge = (): InvalidNotification => new InvalidNotification("malformed", "the body is over 64 KiB");
 const incomplete = (): InvalidNotification => new InvalidNotification("malformed", "the body is incomplete");
@@ -77,7 +77,7 @@ function readStream(request: IncomingMessage): Promise<Buffer> {
     const take = (chunk: Buffer): void => {
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= MAX_BODY) return;
+      if (size <= MAX_BODY_BYTES) return;
       // Node discards the rest when it closes the connection after the response.
       request.off("data", take);
       request.pause();
@@ -99,7 +99,7 @@ function readStream(request: IncomingMessage): Promise<Buffer> {
 async function readBody(ctx: Context): Promise<string | Buffer> {
   const { rawBody } = ctx.request as unknown as { readonly rawBody?: unknown };
   if (typeof rawBody === "string") {
-    if (Buffer.byteLength(rawBody) > MAX_BODY) throw tooLarge();
+    if (Buffer.byteLength(rawBody) > MAX_BODY_BYTES) throw tooLarge();
     return rawBody;
   }
   if (ctx.req.readableEnded || ctx.req.readableDidRead) {
@@ -109,7 +109,7 @@ async function readBody(ctx: Context): Promise<string | Buffer> {
   }
   // The sender left while an earlier middleware ran: no more events will come.
   if (ctx.req.destroyed) throw incomplete();
-  if (Number(ctx.get("content-length")) > MAX_BODY) throw tooLarge();
+  if (Number(ctx.get("content-length")) > MAX_BODY_BYTES) throw tooLarge();
   return readStream(ctx.req);
 }
 

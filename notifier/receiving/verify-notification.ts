@@ -83,8 +83,8 @@ export function readNotification(headers: RequestHeaders, bytes: string | Uint8A
   throw new InvalidNotification("malformed", `the body is not a notification: ${member || "no object"}`);
 }
 
-/** Seconds by which a timestamp may differ from now, in either direction. */
-const TOLERANCE = 300;
+/** How far a timestamp may be from now, in either direction. */
+const TOLERANCE_SECONDS = 300;
 
 export interface VerifyOptions {
   /** Milliseconds since the epoch. Default: the system's clock. */
@@ -113,7 +113,7 @@ export function verifyNotification(
     throw new InvalidNotification("malformed", "webhook-timestamp is missing or malformed");
   }
   const timestamp = Number(sent);
-  if (Math.abs(Math.floor(now() / 1000) - timestamp) > TOLERANCE) {
+  if (Math.abs(Math.floor(now() / 1000) - timestamp) > TOLERANCE_SECONDS) {
     throw new InvalidNotification("timestamp", "webhook-timestamp is too far from now");
   }
   const header = headerOf(headers, "webhook-signature") ?? "";

@@ -45,10 +45,10 @@ export type PostOutcome =
 
 /** Interim responses (100 to 199) that are accepted before the final one. */
 const MAX_INTERIM = 16;
-/** Bytes of the response body that are read before the connection is closed. */
-const MAX_READ = 64 * 1024;
-/** Bytes of the response body that are kept. */
-const MAX_KEPT = 4 * 1024;
+/** How much of the response body is read before the connection is closed. */
+const MAX_READ_BYTES = 64 * 1024;
+/** How much of the response body is kept. */
+const MAX_KEPT_BYTES = 4 * 1024;
 
 /** The code of a Node error. It names the kind of fault and never contains what was sent. */
 function codeOf(error: unknown): string {
@@ -60,9 +60,9 @@ function codeOf(error: unknown): string {
 function toText(chunks: readonly Buffer[]): string {
   if (chunks.length === 0) return "";
   // `stream` drops a character that the limit cuts in two.
-  const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, MAX_KEPT), { stream: true });
+  const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, MAX_KEPT_BYTES), { stream: true });
   const whole = text.replaceAll("\0", "\uFFFD");
-  const { read } = new TextEncoder().encodeInto(whole, new Uint8Array(MAX_KEPT));
+  const { read } = new TextEncoder().encodeInto(whole, new Uint8Array(MAX_KEPT_BYTES));
   return whole.slice(0, read);
 }
 
@@ -134,9 +134,9 @@ class Exchange {
     if (statusCode < 100 || statusCode > 599) return this.#stop("invalid_status");
     this.#response = message;
     message.on("data", (chunk: Buffer) => {
-      if (this.#bodySize < MAX_KEPT) this.#body.push(chunk);
+      if (this.#bodySize < MAX_KEPT_BYTES) this.#body.push(chunk);
       this.#bodySize += chunk.length;
-      if (this.#bodySize <= MAX_READ) return;
+      if (this.#bodySize <= MAX_READ_BYTES) return;
       message.destroy();
       this.#end();
     });

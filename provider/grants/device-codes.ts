@@ -23,10 +23,10 @@ import { grantLifetime } from "./refresh-tokens.ts";
 
 const DEVICE_CODE = "DeviceCode";
 
-/** Seconds that a device code is valid. */
+/** How long a device code is valid. */
 export const DEVICE_CODE_LIFETIME_SECONDS = 600;
 
-/** Seconds between two polls at first, and by how much it grows when a device polls faster (RFC 8628 section 3.5). */
+/** Between two polls at first, and by how much it grows when a device polls faster (RFC 8628 section 3.5). */
 export const POLL_INTERVAL_SECONDS = 5;
 
 /** How a device code is polled: milliseconds since the epoch, and the seconds that must be between two polls now. */

@@ -29,11 +29,11 @@ interface SealedResponse {
   readonly expiresAt: number;
 }
 
-/** Milliseconds that a request within the reuse window may take until it reads the stored response. */
+/** How long a request within the reuse window may take until it reads the stored response. */
 const MAX_REQUEST_MS = 5_000;
 
-/** Seconds that a grant outlives the last token that can descend from it. */
-const DAY = 86_400;
+/** How long a grant outlives the last token that can descend from it. */
+const GRANT_MARGIN_SECONDS = 86_400;
 
 type RulesOf = Pick<Configuration, "lifetimes" | "refreshTokens">;
 
@@ -48,7 +48,7 @@ function rulesOf({ refreshTokens }: RulesOf, { kind, refresh_tokens }: ClientRec
 export function grantLifetime(configuration: RulesOf, client: ClientRecord | undefined): number {
   const { lifetimes, refreshTokens } = configuration;
   const { maxAge } = client === undefined ? refreshTokens : rulesOf(configuration, client);
-  return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + DAY;
+  return Math.max(lifetimes.refreshToken, maxAge, lifetimes.accessToken) + GRANT_MARGIN_SECONDS;
 }
 
 function replayKey(presented: string): KeyObject {

@@ -24,8 +24,8 @@ export interface BackchannelLogout {
   stop(): Promise<void>;
 }
 
-/** Seconds before the second and the third attempt. */
-const DELAYS = [2, 10];
+/** Before the second and the third attempt. */
+const RETRY_DELAYS_SECONDS = [2, 10];
 
 interface Authorizations {
   readonly [clientId: string]: { readonly sid?: string } | undefined;
@@ -95,7 +95,7 @@ export function createBackchannelLogout(
   function failed(logout: Logout, error: unknown, attempts: number): void {
     const reason = failureOf(error);
     // The address rules will not change within seconds.
-    const delay = reason === "refused_address" || isStopped ? undefined : DELAYS[attempts - 1];
+    const delay = reason === "refused_address" || isStopped ? undefined : RETRY_DELAYS_SECONDS[attempts - 1];
     if (delay === undefined) return giveUp(logout, reason, attempts);
     const timer = setTimeout(() => {
       later.delete(timer);

@@ -64,7 +64,7 @@ export interface ArtifactStore {
   markAnswered(consumed: StoredArtifact): Promise<void>;
   /**
    * Milliseconds by the store's clock since the answer of the request that consumed the artifact. If the answer is not
-   * recorded, it counts from `ANSWERED_WITHIN` after the consumption and is negative at first. The result is never below
+   * recorded, it counts from `ANSWERED_AFTER_MS` after the consumption and is negative at first. The result is never below
    * the true time. `undefined` if the artifact is missing, not consumed, or copied from another store.
    */
   sinceAnswer(model: string, key: string): Promise<number | undefined>;
@@ -106,7 +106,7 @@ class StoreClock {
   }
 }
 
-/** Milliseconds for which the marks of answers are collected. */
+/** How long the marks of answers are collected. */
 const MARK_DELAY_MS = 25;
 
 interface Mark {

@@ -55,5 +55,5 @@ export interface ArtifactFilter {
 export const isDecided = ({ payload }: Pick<Artifact, "payload">): boolean =>
   payload["accountId"] !== undefined || payload["error"] !== undefined;
 
-/** Milliseconds after which the request that consumed an artifact counts as answered: no request takes longer. */
-export const ANSWERED_WITHIN = 5_000;
+/** When the request that consumed an artifact counts as answered: no request takes longer. */
+export const ANSWERED_AFTER_MS = 5_000;

@@ -6,8 +6,7 @@ import type { RefTo } from "../records.ts";
 import { subjectOf } from "./actions.ts";
 import type { AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 
-/** Microseconds of a day. */
-export const DAY: number = 24 * 3_600_000_000;
+export const DAY_MICROSECONDS: number = 24 * 3_600_000_000;
 
 /** The stored record. Members with their default are left out. */
 export interface StoredAudit extends Omit<AuditEvent, "action"> {
@@ -20,7 +19,7 @@ export interface StoredAudit extends Omit<AuditEvent, "action"> {
 }
 
 /** The partition of a time. There is one for each day, so that none grows forever. */
-export const dayOf = (order: number): Key => String(Math.floor(order / DAY));
+export const dayOf = (order: number): Key => String(Math.floor(order / DAY_MICROSECONDS));
 
 /** The accounts that a record concerns: its subject and its actor. */
 export function accountsOf({

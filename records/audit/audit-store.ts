@@ -7,7 +7,7 @@ import {
   AUDIT,
   auditRecord,
   clientsOf,
-  DAY,
+  DAY_MICROSECONDS,
   dayOf,
   type StoredAudit,
   refusalRecord,
@@ -25,7 +25,7 @@ const MAX_PARTITIONS_PER_READ = 32;
 const MAX_RECORDS_READ = 5_000;
 const MAX_PARTITIONS_READ = 2_500;
 /** Microseconds by which the clock of another process may differ. */
-const CLOCK_SKEW = DAY / 24;
+const CLOCK_SKEW = DAY_MICROSECONDS / 24;
 
 /** A position in the audit: older records come after it. With a key, also records of the same time behind that key. */
 interface Position {
@@ -53,7 +53,8 @@ interface Partitions {
 
 /** An account has one partition for all times. */
 function partitionsFor({ account }: AuditFilter): Partitions {
-  if (account === undefined) return { at: (order) => AUDIT.where("day", dayOf(order)), span: DAY };
+  if (account === undefined)
+    return { at: (order) => AUDIT.where("day", dayOf(order)), span: DAY_MICROSECONDS };
   const partition = AUDIT.where("account", account);
   return { at: () => partition, span: Number.MAX_SAFE_INTEGER };
 }

@@ -38,22 +38,22 @@ import { readLines } from "./encrypted-lines.ts";
  * How far generations and the counter of `user_id` are moved. They have grown since the backup, and must not return to a
  * value that was in use.
  */
-const FORWARD = 1_000_000;
+const GENERATIONS_AHEAD = 1_000_000;
 
 const raised = (generations: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
-  Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, value + FORWARD]));
+  Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, value + GENERATIONS_AHEAD]));
 
 /** The account, with all sessions, codes, tokens, device cookies and mailed links from before refused. */
 function withRaisedGenerations(account: AccountRecord): AccountRecord {
   return {
     ...account,
-    password_generation: (account.password_generation ?? 0) + FORWARD,
-    sessions_generation: account.sessions_generation + FORWARD,
-    tokens_generation: account.tokens_generation + FORWARD,
+    password_generation: (account.password_generation ?? 0) + GENERATIONS_AHEAD,
+    sessions_generation: account.sessions_generation + GENERATIONS_AHEAD,
+    tokens_generation: account.tokens_generation + GENERATIONS_AHEAD,
     service_generations: raised(account.service_generations),
     client_generations: raised(account.client_generations),
     ...(account.factors && {
-      factors: { ...account.factors, generation: account.factors.generation + FORWARD },
+      factors: { ...account.factors, generation: account.factors.generation + GENERATIONS_AHEAD },
     }),
   };
 }
@@ -193,7 +193,7 @@ export async function restoreBackup(
     onStart({ counters }) {
       const { counter = "" } = USER_ID.declaration;
       for (const [name, value] of Object.entries({ [counter]: 0, ...counters }))
-        filler.count(name, name === counter ? value + FORWARD : value);
+        filler.count(name, name === counter ? value + GENERATIONS_AHEAD : value);
     },
     onRecord(kind, record) {
       filler.put(record);

@@ -38,7 +38,7 @@ const STEP = 200;
 /** Waiting deliveries that are listed by themselves, although their index is not in the order of positions. */
 const FEW = PAGE;
 /** Waiting deliveries of one receiver that `counts` looks at. */
-const OLDEST_OF = 100;
+const MAX_OLDEST = 100;
 
 /** The index entries in which a filter's deliveries are found, each in the order of positions. */
 async function entriesFor(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
@@ -174,7 +174,7 @@ async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
   const [waiting, parked, next, failed] = await Promise.all([
     access.store.count(queries("waiting", 1)),
     access.store.count(queries("parked", 1)),
-    access.store.list(queries("waiting", OLDEST_OF)),
+    access.store.list(queries("waiting", MAX_OLDEST)),
     access.store.list(queries("failed", 1)),
   ]);
   return receivers

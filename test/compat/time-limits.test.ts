@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { COMMIT_TIME, WORK_TIME } from "../../compat/routes.ts";
+import { COMMIT_TIMEOUT_MS, WORK_TIMEOUT_MS } from "../../compat/routes.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 
 beforeEach(() => {
@@ -15,7 +15,7 @@ afterEach(() => {
 const PROMISED = 5_000;
 
 const inTime = (work: Promise<void>): Promise<void> =>
-  withTimeout(WORK_TIME, work, () => new StorageUnavailable("late"));
+  withTimeout(WORK_TIMEOUT_MS, work, () => new StorageUnavailable("late"));
 
 describe("the time limit of a request", () => {
   it("ends after the last possible commit and before 5 s, with a fault [D-TOKEN-5]", async () => {
@@ -24,9 +24,9 @@ describe("the time limit of a request", () => {
     const waiting = inTime(work.promise).catch((error: unknown) => {
       outcome = error;
     });
-    await jest.advanceTimersByTimeAsync(COMMIT_TIME);
+    await jest.advanceTimersByTimeAsync(COMMIT_TIMEOUT_MS);
     expect(outcome).toBeUndefined();
-    await jest.advanceTimersByTimeAsync(PROMISED - COMMIT_TIME - 1);
+    await jest.advanceTimersByTimeAsync(PROMISED - COMMIT_TIMEOUT_MS - 1);
     expect(outcome).toMatchObject({ code: "storage_unavailable" });
     await waiting;
     // The late result of the work is ignored.

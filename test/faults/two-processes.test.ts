@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../provider/adapter.ts";
-import { ANSWERED_WITHIN } from "../../records/artifacts/artifact.ts";
+import { ANSWERED_AFTER_MS } from "../../records/artifacts/artifact.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { rounds } from "../rounds.ts";
 import {
@@ -179,7 +179,7 @@ describe.each(BACKENDS)("two services on $name", ({ name, describe: describeBack
         };
         const tokens = await tokensOf(await use(code, here));
         here.storage.fail = () => undefined;
-        await pause(ANSWERED_WITHIN);
+        await pause(ANSWERED_AFTER_MS);
         expect((await use(code, elsewhere)).status).toBe(400);
         expect(await isAlive(tokens)).toEqual([false, false]);
       });

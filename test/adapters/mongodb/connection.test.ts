@@ -237,7 +237,7 @@ describeOwnMongo("a MongoDB that can't be used", () => {
   it("is waited for while it starts", async () => {
     const server = await startOwnMongo();
     await server.kill();
-    const opening = openClient(server.url("x"), { patience: 60_000 });
+    const opening = openClient(server.url("x"), { startTimeoutMs: 60_000 });
     await pause(1500);
     await server.start();
     const { client } = await opening;

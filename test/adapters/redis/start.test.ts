@@ -32,10 +32,10 @@ interface Attempt {
   readonly refused?: string;
 }
 
-async function attempt(url: string, patience = 10_000): Promise<Attempt> {
+async function attempt(url: string, startTimeoutMs = 10_000): Promise<Attempt> {
   const warnings: string[] = [];
   try {
-    const store = await openRedis({ url, clock, patience, onWarning: (text) => warnings.push(text) });
+    const store = await openRedis({ url, clock, startTimeoutMs, onWarning: (text) => warnings.push(text) });
     opened.push(store);
     return { store, warnings };
   } catch (error) {
@@ -246,8 +246,8 @@ describe("TLS", () => {
       "ERR_TLS_CERT_ALTNAME_INVALID",
     );
     // Given up at any moment of the handshake.
-    for (let patience = 0; patience < 30; patience += 1) {
-      const wrong = Array.from({ length: 10 }, () => attempt(`rediss://127.0.0.1:${port}`, patience));
+    for (let startTimeoutMs = 0; startTimeoutMs < 30; startTimeoutMs += 1) {
+      const wrong = Array.from({ length: 10 }, () => attempt(`rediss://127.0.0.1:${port}`, startTimeoutMs));
       for (const { refused } of await Promise.all(wrong)) expect(refused).toContain("storage_unavailable");
     }
     // Plain text is not taken for an answer.

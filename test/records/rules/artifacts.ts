@@ -1,6 +1,6 @@
 /** Artifacts over a record store: how they are found, and how they end. What one request writes: `unit-of-work.test.ts`. */
 import type { Artifact } from "../../../records/artifacts/artifact.ts";
-import { ANSWERED_WITHIN } from "../../../records/artifacts/artifact.ts";
+import { ANSWERED_AFTER_MS } from "../../../records/artifacts/artifact.ts";
 import { artifactRef } from "../../../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../../../records/records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
@@ -144,10 +144,10 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     expect(await since()).toBeUndefined();
 
     const before = performance.now();
-    await put(stage, { ...code, consumedAt: 5, answeredAt: (await artifacts.time()) + ANSWERED_WITHIN });
+    await put(stage, { ...code, consumedAt: 5, answeredAt: (await artifacts.time()) + ANSWERED_AFTER_MS });
     const consumed = Number(await since());
-    expect(consumed).toBeGreaterThan(-ANSWERED_WITHIN - TICKS);
-    expect(performance.now() - before + TICKS - ANSWERED_WITHIN).toBeGreaterThan(consumed);
+    expect(consumed).toBeGreaterThan(-ANSWERED_AFTER_MS - TICKS);
+    expect(performance.now() - before + TICKS - ANSWERED_AFTER_MS).toBeGreaterThan(consumed);
     // It is independent of the service's clock.
     stage.clock.advance(50_000);
     const found = (await artifacts.find("AuthorizationCode", "k"))!.artifact;
