@@ -15,7 +15,7 @@ import { openSealer } from "../../accounts/keys/service-keys.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
 import type { Storage } from "../../records/storage.ts";
-import { fileChecks } from "../storage-check.ts";
+import { fileChecks } from "../storage/storage-check.ts";
 import { type Check, sentence, type Finding } from "./check.ts";
 
 interface StorageSubject {

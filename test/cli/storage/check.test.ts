@@ -3,16 +3,16 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Commit, Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
-import { artifactKind, artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
-import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../records/deliveries/delivery-kinds.ts";
-import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
-import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
-import { createSignInService, type SignInService } from "../../lib/service.ts";
-import { ROOT } from "../examples/documents.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
-import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
-import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+import type { Commit, Found, RecordData, RecordStore, Ref } from "../../../adapters/record-store.ts";
+import { artifactKind, artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
+import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../../records/deliveries/delivery-kinds.ts";
+import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../../records/directory/directory-kinds.ts";
+import { type AnyKind, storeOf, type Stores } from "../../../records/kinds.ts";
+import { createSignInService, type SignInService } from "../../../lib/service.ts";
+import { ROOT } from "../../examples/documents.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
+import { openOwnPostgres, type OwnPostgres } from "../../servers/postgresql.ts";
+import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 import {
   type Addresses,
   type Everything,
@@ -22,8 +22,8 @@ import {
   runHere,
   withStores,
   Workshop,
-} from "./stage.ts";
-import { fillWith } from "./samples.ts";
+} from "../stage.ts";
+import { fillWith } from "../samples.ts";
 
 const workshop = new Workshop();
 afterAll(() => workshop.remove());

@@ -1,18 +1,18 @@
 /** `storage check`: finds and repairs inconsistencies of a storage. */
-import { KINDS } from "../records/all-kinds.ts";
-import { type Check, type Flaw, kindChecks } from "../records/record-check.ts";
-import type { Clock } from "../core/clock.ts";
-import { deliveryChecks } from "../records/deliveries/delivery-check.ts";
-import { directoryChecks } from "../records/directory/directory-check.ts";
-import { namesOf } from "../accounts/text-rules.ts";
-import { databaseFile } from "../config/storage-address.ts";
-import { StorageUnavailable } from "../core/errors.ts";
-import { describeAddress, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
-import type { Run, CommandContext } from "./program/command.ts";
-import { FAILED, INTERRUPTED, UNREACHABLE } from "./program/command-failure.ts";
-import { openAddressed, type OpenStores } from "./program/open-stores.ts";
-import { printable } from "./program/printable.ts";
-import { Progress } from "./program/progress.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { type Check, type Flaw, kindChecks } from "../../records/record-check.ts";
+import type { Clock } from "../../core/clock.ts";
+import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
+import { directoryChecks } from "../../records/directory/directory-check.ts";
+import { namesOf } from "../../accounts/text-rules.ts";
+import { databaseFile } from "../../config/storage-address.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
+import { describeAddress, readOwnAddress, type StorageAddress } from "../program/addresses.ts";
+import type { Run, CommandContext } from "../program/command.ts";
+import { FAILED, INTERRUPTED, UNREACHABLE } from "../program/command-failure.ts";
+import { openAddressed, type OpenStores } from "../program/open-stores.ts";
+import { printable } from "../program/printable.ts";
+import { Progress } from "../program/progress.ts";
 
 /** One check stops at so many flaws. */
 const MAX_FLAWS = 10_000;
@@ -98,7 +98,7 @@ const toFlaws = (texts: readonly string[]): Flaw[] => texts.map((text) => ({ id:
 
 /** The checks of a database file itself. */
 export async function fileChecks(path: string): Promise<Check[]> {
-  const { findDamage, makeIndexes } = await import("../adapters/sqlite/database-file.ts");
+  const { findDamage, makeIndexes } = await import("../../adapters/sqlite/database-file.ts");
   return [
     {
       part: "file",

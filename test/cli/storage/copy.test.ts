@@ -2,14 +2,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { KINDS } from "../../records/all-kinds.ts";
-import { ENTRIES } from "../../records/directory/directory-kinds.ts";
-import { createSignInService } from "../../lib/service.ts";
-import { ROOT } from "../examples/documents.ts";
-import type { Running } from "../examples/processes.ts";
-import { rounds } from "../rounds.ts";
-import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
-import { fillWith } from "./samples.ts";
+import { KINDS } from "../../../records/all-kinds.ts";
+import { ENTRIES } from "../../../records/directory/directory-kinds.ts";
+import { createSignInService } from "../../../lib/service.ts";
+import { ROOT } from "../../examples/documents.ts";
+import type { Running } from "../../examples/processes.ts";
+import { rounds } from "../../rounds.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { fillWith } from "../samples.ts";
 import {
   type Addresses,
   copyThroughKills,
@@ -23,7 +23,7 @@ import {
   untilMarked,
   withStores,
   Workshop,
-} from "./stage.ts";
+} from "../stage.ts";
 
 const workshop = new Workshop();
 const SIZE = rounds(400, 1000);

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { UNFINISHED_COPY } from "../../records/format.ts";
-import { rounds } from "../rounds.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
-import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
-import { fillWith } from "./samples.ts";
+import { UNFINISHED_COPY } from "../../../records/format.ts";
+import { rounds } from "../../rounds.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { fillWith } from "../samples.ts";
 import {
   type Addresses,
   copyThroughKills,
@@ -13,7 +13,7 @@ import {
   untilFurther,
   withStores,
   Workshop,
-} from "./stage.ts";
+} from "../stage.ts";
 
 const SIZE = rounds(150, 700);
 

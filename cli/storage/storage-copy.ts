@@ -1,21 +1,21 @@
 /** `storage copy`: copies one storage to another. */
-import { KINDS } from "../records/all-kinds.ts";
-import { StorageUnavailable } from "../core/errors.ts";
-import { databaseFile } from "../config/storage-address.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
+import { databaseFile } from "../../config/storage-address.ts";
 import {
   describeAddress,
   identityOf,
   overlap,
   type StorageAddress,
   readAddress,
-} from "./program/addresses.ts";
-import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "./program/command-failure.ts";
-import type { KindComparison } from "./copy/compare.ts";
-import { copyStorage, finishCopy } from "./copy/copy.ts";
-import type { Arguments } from "./program/arguments.ts";
-import { type OpenOptions, openAddressed } from "./program/open-stores.ts";
-import { Progress } from "./program/progress.ts";
+} from "../program/addresses.ts";
+import type { Run, CommandContext } from "../program/command.ts";
+import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "../program/command-failure.ts";
+import type { KindComparison } from "./compare.ts";
+import { copyStorage, finishCopy } from "./copy.ts";
+import type { Arguments } from "../program/arguments.ts";
+import { type OpenOptions, openAddressed } from "../program/open-stores.ts";
+import { Progress } from "../program/progress.ts";
 
 interface CopyAddresses {
   readonly from: StorageAddress;
