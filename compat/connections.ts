@@ -17,8 +17,8 @@ interface Connection {
 }
 
 /**
- * Milliseconds between a connection and its first request that are taken into account. Otherwise an attacker could
- * open a connection early, and use it later with a stolen code.
+ * A request counts from the opening of its connection at most this far back. Otherwise an attacker could open a
+ * connection early, and use it later with a stolen code.
  */
 const MAX_OPENING_MS = 1_000;
 

@@ -7,7 +7,7 @@ import type { Step } from "./exchange.ts";
 /** How long a browser keeps a file whose digest is in the address: a year. */
 const LIFETIME_SECONDS = 31_536_000;
 
-/** Nothing of a file counts as a page. */
+/** Browsers must not show the file as a page. */
 function fileHeaders(ctx: Context): void {
   ctx.set("X-Content-Type-Options", "nosniff");
   ctx.set("Content-Security-Policy", "default-src 'none'; sandbox");

@@ -23,7 +23,7 @@ export const WORK_TIMEOUT_MS = 4_800;
 const BODY_TIMEOUT_MS = 10_000;
 
 /**
- * Milliseconds for which a request counts as under way before its last byte. A caller that sends only the headers and
+ * A request counts as under way at most this long before its last byte, so a caller that sends only the headers and
  * waits for a stolen code gains nothing.
  */
 const MAX_UNDER_WAY_MS = 1_000;
@@ -36,7 +36,7 @@ export interface ServiceRoutes {
   readonly middleware: Middleware;
   /** The exchange of a request before it is served; `undefined` if it is not for this service. */
   locate(ctx: Context): Exchange | undefined;
-  /** What requests say about the way on which they came, for health checks: phrases for the operator. */
+  /** What requests reveal about the proxies in front, for health checks: phrases for the operator. */
   readonly arrivals: () => readonly string[];
 }
 
@@ -134,7 +134,7 @@ interface Arrivals {
 }
 
 /**
- * Remembers what requests tell about the host application and the proxies in front. Warns at most once an hour about an
+ * Remembers what requests reveal about the host application and the proxies in front. Warns at most once an hour about an
  * ignored forwarding header: without it, all callers share the address of the proxy, and an operator would not notice.
  */
 function createArrivals({ configuration: { proxy, clock }, onWarning }: EndpointParts): Arrivals {

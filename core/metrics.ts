@@ -32,7 +32,7 @@ export interface RequestTiming {
   readonly seconds: number;
 }
 
-/** A call to a store that has ended. */
+/** A finished call to a store. */
 export interface StoreCall {
   readonly store: "storage" | "artifacts";
   readonly operation: (typeof STORE_OPERATIONS)[number];
@@ -41,10 +41,10 @@ export interface StoreCall {
   readonly seconds: number;
 }
 
-/** Work on a password that has ended, or was refused because too much was waiting. */
+/** A password that was hashed or compared, or refused because too much was waiting. */
 export interface HashTiming {
   readonly priority: "interactive" | "background";
-  /** Seconds until it was started or refused. */
+  /** Seconds that it waited, until it was started or refused. */
   readonly waited: number;
   /** `undefined`: refused. */
   readonly seconds: number | undefined;

@@ -1,6 +1,6 @@
 /**
  * The addresses at which receivers of notifications and logout tokens may be: https and public addresses, and others
- * if the configuration names them. `agents.ts` enforces the rules when it connects.
+ * if the configuration names them. `outbound-agents.ts` enforces the rules when it connects.
  */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 /** A picture for the pages, or what is wrong with the file. */
 type Picture = { readonly url: string } | { readonly problem: string };
 
-/** Bytes of the file at most: with both, a sign-in page stays under 45 kB. */
+/** How large the files may be: with both logos, a sign-in page stays under 45 kB. */
 export const MAX_BYTES = { logo: 8_000, logoDark: 6_000, favicon: 4_000 } as const;
 
 interface Format {
@@ -41,16 +41,16 @@ const FORMATS: readonly Format[] = [
 const ACTIVE_SVG =
   /<(?:\w+:)?(?:script|foreignObject|iframe|embed|object)\b|<!(?:DOCTYPE|ENTITY)|[\s"'/]on\w+\s*=|javascript:|@import|(?:href|src)\s*=\s*["']?\s*(?!#|["'\s]|data:image\/)|url\(\s*["']?\s*(?!#|["'\s])/i;
 
-/** Reads a picture. @param most bytes. */
-export function readPicture(file: string, most: number): Picture {
+/** Reads a picture. */
+export function readPicture(file: string, maxBytes: number): Picture {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);
   } catch (error) {
     return { problem: `${file} can't be read: ${(error as NodeJS.ErrnoException).code}` };
   }
-  if (bytes.length > most)
-    return { problem: `${file} has ${bytes.length} bytes, at most ${most} are allowed` };
+  if (bytes.length > maxBytes)
+    return { problem: `${file} has ${bytes.length} bytes, at most ${maxBytes} are allowed` };
   const format = FORMATS.find(({ matches }) => matches(bytes));
   if (format === undefined) return { problem: `${file} is not a PNG, JPEG, WebP, ICO or SVG image` };
   if (format.type === "image/svg+xml" && ACTIVE_SVG.test(bytes.toString())) {

@@ -45,11 +45,11 @@ export interface GrantGenerations {
   readonly client: number;
   /** What a token for an API also carries. */
   readonly api?: ApiGeneration;
-  /** That of each API that was authorized, by its identifier: of grants only. */
+  /** Grants only: that of each authorized API, by its identifier. */
   readonly apis?: Readonly<Record<string, ApiGeneration>>;
 }
 
-/** What a person's access to an API was granted under. It ends when either is another one. */
+/** What a person's access to an API depends on. It ends when either value changes. */
 interface ApiGeneration {
   /** Of the account at the service of the API. */
   readonly service: number;
@@ -96,7 +96,7 @@ export function isCurrent(carried: unknown, account: AccountRecord, client: Clie
   );
 }
 
-/** What a token of a `machine` client is issued under. It ends when either is another one. */
+/** What a token of a `machine` client depends on. It ends when either value changes. */
 export interface TokenEpochs {
   readonly client: string | undefined;
   readonly api: string;

@@ -19,7 +19,7 @@ export interface OidcAdapterOptions {
 }
 
 /**
- * Milliseconds for which an expired code is stored. A replay revokes the family for at least ten minutes after the
+ * How long an expired code is stored. A replay revokes the family for at least ten minutes after the
  * exchange; the rest allows for clock differences. A device that polls late is told that its code has expired.
  */
 const KEPT_AFTER_EXPIRY_MS = 660_000;
@@ -31,7 +31,7 @@ const INTERACTION = "Interaction";
 
 const DEVICE_CODE = "DeviceCode";
 
-/** What can be used once for tokens. It is kept after its expiry. */
+/** Models that are exchanged for tokens, once. They are kept after they expire. */
 const codes: ReadonlySet<string> = new Set(["AuthorizationCode", DEVICE_CODE]);
 
 /** Models whose artifacts belong to a grant and copy its generations. */

@@ -18,7 +18,7 @@ function isStale({ oidc: { session, account } }: KoaContextWithOIDC): boolean {
   return generation !== (account as OidcAccount).record.sessions_generation;
 }
 
-/** Why a sign-in has to go on where only a stronger proof is missing: the session stays, and `auth_time` with it. */
+/** The reason when only a stronger proof is missing: the session and its `auth_time` stay. */
 export const STEP_UP = "acr";
 
 /**
@@ -121,7 +121,7 @@ function refuseStrangers(ctx: KoaContextWithOIDC): boolean {
 
 /**
  * Any application on a device can claim a loopback or private-use address, and then ask for a code with somebody else's
- * `client_id` (RFC 8252 section 8.6). So nothing goes there without a sign of the person in this very interaction: a
+ * `client_id` (RFC 8252 section 8.6). So nothing goes there unless the person has done something in this very interaction: a
  * sign-in, consent, or the answer to this prompt. It is checked on the address that is used.
  */
 function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOIDC): boolean {

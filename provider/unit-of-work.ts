@@ -78,14 +78,14 @@ const DEVICE_CODE = "DeviceCode";
 const AUTHORIZATIONS = "authorizations";
 /** The member of a session that says since which change of its account it is valid. */
 const GENERATION = "generation";
-/** Longest delay in milliseconds before a commit with a conflict is retried. */
+/** The longest pause before a commit is retried after a conflict. */
 const MAX_RETRY_PAUSE_MS = 10;
 
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
 /**
  * A session of which only the expiry would change is written when that moves by more than a thousandth of the remaining
- * time, or by this many milliseconds. So a busy session is written once a minute, and simultaneous requests in it do not
+ * time, or by more than this. So a busy session is written once a minute, and simultaneous requests in it do not
  * conflict.
  */
 const MAX_UNWRITTEN_MS = 60_000;

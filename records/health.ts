@@ -51,7 +51,7 @@ async function pinged(part: StoragePart, clock: Clock): Promise<PartAnswer> {
   return { ok: true, detail: clockProblem(await clockDifference(part, clock)) };
 }
 
-/** @returns by how many milliseconds the clock of a part is ahead of this one. */
+/** @returns how many milliseconds the clock of a part is ahead of this one. */
 export async function clockDifference(part: StoragePart, clock: Clock): Promise<number> {
   const before = clock.now();
   const time = await part.ping();

@@ -189,7 +189,7 @@ export class Transaction {
     );
   }
 
-  /** Takes a record that this try has read in another way, as if `get` had read it. */
+  /** Adds a record that this attempt has read in another way, as if `get` had read it. */
   adopt(record: Pick<Found, "kind" | "key" | "value" | "version">): void {
     const { value, version } = record;
     this.#known.set(nameOf(record), { value, version });
@@ -317,7 +317,7 @@ export class Records {
     return (await this.found(query, most)).map((record) => read<T>(record));
   }
 
-  /** The same, without types. */
+  /** Like `list`, without types. */
   async found(query: Omit<Query, "limit">, most: number = Number.MAX_SAFE_INTEGER): Promise<Found[]> {
     const found: Found[] = [];
     for (let after: string | undefined; found.length < most;) {
@@ -366,8 +366,8 @@ export class Records {
   /**
    * Changes stored data: decides with `work`, and commits what it has put, on condition that nothing that it has read has
    * changed. Otherwise it decides again. A transaction that writes nothing is not checked.
-   * @param work is called once for each try, so it has no other effects.
-   * @returns what `work` returned at the try that was committed.
+   * @param work is called once for each attempt, so it must have no other effects.
+   * @returns what `work` returned in the attempt that was committed.
    * @throws what `work` throws, without trying again; StorageUnavailable when there are too many concurrent changes.
    */
   async transact<T>(

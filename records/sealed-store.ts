@@ -1,4 +1,4 @@
-/** Everything that is sealed with `keys.secrets`: encrypts it anew with the first secret, and looks for what is not. */
+/** Re-encrypts everything that is sealed with `keys.secrets` under the first secret, and finds what is not yet. */
 import type { Found, RecordData, Ref } from "../adapters/record-store.ts";
 import { SERVICE_KEY } from "./directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
@@ -22,13 +22,13 @@ interface Outdated {
   readonly unreadable: number;
 }
 
-/** What was done. */
+/** The result of a run. */
 interface Resealed {
   readonly resealed: number;
   readonly unreadable: number;
 }
 
-/** How to stop, and how far it is. */
+/** Stops a run, and follows its progress. */
 export interface SealedRun {
   /** Stops between two pages. */
   readonly signal: AbortSignal;
@@ -39,8 +39,8 @@ export interface SealedRun {
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface SealedStore {
   /**
-   * Encrypts anew what another secret than the first has sealed. Services may use the storage meanwhile, if the first secret
-   * is in their configuration, too. It can be stopped at any time and called again. The check value comes last: until then, no
+   * Re-encrypts what is sealed with any secret but the first. Services may use the storage meanwhile if their
+   * configuration has the first secret, too. It can be stopped at any time and called again. The check value comes last: until then, no
    * service starts without the old secret.
    */
   reseal(sealer: Sealer, run: SealedRun): Promise<Resealed>;

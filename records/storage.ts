@@ -23,7 +23,7 @@ import { createSealedStore, type SealedStore } from "./sealed-store.ts";
 import { createRateLimits, type RateLimits } from "./rate-limits.ts";
 import { Records } from "./records.ts";
 
-/** The kinds whose changes by one process other processes want to hear of soon. */
+/** Kinds whose changes other processes need to notice soon. */
 export const WATCHED_KINDS: readonly string[] = [
   ...WATCHED_KEY_KINDS,
   ...WATCHED_DELIVERY_KINDS,

@@ -77,7 +77,7 @@ export function createBackchannelLogout(
   onWarning: (text: string) => void,
 ): BackchannelLogout {
   const inFlight = new Set<Promise<void>>();
-  /** The timers of later attempts, each with what gives it up. */
+  /** The timers of later attempts, each with the function that gives up. */
   const later = new Map<NodeJS.Timeout, () => void>();
   let isStopped = false;
 

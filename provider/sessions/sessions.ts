@@ -64,7 +64,7 @@ export type OwnEnd = "signed_out" | "ended";
 
 /** The sign-in sessions of people. Storage faults reject with `StorageUnavailable`. */
 export interface SignInSessions {
-  /** Those that are valid, the last used first. */
+  /** The valid ones, the most recently used first. */
   list(account: AccountRecord): Promise<readonly SignInSession[]>;
   /**
    * Ends one session: its clients get a logout token; codes and tokens stay valid.
@@ -72,7 +72,7 @@ export interface SignInSessions {
    */
   end(sub: string, uid: string, end: { readonly caller: Caller; readonly reason: OwnEnd }): Promise<boolean>;
   /**
-   * Lets a session go on that stays signed in while all others end.
+   * Keeps one session signed in while all others end.
    * @param generation of the change that ended the others; after a later one, the session has ended too.
    */
   keep(uid: string, generation: number): Promise<void>;

@@ -106,7 +106,7 @@ class StoreClock {
   }
 }
 
-/** How long the marks of answers are collected. */
+/** How long marks are collected for one batch. */
 const MARK_DELAY_MS = 25;
 
 interface Mark {
@@ -115,7 +115,7 @@ interface Mark {
   readonly stored: PromiseWithResolvers<void>;
 }
 
-/** Marks of answers: one relaxed commit stores those of a moment. */
+/** Stores marks of answers in batches, each in one relaxed commit. */
 class AnswerMarks {
   readonly #records: Records;
   #waiting: Mark[] = [];

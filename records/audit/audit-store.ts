@@ -21,7 +21,7 @@ const PAGE_SIZE = 200;
 const FILTERED_PAGE_SIZE = 1_000;
 /** Partitions in one read. Their number doubles while nothing is found. */
 const MAX_PARTITIONS_PER_READ = 32;
-/** How many records and partitions are read for one page, however few records match. */
+/** What a page reads at most, even if few records match. */
 const MAX_RECORDS_READ = 5_000;
 const MAX_PARTITIONS_READ = 2_500;
 /** Microseconds by which the clock of another process may differ. */
@@ -94,7 +94,7 @@ class PageReader {
     return false;
   }
 
-  /** The records behind the position. Each store has its own order for records of the same time. */
+  /** The records after this position. Each store orders records of the same time in its own way. */
   #afterPosition(records: readonly Found[]): readonly Found[] {
     const after = this.#after;
     if (after?.key === undefined) return records;

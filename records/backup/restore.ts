@@ -43,7 +43,7 @@ const GENERATIONS_AHEAD = 1_000_000;
 const raised = (generations: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
   Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, value + GENERATIONS_AHEAD]));
 
-/** The account, with all sessions, codes, tokens, device cookies and mailed links from before refused. */
+/** The account, under which all earlier sessions, codes, tokens, device cookies and mailed links are refused. */
 function withRaisedGenerations(account: AccountRecord): AccountRecord {
   return {
     ...account,
@@ -58,13 +58,13 @@ function withRaisedGenerations(account: AccountRecord): AccountRecord {
   };
 }
 
-/** With the codes of now and the next step refused: they may have been used since the backup. */
+/** Refuses the codes of the current and the next step: they may have been used since the backup. */
 const withUsedSteps = (app: StoredApp, now: number): StoredApp => ({
   ...app,
   last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1),
 });
 
-/** Void: any of them may have been used since the backup. */
+/** None: any of them may have been used since the backup. */
 const withoutCodes = (stored: StoredRecoveryCodes): StoredRecoveryCodes => ({ ...stored, codes: [] });
 
 /** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */

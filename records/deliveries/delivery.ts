@@ -248,7 +248,7 @@ export interface DeliveryStore {
    * that it stays fast whatever was stored.
    */
   recent(spans: { readonly number: number; readonly lengthMs: number }): Promise<SpanCounts[]>;
-  /** When the oldest notification of a deleted account was stored that waits, and that is parked. One indexed read. */
+  /** When the oldest waiting and the oldest parked notification of a deleted account were stored. One indexed read. */
   oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
 
   /**

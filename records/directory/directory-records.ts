@@ -186,7 +186,7 @@ async function references(records: Records, kind: Removable, key: string): Promi
 }
 
 /**
- * Closes the record, so that nothing new can refer to it, looks for references, and then removes or reopens it. A
+ * Closes the record, so that nothing new can refer to it, looks for references, and then removes it or opens it again. A
  * process that dies in between leaves it closed for a few seconds.
  *
  * @returns `false` if there is none.

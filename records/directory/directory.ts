@@ -136,7 +136,7 @@ export interface ClientRecord {
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
   /** What the client may ask of APIs: identifier → scopes. Missing: nothing. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;
-  /** Random. Tokens that a `machine` client got under another one have ended. The internal client has none. */
+  /** Random. Tokens that a `machine` client got under an earlier one are invalid. The internal client has none. */
   readonly tokens_epoch?: string;
   readonly disabled: boolean;
   /** Seconds since the epoch. */
@@ -160,7 +160,7 @@ export interface ApiRecord {
   readonly introspection: readonly string[];
   /** Whether people are assigned to the service when they authorize a client for the API. */
   readonly assign: boolean;
-  /** Random, and another one if the API is removed and put again: earlier tokens stay ended. */
+  /** Random. An API that is removed and put again gets another one, so that its earlier tokens stay invalid. */
   readonly tokens_epoch: string;
 }
 

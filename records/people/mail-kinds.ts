@@ -27,7 +27,7 @@ const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-factor",
 ]);
 
-/** Whether the mail brings a code. */
+/** Whether the mail contains a code. */
 export const isWithCode = ({ kind }: Pick<StoredMail, "kind">): boolean => WITH_CODE.has(kind);
 
 /** A mail to one person. */
@@ -42,7 +42,7 @@ export interface NewMail {
   readonly locale?: string;
   /** The deployment that the links lead to. */
   readonly deployment: DeploymentKind;
-  /** The values in the text. Which there are depends on the kind: see `messages.ts`. */
+  /** The values that fill in the text. Which ones depends on the kind: see `messages.ts`. */
   readonly params: Readonly<Record<string, string>>;
   /** Milliseconds since the epoch. From then on the mail is not sent. */
   readonly expiresAt: number;
