@@ -12,6 +12,7 @@ import { deliver } from "./measurements/deliver.ts";
 import { delivered } from "./measurements/delivered.ts";
 import { exchange } from "./measurements/exchange.ts";
 import { hanging } from "./measurements/hanging.ts";
+import { machine } from "./measurements/machine.ts";
 import { pages } from "./measurements/pages.ts";
 import { parked } from "./measurements/parked.ts";
 import { postgresql } from "./measurements/postgresql.ts";
@@ -33,6 +34,7 @@ const MEASUREMENTS: readonly Measurement[] = [
   authorize,
   exchange,
   refresh,
+  machine,
   roundTrips,
   postgresql,
   processes,

@@ -25,6 +25,10 @@ export const ID_TOKEN_CLIENTS: Readonly<Record<IdTokenAlgorithm, Credentials>> =
   ES256: { ...CLIENT, client_id: "bench-es256" },
 };
 
+/** The APIs of a machine, by the form of their tokens; the machine may introspect the opaque ones. */
+export const APIS = { opaque: "http://127.0.0.1:9/opaque", jwt: "http://127.0.0.1:9/jwt" } as const;
+export const MACHINE: Credentials = { ...CLIENT, client_id: "bench-machine" };
+
 export const CALLBACK = "http://127.0.0.1:9/callback";
 
 /** The Basic header of a client. */

@@ -13,6 +13,8 @@ export function options(): {
   readonly redis?: string;
   /** Where everything else is stored. Default: in the file. */
   readonly storage?: string;
+  /** Whether the only signing key is one for ES256. Default: the keys that the service makes. */
+  readonly ecdsa?: boolean;
   /** The public address. Default: its own. */
   readonly url?: string;
 } {

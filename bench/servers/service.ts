@@ -1,12 +1,24 @@
 /** This service as an application embeds it. */
+import { generateKeyPairSync } from "node:crypto";
 import Koa from "koa";
+import type { JWK } from "oidc-provider";
 import { pino } from "pino";
 import { createSignInService } from "../../lib/index.ts";
-import { CALLBACK, CLIENT, ID_TOKEN_CLIENTS, type IdTokenAlgorithm, PERSON } from "./people.ts";
+import {
+  APIS,
+  CALLBACK,
+  CLIENT,
+  ID_TOKEN_CLIENTS,
+  type IdTokenAlgorithm,
+  MACHINE,
+  PERSON,
+} from "./people.ts";
 import { options, serve } from "./ready.ts";
 
-const { file, parallel, cost, redis, storage = `sqlite:${file}`, url } = options();
+const { file, parallel, cost, redis, storage = `sqlite:${file}`, ecdsa, url } = options();
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
+const ecKey = (): JWK =>
+  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }) as JWK;
 
 /** High limits, because the load comes from one address. */
 const ROOM = { points: 100_000_000, seconds: 900 };
@@ -15,7 +27,10 @@ await serve(async (base) => {
   const service = await createSignInService({
     deployments: { oauth2: { url: url ?? base }, openid: { url: `${url ?? base}/openid` } },
     storage,
-    ...(storage.startsWith("sqlite:") ? {} : { keys: { secrets: SECRETS } }),
+    keys: {
+      ...(!storage.startsWith("sqlite:") && { secrets: SECRETS }),
+      ...(ecdsa === true && { signing: [ecKey()] }),
+    },
     logger: pino({ level: "warn" }, pino.destination(2)),
     rateLimits: {
       interactions: ROOM,
@@ -36,6 +51,7 @@ await serve(async (base) => {
       password_grant: true,
     });
     for (const [algorithm, credentials] of Object.entries(ID_TOKEN_CLIENTS)) {
+      if (ecdsa === true && algorithm !== "ES256") continue;
       await service.clients.register({
         ...credentials,
         name: "Benchmarks",
@@ -44,6 +60,14 @@ await serve(async (base) => {
         id_token_signed_response_alg: algorithm as IdTokenAlgorithm,
       });
     }
+    const { clients, directory } = service;
+    const api = { name: "Benchmarks", service: "1", scopes: { read: "Read" } };
+    for (const [tokens, identifier] of Object.entries(APIS))
+      await directory.apis.put(identifier, { ...api, tokens: tokens as keyof typeof APIS });
+    const apis = { [APIS.opaque]: ["read"], [APIS.jwt]: ["read"] };
+    await clients.register({ ...MACHINE, kind: "machine", name: "Benchmarks", service: "1", apis });
+    await clients.update(CLIENT.client_id, { apis });
+    await directory.apis.put(APIS.opaque, { ...api, introspection: [MACHINE.client_id] });
     await service.accounts.create(PERSON);
   }
   const app = new Koa();
