@@ -203,9 +203,20 @@ function personScreens(pages: Pages): readonly Screen[] {
   ];
   const signedIn = { ...at("sessions"), network: "203.0.113.0/24", now: NOW };
   const fields = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
+  const apis = [
+    {
+      identifier: "https://articles.example/",
+      name: "Articles",
+      scopes: [
+        { name: "articles:read", label: "Read your articles" },
+        { name: "articles:write", label: "Write and delete articles" },
+      ],
+    },
+  ];
+  const other = "Wirtualna Czytelnia Naukowo-Techniczna";
   const services = [
-    { key: "1", name: "News", since: NOW - 60_000 * MINUTE, fields },
-    { key: "2", name: "Wirtualna Czytelnia Naukowo-Techniczna", since: undefined, fields: ["sub", "email"] },
+    { key: "1", name: "News", since: NOW - 60_000 * MINUTE, fields, apis },
+    { key: "2", name: other, since: undefined, fields: ["sub", "email"], apis: [] },
   ];
   return [
     {

@@ -409,7 +409,8 @@ function personPages(text: string): readonly Sample[] {
   const where = { address: text, browser: text, system: text };
   const one = { isThis: true, session };
   const sessions = [one, { isThis: false, session: { ...session, ...where } }];
-  const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text] };
+  const apis = [{ identifier: text, name: text, scopes: [{ name: text, label: text }] }];
+  const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text], apis };
   return [
     sample(overviewView, "person", overview),
     sample(overviewView, "operator", {

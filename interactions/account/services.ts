@@ -1,10 +1,11 @@
-/** The services that the account is connected to: what they may read, and disconnecting them. */
+/** The services that the account is connected to: what they may read and do, and disconnecting them. */
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
+import { allowedScopes, isShutOut, type RequestedApi } from "../../provider/apis.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { ConnectedDevice, ConnectedDevices } from "../../provider/grants/device-codes.ts";
@@ -13,8 +14,9 @@ import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
-import { consentFields } from "../protocol.ts";
+import { consentApi, consentFields } from "../protocol.ts";
 import { fieldLabels } from "../steps/description.ts";
+import type { ConsentApi } from "../steps/step.ts";
 import { DEVICE_PATH } from "./device.ts";
 import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
@@ -28,6 +30,8 @@ export interface ShownService {
   readonly since: number | undefined;
   /** The names of the fields that it may read. */
   readonly fields: readonly string[];
+  /** What it may do in APIs. */
+  readonly apis: readonly ConsentApi[];
 }
 
 /** `account-services`: the services and the devices, and a form for each. */
@@ -48,11 +52,15 @@ export const servicesView: Page<ServicesLocals> = {
     const moment = moments({ ...locals, locale: t.locale });
     return {
       ...personLocals(t, locals, t("account.services")),
-      services: locals.services.map(({ key, name, since, fields }) => ({
+      services: locals.services.map(({ key, name, since, fields, apis }) => ({
         key,
         name,
         since: since === undefined ? undefined : moment(since),
         reads: readsText(t, fields),
+        apis: apis.map(({ name: api, scopes }) => ({
+          heading: t("services.api", { api }),
+          scopes: scopes.map(({ label }) => label),
+        })),
       })),
       devices: locals.devices.map(({ id, client, since }) => ({
         id,
@@ -73,7 +81,7 @@ function readsText(t: Translator, fields: readonly string[]): string {
 
 export interface ServicesPageParts {
   readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
-  readonly directory: Pick<DirectoryRecords, "findEntry" | "listClients">;
+  readonly directory: Pick<DirectoryRecords, "findEntry" | "listClients" | "findApi">;
   readonly connectedDevices: ConnectedDevices;
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note">;
@@ -148,6 +156,7 @@ export async function connectedServices(
         name: entry?.name ?? key,
         since: since === undefined ? undefined : since * 1000,
         fields: readableFields(account, clients, key),
+        apis: await usableApis(account, clients, key, directory),
       };
     }),
   );
@@ -178,4 +187,26 @@ function readableFields(
     consents.flatMap(({ scopes }) => scopes),
     consents.flatMap(({ claims }) => claims),
   );
+}
+
+/** What the clients of a service may do in APIs: a third party what the person allowed, as far as it still may ask for it. */
+async function usableApis(
+  account: AccountRecord,
+  clients: readonly ClientRecord[],
+  key: string,
+  { findApi }: Pick<DirectoryRecords, "findApi">,
+): Promise<readonly ConsentApi[]> {
+  const usable = new Map<string, RequestedApi>();
+  for (const client of clients.filter(({ service }) => service === key)) {
+    const consented = consentOf(account, client.client_id).apis ?? {};
+    for (const identifier of Object.keys(client.apis ?? {})) {
+      const api = await findApi(identifier);
+      if (api === undefined || isShutOut(account, client, api)) continue;
+      const allowed = client.first_party ? undefined : new Set(ownValue(consented, identifier));
+      const scopes = allowedScopes(client, api).filter((scope) => allowed?.has(scope) ?? true);
+      const known = usable.get(identifier)?.scopes ?? [];
+      if (scopes.length > 0) usable.set(identifier, { api, scopes: [...new Set([...known, ...scopes])] });
+    }
+  }
+  return [...usable.values()].map(consentApi);
 }

@@ -1,6 +1,7 @@
 /** Tokens with which a client calls an API for a person: RFC 8707 at every endpoint that takes `resource`, on both deployments. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
+import { Browser } from "../../testing/browser/browser.ts";
 import {
   type Answer,
   basic,
@@ -362,6 +363,49 @@ describe("consent for an API", () => {
     expect((await ask("articles:read articles:write", ARTICLES))[0]).toContain("<li>Write</li>");
     expect((await ask("articles:read", VIDEOS))[0]).toContain("In Videos, Partner may:");
     expect(await ask("articles:read articles:write", ARTICLES)).toEqual(["", true]);
+  });
+
+  it("is on the account page until the person disconnects the service [D-API-11]", async () => {
+    const party = relyingParty(running, "openid", PARTNER);
+    await running.service.accounts.unassign(running.ada.sub, ["1", "2", "3"]);
+    await running.service.accounts.assign(running.ada.sub, "1");
+    const consent = async (resource: string): Promise<Tokens> => {
+      const browser = party.browser();
+      await browser.get(party.authorizeUrl({ scope: "articles:read", resource }));
+      await signIn(browser);
+      await browser.submit(browser.form("decision"), { decision: "allow" });
+      return readTokens(await party.exchange(browser.location?.searchParams.get("code") ?? ""));
+    };
+    const { access_token, refresh_token } = await consent(ARTICLES);
+    const browser = new Browser();
+    const look = async (): Promise<string> => {
+      await browser.get(`${running.openid}/account/services`);
+      if (browser.hasForm("password")) await signIn(browser);
+      return browser.html.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
+    };
+    const listed =
+      /Partner Can read: an ID for your account, and nothing else In Articles, it can: Read your articles First/;
+    expect(await look()).toMatch(listed);
+    // A first party may use what it is registered for, for the people of the API's service.
+    await news.openid.tokens();
+    expect(await look()).toMatch(
+      /News .* In Articles, it can: Read your articles Write In Videos, it can: Read your articles Write .* First .* Partner/,
+    );
+    // What the client may no longer ask for is not listed.
+    await running.service.clients.update(PARTNER.client_id, { apis: { [ARTICLES]: ["articles:write"] } });
+    expect(await look()).not.toMatch(listed);
+    await reset();
+    expect(await look()).toMatch(listed);
+
+    const disconnect = browser
+      .forms()
+      .find(({ fields }) => fields.some(([name, value]) => name === "service" && value === PARTNER.service));
+    await browser.submit(disconnect!);
+    expect(await look()).not.toContain("Partner");
+    expect(await introspect(access_token)).toEqual({ active: false });
+    expectRefusal(await party.refresh(refresh_token), "invalid_grant");
+    // The consent went with it.
+    await consent(ARTICLES);
   });
 
   it("is refused for strangers before they are asked [D-API-8]", async () => {

@@ -1,7 +1,15 @@
 /** Roles in ID tokens, userinfo and tokens for APIs: who sees them, and when they are gone. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import { basic, type RelyingParty, relyingParty, send, signIn } from "./relying-party.ts";
+import {
+  basic,
+  readTokens,
+  type RelyingParty,
+  relyingParty,
+  send,
+  signIn,
+  type Tokens,
+} from "./relying-party.ts";
 import { ADA, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 
 const OPAQUE = "https://articles.example/";
@@ -142,6 +150,27 @@ describe("a token for an API", () => {
     await running.service.accounts.setRoles(running.ada.sub, "2", ["author"]);
     expect(rolesIn(await apiToken(shop, JWT))).toEqual(["editor"]);
     expect(await introspected(await apiToken(shop, OPAQUE))).toEqual(["editor"]);
+  });
+
+  it("has them for a third party to whom the person allowed this API by name [D-API-11]", async () => {
+    const partner = relyingParty(running, "openid", PARTNER);
+    const consented = async (scope: string, resource?: string): Promise<Tokens> => {
+      const browser = partner.browser();
+      await browser.get(partner.authorizeUrl({ scope, ...(resource !== undefined && { resource }) }));
+      await signIn(browser);
+      if (browser.hasForm("decision")) {
+        if (resource !== undefined) expect(browser.html).toContain(`In ${resource}, Partner may:`);
+        await browser.submit(browser.form("decision"), { decision: "allow" });
+      }
+      return readTokens(await partner.exchange(browser.location?.searchParams.get("code") ?? ""));
+    };
+    const { access_token, refresh_token } = await consented("articles:read", JWT);
+    expect(decodeJwt(access_token)).toMatchObject({ aud: JWT, client_id: PARTNER.client_id });
+    expect(rolesIn(access_token)).toEqual(["editor"]);
+    await running.service.accounts.setRoles(running.ada.sub, "1", ["author"]);
+    expect(rolesIn(readTokens(await partner.refresh(refresh_token)).access_token)).toEqual(["author"]);
+    // The roles in the client's own service are another matter.
+    expect(rolesIn((await consented("openid roles")).id_token)).toBeUndefined();
   });
 
   it("is introspected with the roles of now", async () => {

@@ -110,6 +110,7 @@ describe("the built-in views", () => {
         [
           String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|api-lists|account-notice|account-nav|new-app|new-passkey|new-codes)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
+          String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
