@@ -34,7 +34,7 @@ describe("the texts", () => {
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName = new RegExp(
       `^(?:${[
-        "mail\\.(?:registration|reset|newAddress|factors)",
+        "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device)",
         "field|strength|link|error|problem|label|hint|notice|way|gender",
         "email\\.problem",
         "device\\.(?:problem|connected|refused)",
