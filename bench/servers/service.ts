@@ -18,7 +18,7 @@ import { options, serve } from "./ready.ts";
 const { file, parallel, cost, redis, storage = `sqlite:${file}`, ecdsa, url } = options();
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
 const ecKey = (): JWK =>
-  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }) as JWK;
+  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" });
 
 /** High limits, because the load comes from one address. */
 const ROOM = { points: 100_000_000, seconds: 900 };

@@ -400,7 +400,7 @@ describe("consent for an API", () => {
     const disconnect = browser
       .forms()
       .find(({ fields }) => fields.some(([name, value]) => name === "service" && value === PARTNER.service));
-    await browser.submit(disconnect!);
+    await browser.submit(disconnect);
     expect(await look()).not.toContain("Partner");
     expect(await introspect(access_token)).toEqual({ active: false });
     expectRefusal(await party.refresh(refresh_token), "invalid_grant");
