@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
-import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
+import { anyString, exactly, flag, integer, mapOf, ruled, whenRight } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
@@ -146,18 +146,21 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
     description: "The roles of the account in its services",
     otherwise: "none",
   }),
-}).superRefine((account, context) => {
-  for (const key of Object.keys(account.roles ?? {})) {
-    if (Object.hasOwn(account.services ?? {}, key)) continue;
-    context.addIssue({ code: "custom", path: ["roles", key], message: "must be a service in services" });
-  }
-  if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
-  context.addIssue({
-    code: "custom",
-    path: ["password_hash"],
-    message: "must not be given together with password",
-  });
-});
+}).superRefine(
+  (account, context) => {
+    for (const key of Object.keys(account.roles ?? {})) {
+      if (Object.hasOwn(account.services ?? {}, key)) continue;
+      context.addIssue({ code: "custom", path: ["roles", key], message: "must be a service in services" });
+    }
+    if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
+    context.addIssue({
+      code: "custom",
+      path: ["password_hash"],
+      message: "must not be given together with password",
+    });
+  },
+  whenRight("password", "password_hash", "roles", "services"),
+);
 
 /** Argument of `list`. */
 export const accountPage: z.ZodType<AccountPage> = exactly({

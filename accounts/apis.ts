@@ -23,6 +23,7 @@ import {
   integer,
   mapOf,
   ruled,
+  whenRight,
 } from "./arguments.ts";
 import { isConfidential } from "./clients/client-kinds.ts";
 import { clientIdProblem, keyProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
@@ -165,14 +166,17 @@ export const apiSettings: z.ZodType<CheckedSettings> = exactly({
     description: "Whether people who authorize a client for it are assigned to its service",
     otherwise: "`false`",
   }),
-}).superRefine(({ tokens, lifetime = 0 }, context) => {
-  if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
-    context.addIssue({
-      code: "custom",
-      path: ["lifetime"],
-      message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
-    });
-});
+}).superRefine(
+  ({ tokens, lifetime = 0 }, context) => {
+    if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
+      context.addIssue({
+        code: "custom",
+        path: ["lifetime"],
+        message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
+      });
+  },
+  whenRight("tokens", "lifetime"),
+);
 
 /** Another value ends all tokens that carry this one. */
 export const newTokensEpoch = (): string => randomBytes(9).toString("base64url");

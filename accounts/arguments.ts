@@ -50,6 +50,16 @@ export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.cor
   });
 }
 
+/**
+ * Lets a rule between keys run beside other problems of the object, so that all are reported at once. It does not run
+ * when one of the keys that it reads is wrong.
+ */
+export function whenRight(...keys: readonly string[]): z.core.$ZodSuperRefineParams {
+  const isInTheWay = ({ code, path: [key] = [] }: z.core.$ZodRawIssue): boolean =>
+    key === undefined ? code !== "unrecognized_keys" : keys.includes(String(key));
+  return { when: ({ issues }) => !issues.some(isInTheWay) };
+}
+
 function objectProblem(input: unknown): string {
   return input === undefined ? "is required" : "must be an object";
 }
@@ -123,10 +133,13 @@ export const actor: z.ZodType<Actor | undefined> = exactly({
     /^[\w.~:-]{1,128}$/.test(id) ? undefined : "must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ : -",
   ).exactOptional(),
 })
-  .superRefine(({ kind, id }, context) => {
-    if (id !== undefined || !NEEDS_ID.has(kind)) return;
-    context.addIssue({ code: "custom", path: ["id"], message: `is required for ${kind}` });
-  })
+  .superRefine(
+    ({ kind, id }, context) => {
+      if (id !== undefined || !NEEDS_ID.has(kind)) return;
+      context.addIssue({ code: "custom", path: ["id"], message: `is required for ${kind}` });
+    },
+    whenRight("kind", "id"),
+  )
   .optional();
 
 const callOptions: z.ZodType<CallOptions> = exactly({ actor });

@@ -350,9 +350,16 @@ describe("a server that can't start", () => {
       client_secret: "s".repeat(32),
       service: "a",
       redirectUris: [],
+      redirect_uris: ["http://a.example/"],
       logo: "none.png",
     };
-    const seed = { clients: [client], accounts: [{ email: "x" }] };
+    const account = { email: "x", password: "analytical-engine", password_hash: "$2b$10$" };
+    const api = { name: "A", service: "a", scopes: {}, tokens: "jwt", lifetime: 9_000 };
+    const seed = {
+      clients: [client],
+      accounts: [account, { ...account, password_hash: undefined, roles: { a: ["b"] } }],
+      apis: { "https://a.example/": api },
+    };
     const file = servers.write({
       deployments,
       prot: 80,
@@ -371,6 +378,11 @@ describe("a server that can't start", () => {
       "unknown key redirectUris; did you mean redirect_uris?",
       "config.seed.accounts[0].email: must have one @",
       "config.seed.clients[0].logo: the file does not exist",
+      "config.seed.clients[0].redirect_uris[0]: must be https",
+      "config.seed.accounts[0].password_hash: must be an Argon2",
+      "config.seed.accounts[1].roles.a: must be a service in services",
+      "config.seed.apis[a name of 18 characters].lifetime: must be at most",
+      "config.seed.apis[a name of 18 characters].scopes: must have 1 to",
     ])
       expect(output).toContain(part);
   });
