@@ -132,6 +132,9 @@ const error = z.strictObject({
   error_description: text("Technical, in English."),
 });
 
+/** The steps with the action `passkey`. */
+const PASSKEY_STEPS: ReadonlySet<StepName> = new Set(["login", "reauthenticate", "second-factor"]);
+
 /** What a submission of each step contains. */
 function submission(name: StepName): z.ZodType {
   const { fields } = sampleStep(name, "x");
@@ -143,7 +146,7 @@ function submission(name: StepName): z.ZodType {
   return z.looseObject({
     csrf: z.string(),
     ...Object.fromEntries(members),
-    ...(name === "second-factor" && { credential }),
+    ...(PASSKEY_STEPS.has(name) && { credential }),
   });
 }
 

@@ -24,6 +24,10 @@ export interface DeviceCookies {
   read(ctx: CookieContext, account: CookieAccount): string | undefined;
   /** Remembers a sign-in, and keeps the four most recent other accounts. */
   write(ctx: CookieContext, account: CookieAccount): void;
+  /** Whether somebody has signed in with a passkey in this browser. */
+  prefersPasskey(ctx: CookieRequest): boolean;
+  /** From now on the page offers passkeys first. The cookie says nothing else, so no one can be told apart by it. */
+  preferPasskey(ctx: CookieContext): void;
 }
 
 /** 90 days. */
@@ -43,13 +47,16 @@ const ofPassword = (id: string, { sub, password_generation = 0 }: CookieAccount)
 /**
  * @param parts.signer cookies signed with any of its keys are valid.
  * @param parts.name name of the cookie.
+ * @param parts.passkeyName name of the cookie that says that a passkey was used here.
  */
 export function createDeviceCookies({
   signer,
   name,
+  passkeyName,
 }: {
   readonly signer: Signer;
   readonly name: string;
+  readonly passkeyName: string;
 }): DeviceCookies {
   /** The id, and the signatures of each account. */
   function parsed(ctx: CookieContext): readonly string[] {
@@ -75,6 +82,11 @@ export function createDeviceCookies({
       const value = [id, own, ...others.slice(0, MAX_ACCOUNTS - 1)].join(".");
       const { secure } = ctx.exchange.deployment;
       setCookie(ctx, { name, value, lifetimeSeconds: LIFETIME_SECONDS, secure });
+    },
+    prefersPasskey: (ctx) => readCookie(ctx, passkeyName) === "1",
+    preferPasskey(ctx) {
+      const { secure } = ctx.exchange.deployment;
+      setCookie(ctx, { name: passkeyName, value: "1", lifetimeSeconds: LIFETIME_SECONDS, secure });
     },
   };
 }

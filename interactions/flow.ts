@@ -54,7 +54,7 @@ export interface SubmittedTo {
 }
 
 export function createSignInFlow(services: StepServices): SignInFlow {
-  const { protocol, units, configuration, offers, links } = services;
+  const { protocol, units, configuration, offers, links, devices } = services;
 
   /** @param wanted the step to show, if it is open. */
   function present(signIn: RunningSignIn, wanted: StepName | undefined): PresentStep {
@@ -63,12 +63,14 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     const name = [wanted, signIn.state.step].find((each) => each !== undefined && isOpen(each)) ?? first;
     const pathOf = (each: StepName): string => (each === first ? signIn.path : `${signIn.path}/${each}`);
     const step = STEPS[name];
+    const passkey = step.passkey?.(signIn, services);
     return {
       name,
       signIn,
       path: pathOf(name),
       fields: step.fields(signIn, offers),
       actions: step.actions(signIn),
+      ...(passkey && { passkey }),
       ways: step.ways.filter(isOpen).map((each) => ({ name: each, path: `${signIn.path}/${each}` })),
       offers,
       problems: [],
@@ -79,7 +81,13 @@ export function createSignInFlow(services: StepServices): SignInFlow {
   async function find(ctx: ServiceContext): Promise<RunningSignIn | undefined> {
     const signIn = await protocol.find(ctx, ctx.exchange.uid ?? "");
     const link = links.read(ctx);
-    return signIn === undefined || link === undefined ? signIn : { ...signIn, link };
+    return (
+      signIn && {
+        ...signIn,
+        ...(link !== undefined && { link }),
+        ...(devices.prefersPasskey(ctx) && { prefersPasskey: true }),
+      }
+    );
   }
 
   /** Stores what the step needs before it is shown. */

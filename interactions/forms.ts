@@ -69,7 +69,7 @@ export function formLocals(
     /** Several problems have a summary, which has the focus. */
     focused: problems.length === 0 ? empty?.name : problems.length === 1 ? place : undefined,
     inputHints: (field: FormField): Locals => ({
-      ...(field.type !== "checkbox" && KEYBOARDS[field.autocomplete]),
+      ...(field.type !== "checkbox" && KEYBOARDS[field.autocomplete.replace(/ webauthn$/, "")]),
       enterkeyhint: fields.length === 0 || field === fields.at(-1) ? "go" : "next",
       ...(field.type === "password" && passwordHints(t, field)),
     }),

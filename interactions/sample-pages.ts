@@ -87,7 +87,12 @@ export function samplePages(text: string): readonly Sample[] {
     step("id", "consent", { signIn: { shares: ["sub"] } }),
     step("known account", "continue"),
     step("new password", "login", { signIn: { state: { notice: "password-changed" } } }),
+    step("passkey", "login", { signIn: sampleOwner(text) }),
+    step("passkey first", "login", {
+      signIn: { ...sampleOwner(text, "passkey-refused"), prefersPasskey: true },
+    }),
     step("recent sign-in", "reauthenticate"),
+    step("passkey", "reauthenticate", { signIn: sampleOwner(text, "passkey-late") }),
     step("app, passkey and recovery code", "second-factor"),
     step("passkey for a step-up", "second-factor", {
       signIn: { state: { ...sampleState("second-factor", text), proven: stepUpForPasskey(text) } },
@@ -173,6 +178,15 @@ function stepUpForPasskey(text: string): Proven {
   return { sub: text, generation: 0, at: 0, amr: ["pwd", "otp", "mfa"], ...has };
 }
 
+/** Somebody with a passkey, at a step where it can be used. */
+function sampleOwner(text: string, notice?: string): Partial<RunningSignIn> {
+  const factors = { generation: 1, user_handle: text, app: false, passkeys: [text] };
+  return {
+    account: { sub: text, email: text, locale: null, factors },
+    state: { loginChallenge: { challenge: text, expiresAt: 0 }, ...(notice !== undefined && { notice }) },
+  };
+}
+
 function samplePasskey(text: string): PasskeyRequest {
   return { challenge: text, rpId: text, timeout: 1, userVerification: "required", allowCredentials: [] };
 }
@@ -199,12 +213,14 @@ export function sampleStep(
   } as RunningSignIn;
   const offers = sampleOffers(text);
   const step = STEPS[name];
+  const actions = step.actions(signIn);
   return {
     name,
     signIn,
     path: signIn.path,
     fields: step.fields(signIn, offers),
-    actions: step.actions(signIn),
+    actions,
+    ...(actions.includes("passkey") && { passkey: samplePasskey(text) }),
     ways: (ways ?? step.ways).map((way) => ({ name: way, path: text })),
     offers,
     problems,

@@ -21,6 +21,7 @@ import { createPages } from "../interactions/pages.ts";
 import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import { createLinkCookie, type LinkCookie } from "../interactions/link-cookie.ts";
+import { firstState } from "../interactions/steps/passkey-sign-in.ts";
 import type { Offers } from "../interactions/steps/step.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
@@ -132,7 +133,16 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
   const offersRegistration = people.registrations !== undefined;
   const { onProvider } = options;
-  const providerOptions = { ...shared, keys, pages, backchannel, offersRegistration, onProvider };
+  const { passkeys } = secondFactors;
+  const providerOptions = {
+    ...shared,
+    keys,
+    pages,
+    backchannel,
+    offersRegistration,
+    onProvider,
+    ...(passkeys && { firstState: () => firstState(passkeys) }),
+  };
   const currentProvider = createCurrentProvider(
     (signing) => createProvider(providerOptions, signing),
     () => keys.signing.inForce(),
@@ -284,7 +294,11 @@ function linkCookie(configuration: Configuration): LinkCookie {
 }
 
 function deviceCookies(configuration: Configuration, signer: Signer): DeviceCookies {
-  return createDeviceCookies({ signer, name: deviceCookieName(configuration) });
+  return createDeviceCookies({
+    signer,
+    name: deviceCookieName(configuration),
+    passkeyName: cookieName(configuration, "passkey"),
+  });
 }
 
 function errorPages(pages: Pages): ErrorPages {

@@ -14,6 +14,8 @@ export interface OidcAdapterOptions {
   readonly sessionMax: number;
   /** The keyed digest under which the code that a person types is stored. */
   readonly userCodeDigest: (userCode: string) => string;
+  /** What is stored with a new sign-in. Default: nothing. */
+  readonly firstState?: (() => object) | undefined;
   /** @returns `undefined` for an unknown or disabled client. */
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
@@ -28,6 +30,9 @@ const KEPT_AFTER_EXPIRY_MS = 660_000;
 const IDENTIFIER = "{id}";
 
 const INTERACTION = "Interaction";
+
+/** The prompts at which a person signs in. */
+const SIGN_INS: ReadonlySet<string> = new Set(["login", "create"]);
 
 const DEVICE_CODE = "DeviceCode";
 
@@ -164,9 +169,21 @@ class ArtifactAdapter implements Adapter {
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, this.#withoutUserCode(payload), expiresAt);
       giveGenerations(artifact, unit);
-      unit.save(giveBrowser(artifact, unit));
+      unit.save(this.#withFirstState(giveBrowser(artifact, unit)));
       return undefined;
     });
+  }
+
+  /** oidc-provider saves an interaction when it begins, and when it has a result. */
+  #withFirstState(artifact: Artifact): Artifact {
+    const { firstState } = this.#options;
+    const { prompt, result } = artifact.payload as {
+      readonly prompt?: { readonly name: string };
+      readonly result?: object;
+    };
+    const isSignIn = artifact.model === INTERACTION && SIGN_INS.has(prompt?.name ?? "");
+    if (firstState === undefined || !isSignIn || result !== undefined) return artifact;
+    return { ...artifact, state: firstState() };
   }
 
   /** The code that the person types is short: only a keyed digest of it is stored. */

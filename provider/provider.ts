@@ -73,6 +73,8 @@ export interface ProviderOptions {
   readonly backchannel: Pick<BackchannelLogout, "listen">;
   /** Whether people can make accounts of their own. */
   readonly offersRegistration: boolean;
+  /** What is stored with a new sign-in. */
+  readonly firstState?: (() => object) | undefined;
   /** Called with each new instance, before it serves. */
   readonly onProvider?: ((provider: Provider) => void) | undefined;
   /** Of `cookies` the first signs, all verify. */
@@ -148,12 +150,12 @@ function settings(
   apis: ApiTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
-  const { configuration, units, accounts, clients, directory, keys, offersRegistration } = options;
+  const { configuration, accounts, directory, keys, offersRegistration } = options;
   const policy = signInPolicy();
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
   return {
-    adapter: createAdapter(configuration, units, clients, keys, defaultAlgorithm(signing)),
+    adapter: createAdapter(options, defaultAlgorithm(signing)),
     jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
@@ -206,13 +208,17 @@ function settings(
 }
 
 function createAdapter(
-  { clock, lifetimes, profile }: Configuration,
-  units: UnitsOfWork,
-  clients: Pick<ClientInternals, "record">,
-  { userCodes }: ProviderOptions["keys"],
+  {
+    configuration: { clock, lifetimes, profile },
+    units,
+    clients,
+    keys: { userCodes },
+    firstState,
+  }: ProviderOptions,
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
   return createOidcAdapter({
+    firstState,
     units,
     clock,
     sessionMax: lifetimes.sessionMax,

@@ -80,7 +80,7 @@ export interface StepDescription {
 
 /** Describes a step in the language of the texts. */
 export function describeStep(present: PresentStep, t: Translator): StepDescription {
-  const { name, signIn, path, fields, actions, ways, offers, problems, expiresIn } = present;
+  const { name, signIn, path, fields, actions, passkey, ways, offers, problems, expiresIn } = present;
   const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
   const { terms } = offers.registration ?? {};
@@ -104,8 +104,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...(state.notice !== undefined && {
       notice: { code: state.notice, text: t(`notice.${state.notice}`) },
     }),
-    ...(actions.includes("passkey") &&
-      state.passkey !== undefined && { passkey: { publicKey: state.passkey } }),
+    ...(passkey && { passkey: { publicKey: passkey } }),
     fields: fields.map((field) => describeField(t, name, field, { offers, described })),
     problems: described,
     ...(name === "consent" && {

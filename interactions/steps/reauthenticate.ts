@@ -1,16 +1,28 @@
-/** The step `reauthenticate`: the password of the person who is signed in, before something that needs a recent sign-in. */
+/** The step `reauthenticate`: the password or a passkey of the person who is signed in, before something that needs a recent sign-in. */
+import { signInWithPasskey, suggesting, withPasskey } from "./passkey-sign-in.ts";
 import { checkPassword } from "./sign-in.ts";
 import type { Step } from "./step.ts";
 
 export const reauthenticate: Step = {
   isOpen: ({ prompt, account }) => prompt === "login" && account !== undefined,
-  fields: () => [{ name: "password", type: "password", autocomplete: "current-password", required: true }],
-  actions: () => ["submit"],
+  fields: (signIn) => [
+    {
+      name: "password",
+      type: "password",
+      autocomplete: suggesting("current-password", signIn, "reauthenticate"),
+      required: true,
+    },
+  ],
+  ...withPasskey("reauthenticate"),
   ways: ["forgot-password", "login"],
-  submit: (entry, services) =>
-    checkPassword(entry, services, {
-      username: entry.signIn.account?.email ?? "",
+  async submit(entry, services) {
+    const { account } = entry.signIn;
+    if (account === undefined) return { kind: "gone" };
+    if (entry.action === "passkey") return signInWithPasskey(entry, services, "reauthenticate", account.sub);
+    return checkPassword(entry, services, {
+      username: account.email,
       password: entry.values.get("password") ?? "",
       fields: ["password"],
-    }),
+    });
+  },
 };

@@ -8,6 +8,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import type { RefusedCode } from "../../accounts/factors/codes.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { goOn, stillProven } from "./sign-in.ts";
+import { parsed } from "./passkey-sign-in.ts";
 import { askedAt, type Entry, type Outcome, type Proven, type Step, type StepServices } from "./step.ts";
 
 /** How long a right password counts. */
@@ -30,6 +31,7 @@ export const secondFactor: Step = {
     if (proven?.passkeyOnly === true) return byPasskey;
     return [...(proven?.app === true ? ["submit"] : []), ...byPasskey, "recovery"];
   },
+  passkey: ({ state }) => state.passkey,
   ways: ["login"],
 
   async prepare({ state }, { accounts, configuration, secondFactors: { passkeys } }) {
@@ -116,13 +118,4 @@ function complete(
   const all = [...new Set([...amr, ...shown])];
   if (stepUp) return goOn(entry, services, record, { at, amr: all, stepUp });
   return goOn(entry, services, record, { at: seconds(services.configuration.clock), amr: all });
-}
-
-/** A credential in WebAuthn's JSON form, which may be anything. */
-export function parsed(text: string | undefined): unknown {
-  try {
-    return JSON.parse(text ?? "");
-  } catch {
-    return undefined;
-  }
 }

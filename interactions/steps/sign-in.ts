@@ -4,7 +4,7 @@ import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { isDisabled } from "../../accounts/account.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { seconds } from "../../core/clock.ts";
-import { AMR_PASSWORD } from "../../provider/authentication.ts";
+import { ACR_PASSKEY, acrOf, AMR_PASSWORD } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import type { Entry, Outcome, Proven, StepServices } from "./step.ts";
@@ -109,6 +109,7 @@ export async function finishSignIn(
   const caller = callerOf(ctx, { kind: "account", id: record.sub });
   units.current()?.whenCommitted(() => {
     devices.write(ctx, record);
+    if (acrOf(shown.amr) === ACR_PASSKEY) devices.preferPasskey(ctx);
     events.emit("sign_in.success", success);
     audit.note({ ...caller, action: ACTION, client: client_id, subject: record.sub });
   });

@@ -48,6 +48,8 @@ export interface SignInState {
   readonly usernameTaken?: true;
   /** Who the person has proven to be, while something is still missing: a second factor, or accepting the terms. */
   readonly proven?: Proven;
+  /** `login` and `reauthenticate`: what a passkey signs, of whatever account. */
+  readonly loginChallenge?: PasskeyChallenge;
   /** `second-factor`: what a passkey of the account signs. */
   readonly challenge?: PasskeyChallenge;
   /** The same as the browser wants it. */
@@ -110,7 +112,7 @@ export interface RunningSignIn {
   /** `ui_locales` of the request: language tags, separated by spaces, in order of preference. */
   readonly uiLocales?: string;
   /** Who is signed in: at consent, and when the account pages ask for the password again. */
-  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale">;
+  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale" | "factors">;
   /**
    * Consent only: exactly the fields that the client would get, by their names in the documented profile (`sub`, `email`,
    * `name`, `surname`, `date_of_birth`, `gender`) or by the name of a standard claim.
@@ -121,6 +123,8 @@ export interface RunningSignIn {
   readonly state: SignInState;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
+  /** Somebody has used a passkey in this browser: that comes first. */
+  readonly prefersPasskey?: true;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
@@ -166,6 +170,8 @@ export interface PresentStep {
   /** With what the person entered before, except for secrets. */
   readonly fields: readonly Field[];
   readonly actions: readonly string[];
+  /** What the action `passkey` answers. */
+  readonly passkey?: PasskeyRequest;
   /** The steps that the person can go to instead, with their paths. */
   readonly ways: readonly { readonly name: StepName; readonly path: string }[];
   readonly offers: Offers;
@@ -207,8 +213,13 @@ export interface Step {
   /** Whether the person may be at this step now. */
   readonly isOpen: (signIn: RunningSignIn, offers: Offers) => boolean;
   readonly fields: (signIn: RunningSignIn, offers: Offers) => readonly Field[];
-  /** What can be submitted: `submit` for the fields, or a choice. */
+  /** What can be submitted: `submit` for the fields, or a choice. In the order of the page. */
   readonly actions: (signIn: RunningSignIn) => readonly string[];
+  /** What the action `passkey` answers. */
+  readonly passkey?: (
+    signIn: RunningSignIn,
+    services: Pick<StepServices, "secondFactors">,
+  ) => PasskeyRequest | undefined;
   /** The steps that the person can go to instead, those that are not open aside. */
   readonly ways: readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;

@@ -61,7 +61,7 @@ function stepLocals(t: Translator, step: PresentStep): Locals {
   const { min: minLength } = step.offers.passwordLength;
   const fields = described.fields.map((field) => ({
     ...field,
-    ...(field.autocomplete === "current-password" && { aside }),
+    ...(field.autocomplete.startsWith("current-password") && { aside }),
     ...(field.autocomplete === "new-password" && { minLength }),
   }));
   const labels = new Map(fields.map(({ name, label }) => [name, label]));
@@ -84,6 +84,7 @@ function stepLocals(t: Translator, step: PresentStep): Locals {
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",
     passkey: described.passkey === undefined ? "" : JSON.stringify(described.passkey.publicKey),
+    passkeyLabel: t.has(`${step.name}.passkey`) ? t(`${step.name}.passkey`) : "",
     fields,
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     ways: ways.filter((way) => way !== aside),

@@ -64,7 +64,7 @@ export class TestBrowser {
 export async function signIn(page: Page, account: { username: string; password: string }): Promise<void> {
   await page.getByLabel(/user ?name|e-mail/i).fill(account.username);
   await page.getByLabel(/password/i).fill(account.password);
-  await page.locator("button[type=submit]").click();
+  await page.locator("form:not([data-passkey]) button[type=submit]").click();
 }
 
 /** The violations that axe finds, one line per rule. @param rules default: all. */

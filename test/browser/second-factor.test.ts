@@ -42,6 +42,8 @@ beforeEach(async () => {
     },
   });
   authenticator = { session, authenticatorId };
+  // The client's address does not exist.
+  await page.route(`${NEWS.redirect_uris[0]}*`, (route) => route.fulfill({ body: "back" }));
 });
 afterEach(async () => {
   expect(await browser.settle()).toEqual([]);
@@ -71,18 +73,27 @@ function authorize(): string {
   return `${running.openid}/oauth2/authorize?${query}`;
 }
 
-/** Waits until the browser is sent back with a code. The client's address does not exist. */
+/** Whether somebody answers at once, whatever the browser asks the authenticator for. */
+const present = (enabled: boolean): Promise<unknown> =>
+  authenticator.session.send("WebAuthn.setAutomaticPresenceSimulation", {
+    authenticatorId: authenticator.authenticatorId,
+    enabled,
+  });
+
+/** Waits until the browser is sent back with a code. */
 const arrived = (): Promise<unknown> =>
   page.waitForRequest((request) => request.url().startsWith(`${NEWS.redirect_uris[0]}?code=`));
 
 describe("a passkey after the password", () => {
   it("is asked for with one button, and signs in; refused or cancelled, the page stays", async () => {
     await addPasskey(running, running.ada.sub, Date, createInPage);
+    await present(false);
     await page.goto(authorize());
     await signIn(page, ADA);
     const button = page.getByRole("button", { name: "Use a passkey" });
     await button.waitFor();
     expect(await violations(page)).toEqual([]);
+    await present(true);
 
     const { session, authenticatorId } = authenticator;
     await session.send("WebAuthn.setUserVerified", { authenticatorId, isUserVerified: false });
@@ -102,6 +113,91 @@ describe("a passkey after the password", () => {
     await signIn(plain, ADA);
     await plain.getByText("Use a recovery code").waitFor();
     expect(await plain.getByRole("button", { name: "Use a passkey" }).isVisible()).toBe(false);
+  });
+});
+
+const button = () => page.getByRole("button", { name: "Sign in with a passkey" });
+const verify = (isUserVerified: boolean): Promise<unknown> =>
+  authenticator.session.send("WebAuthn.setUserVerified", {
+    authenticatorId: authenticator.authenticatorId,
+    isUserVerified,
+  });
+
+/** A first page in a browser with a passkey of Ada, which nobody uses yet. */
+async function openFirstPage(): Promise<void> {
+  await addPasskey(running, running.ada.sub, Date, createInPage);
+  await present(false);
+  await page.goto(authorize());
+  await button().waitFor();
+}
+
+describe("a passkey on the first page", () => {
+  it("signs in by the button, refused at first, and by keyboard; the next time it comes first", async () => {
+    await openFirstPage();
+    expect(await violations(page)).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+    await verify(false);
+    await present(true);
+    await button().click();
+    await page.locator("button:focus", { hasText: "passkey" }).waitFor();
+    // The browser suggests it again, too.
+    const back = arrived();
+    await verify(true);
+    await page.keyboard.press("Enter");
+    await back;
+
+    await present(false);
+    await page.goto(`${authorize()}&prompt=login`);
+    await button().waitFor();
+    const names = await page.getByRole("button").allInnerTexts();
+    expect(names.indexOf("Sign in with a passkey")).toBeLessThan(names.indexOf("Sign in"));
+    expect(await violations(page)).toEqual([]);
+  });
+
+  it("signs in by what the browser suggests in the field", async () => {
+    await openFirstPage();
+    expect(await page.getByLabel("Username or email address").getAttribute("autocomplete")).toBe(
+      "username webauthn",
+    );
+    // Chromium for tests takes the first suggestion at once.
+    await present(true);
+    const back = arrived();
+    await page.reload();
+    await back;
+  });
+
+  it("leaves the password as a way, with the same page", async () => {
+    await openFirstPage();
+    await page.getByLabel("Username or email address").fill(BOB.username);
+    await page.getByLabel("Password", { exact: true }).fill(BOB.password);
+    await page.keyboard.press("Enter");
+    await page.getByLabel("Code from the app").waitFor();
+  });
+
+  it("of nobody here is refused in words, and the page asks again", async () => {
+    await openFirstPage();
+    const { accounts } = running.service;
+    const { passkeys = [] } = (await accounts.factors(running.ada.sub)) ?? {};
+    for (const { id } of passkeys) await accounts.removeFactor(running.ada.sub, id);
+    // Nobody answers once more.
+    await page.route("**/interaction/**", async (route) => {
+      if (route.request().method() === "POST") await present(false);
+      await route.continue();
+    });
+    await present(true);
+    await button().click();
+    await page.getByRole("status").filter({ hasText: "could not be used" }).waitFor();
+    expect(await button().isVisible()).toBe(true);
+    expect(await violations(page)).toEqual([]);
+  });
+
+  it("is not offered without scripts: the page is as before", async () => {
+    const plain = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
+    await plain.goto(authorize());
+    await plain.getByRole("button", { name: "Sign in", exact: true }).waitFor();
+    expect(await plain.getByRole("button", { name: "passkey" }).isVisible()).toBe(false);
+    await signIn(plain, BOB);
+    await plain.getByLabel("Code from the app").waitFor();
   });
 });
 

@@ -67,7 +67,8 @@ function memoryFlow(
     units: { current: () => undefined },
     events: { emit: () => undefined },
     audit: { note: () => undefined, noteRefusal: () => undefined },
-    devices: { has: () => false, read: () => undefined, write: () => undefined },
+    devices: { has: () => false, prefersPasskey: () => false, read: () => undefined, write: () => undefined },
+    secondFactors: {},
     passwordCheck: {
       async check({ name, password }: PasswordTry): Promise<CheckedPassword> {
         ended = outcome();

@@ -41,7 +41,9 @@ describe("the texts", () => {
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
         "console\\.(?:state|action|result|reason|error|empty)",
-      ].join("|")})\\.|^[a-z-]+\\.(?:title|submit|username|password|code)$|^account\\.home$`,
+      ].join(
+        "|",
+      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|passkey)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
@@ -108,7 +110,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|ways|api-lists|account-notice|account-nav|new-app|new-passkey|new-codes)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|ways|api-lists|account-notice|account-nav|new-app|new-passkey|new-codes)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,

@@ -1,0 +1,113 @@
+/**
+ * Signing in with a passkey alone, at `login` and `reauthenticate`. It is both factors. The challenge is made with the
+ * sign-in itself, so that showing the first page writes nothing.
+ */
+import { callerOf } from "../../provider/exchange.ts";
+import { amrOfPasskey } from "../../provider/authentication.ts";
+import { ANONYMOUS } from "../../records/audit/audit-event.ts";
+import { seconds } from "../../core/clock.ts";
+import type { Passkeys } from "../../accounts/factors/passkeys.ts";
+import { goOn } from "./sign-in.ts";
+import {
+  askedAt,
+  type Entry,
+  type Outcome,
+  type RunningSignIn,
+  type SignInState,
+  type Step,
+  type StepName,
+  type StepServices,
+} from "./step.ts";
+
+/** What a sign-in begins with, where passkeys are on. */
+export function firstState(passkeys: Pick<Passkeys, "challenge">): SignInState {
+  return { loginChallenge: passkeys.challenge() };
+}
+
+/** Whether a passkey can be used now. Nothing is known of whoever is at `login`; at `reauthenticate` the account must have one. */
+function isOffered({ state, account }: RunningSignIn, name: StepName): boolean {
+  if (state.loginChallenge === undefined) return false;
+  return name === "login" || (account?.factors?.passkeys.length ?? 0) > 0;
+}
+
+/** The parts of `login` and `reauthenticate` that a passkey changes. */
+export function withPasskey(
+  name: "login" | "reauthenticate",
+): Required<Pick<Step, "actions" | "passkey" | "prepare">> {
+  return {
+    actions(signIn) {
+      if (!isOffered(signIn, name)) return ["submit"];
+      return signIn.prefersPasskey ? ["passkey", "submit"] : ["submit", "passkey"];
+    },
+    // Not even at `reauthenticate` does it name the passkeys of the account: nobody has shown the password.
+    passkey: (signIn, { secondFactors: { passkeys } }) =>
+      signIn.state.loginChallenge && isOffered(signIn, name)
+        ? passkeys?.anyRequest(signIn.state.loginChallenge)
+        : undefined,
+    async prepare(signIn, { configuration, secondFactors: { passkeys } }) {
+      const { state } = signIn;
+      const { loginChallenge } = state;
+      if (passkeys === undefined) return undefined;
+      if (loginChallenge !== undefined && loginChallenge.expiresAt > configuration.clock.now())
+        return undefined;
+      return { ...state, loginChallenge: passkeys.challenge() };
+    },
+  };
+}
+
+/** `autocomplete` of the field in which the browser suggests passkeys. */
+export function suggesting(autocomplete: string, signIn: RunningSignIn, name: StepName): string {
+  return isOffered(signIn, name) ? `${autocomplete} webauthn` : autocomplete;
+}
+
+/**
+ * The answer of a passkey. An unknown one, a disabled account and a wrong signature look alike, and the step gets a new
+ * challenge.
+ * @param sub the account that it must belong to. Left out: whichever it names.
+ */
+export async function signInWithPasskey(
+  entry: Entry,
+  services: StepServices,
+  name: StepName,
+  sub?: string,
+): Promise<Outcome> {
+  const { ctx, signIn, values } = entry;
+  const { events, audit, secondFactors, configuration } = services;
+  const { loginChallenge, challenge: _challenge, passkey: _request, proven: _proven, ...rest } = signIn.state;
+  if (secondFactors.passkeys === undefined || loginChallenge === undefined) return { kind: "gone" };
+  const result = await secondFactors.passkeys.use(
+    parsed(values.get("credential")),
+    loginChallenge,
+    sub,
+    askedAt(entry, services),
+  );
+  if (result.kind === "right") {
+    const { account, backupEligible } = result;
+    return goOn(entry, services, account, {
+      at: seconds(configuration.clock),
+      amr: amrOfPasskey(backupEligible),
+    });
+  }
+  const { client_id } = signIn.client;
+  const reason = "credentials";
+  events.emit("sign_in.failure", { reason, client_id });
+  if (sub === undefined) {
+    const caller = callerOf(ctx, ANONYMOUS);
+    const detail = { factor: "passkey" };
+    audit.note({ ...caller, action: "sign_in", client: client_id, outcome: "failure", reason, detail });
+  }
+  const isLate = loginChallenge.expiresAt <= configuration.clock.now();
+  return {
+    kind: "next",
+    state: { ...rest, step: name, notice: isLate ? "passkey-late" : "passkey-refused" },
+  };
+}
+
+/** A credential in WebAuthn's JSON form, which may be anything. */
+export function parsed(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? "");
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,317 @@
+/** Signing in with a passkey alone, on the first page, with an authenticator whose signatures are real. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import { KNOWN_ACRS } from "../../provider/authentication.ts";
+import {
+  type AnswerOverrides,
+  createAuthenticator,
+  type TestAuthenticator,
+} from "../../testing/authenticator.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { addPasskey } from "../accounts/factors/add-passkey.ts";
+import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { newStorage } from "../servers/storage.ts";
+import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const PASSKEY = KNOWN_ACRS[2];
+
+let clock: TestClock;
+let running: RunningService;
+let news: RelyingParty;
+let phone: TestAuthenticator;
+beforeEach(async () => {
+  clock = new TestClock();
+  running = await startService({
+    config: { ...(await newStorage()), clock },
+    // Browsers make no passkeys for IP addresses.
+    deployments(origin) {
+      const base = origin.replace("127.0.0.1", "localhost");
+      return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
+    },
+  });
+  news = relyingParty(running, "openid", NEWS);
+  phone = await withPasskey(running.ada.sub);
+});
+afterEach(() => running.close());
+
+async function withPasskey(sub: string): Promise<TestAuthenticator> {
+  const authenticator = createAuthenticator({ origin: new URL(running.openid).origin });
+  await addPasskey(running, sub, clock, (options) => authenticator.create(options));
+  return authenticator;
+}
+
+/** A browser at a step that a passkey can answer. */
+interface Asked {
+  readonly visitor: JsonVisitor;
+  readonly step: JsonAnswer["body"];
+}
+
+async function firstPage(
+  parameters: Parameters = {},
+  visitor = new JsonVisitor(news.browser()),
+): Promise<Asked> {
+  const { body: step } = await visitor.open(news.authorizeUrl({ scope: "openid", ...parameters }));
+  return { visitor, step };
+}
+
+function publicKeyOf({ passkey }: JsonAnswer["body"]) {
+  if (passkey === undefined) throw new Error("the step asks for no passkey");
+  return passkey.publicKey;
+}
+
+const namesOf = (step: JsonAnswer["body"]): readonly string[] => step.actions.map(({ name }) => name);
+
+function send({ visitor, step }: Asked, credential: unknown): Promise<JsonAnswer> {
+  const { href = "" } = step.actions.find(({ name }) => name === "passkey") ?? {};
+  return visitor.post(href, { csrf: step.csrf, credential });
+}
+
+/** Answers as the authenticator does. */
+const use = (asked: Asked, authenticator = phone, overrides: AnswerOverrides = {}): Promise<JsonAnswer> =>
+  send(asked, authenticator.get(publicKeyOf(asked.step), overrides));
+
+async function claimsOf(visitor: JsonVisitor, location = ""): Promise<ReturnType<typeof decodeJwt>> {
+  await visitor.browser.get(location);
+  const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
+  return decodeJwt(String(answer.body["id_token"]));
+}
+
+/** The cookies that a sign-in leaves. */
+const traces = ({ visitor }: Asked): readonly string[] =>
+  visitor.browser.jar
+    .all()
+    .map(({ name }) => name)
+    .filter((name) => /_session_|_device_|_passkey_/.test(name));
+
+/** What everybody sees of a refusal, without what is random. */
+function shown({ status, body }: JsonAnswer) {
+  const { csrf: _csrf, passkey, actions, ...rest } = body;
+  const { challenge: _challenge, ...asked } = passkey?.publicKey ?? { challenge: "" };
+  return { status, ...rest, asked, actions: actions.map(({ name, label }) => [name, label]) };
+}
+
+describe("a passkey on the first page", () => {
+  it("is asked for without naming any, and is both factors", async () => {
+    const asked = await firstPage({ max_age: "3600" });
+    expect(asked.step.step).toBe("login");
+    expect(publicKeyOf(asked.step)).toMatchObject({
+      rpId: "localhost",
+      userVerification: "required",
+      allowCredentials: [],
+    });
+    expect(asked.step.fields[0]?.autocomplete).toBe("username webauthn");
+    clock.advance(60);
+    const { body } = await use(asked);
+    const claims = await claimsOf(asked.visitor, body.location);
+    expect(claims).toMatchObject({
+      sub: running.ada.sub,
+      acr: PASSKEY,
+      auth_time: Math.floor(clock.now() / 1000),
+    });
+    expect(claims["amr"]).toEqual(["swk", "user", "mfa"]);
+    await asked.visitor.browser.get(news.authorizeUrl({ prompt: "none", acr_values: PASSKEY ?? "" }));
+    expect(asked.visitor.browser.location?.searchParams.has("code")).toBe(true);
+  });
+
+  it("comes first in a browser where one was used, and the cookie for that names nobody", async () => {
+    const asked = await firstPage();
+    expect(namesOf(asked.step).slice(0, 2)).toEqual(["submit", "passkey"]);
+    await use(asked);
+    const cookie = asked.visitor.browser.jar.all().find(({ name }) => name.includes("_passkey_"));
+    expect(cookie?.value).toBe("1");
+    const again = await firstPage({ prompt: "login" }, asked.visitor);
+    expect(namesOf(again.step).slice(0, 2)).toEqual(["passkey", "submit"]);
+  });
+
+  it("says nothing about names", async () => {
+    const pages = await Promise.all(
+      [ADA.username, BOB.username, "nobody"].map((login_hint) => firstPage({ login_hint })),
+    );
+    const seen = pages.map(({ step }) => [namesOf(step), publicKeyOf(step).allowCredentials]);
+    expect(new Set(seen.map((each) => JSON.stringify(each)))).toHaveProperty("size", 1);
+  });
+
+  it.each<[string, AnswerOverrides]>([
+    ["another origin", { origin: "https://evil.example" }],
+    ["another rpId", { rpId: "evil.example" }],
+    ["another type", { type: "webauthn.create" }],
+    ["another challenge", { challenge: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }],
+    ["a page inside another one", { crossOrigin: true }],
+    ["nobody present", { userPresent: false }],
+    ["nobody verified", { userVerified: false }],
+    ["another user handle", { userHandle: "AAAA" }],
+    ["no user handle", { userHandle: null }],
+    ["changed backup eligibility", { backupEligible: false, backedUp: false }],
+  ])("signs nobody in with %s, and the page asks anew", async (_what, overrides) => {
+    const asked = await firstPage();
+    const { body } = await use(asked, phone, overrides);
+    expect([body.step, body.notice?.code]).toEqual(["login", "passkey-refused"]);
+    expect(publicKeyOf(body).challenge).not.toBe(publicKeyOf(asked.step).challenge);
+    expect(traces(asked)).toEqual([]);
+    // The password still signs in, for which the second factor is asked.
+    const { body: next } = await asked.visitor.act(body, "submit", {
+      username: ADA.username,
+      password: ADA.password,
+    });
+    expect(next.step).toBe("second-factor");
+  });
+
+  it.each([undefined, {}, "x", { id: "A" }])(
+    "signs nobody in with %j for a credential",
+    async (credential) => {
+      const asked = await firstPage();
+      const { status, body } = await send(asked, credential);
+      expect([status, body.notice?.code]).toEqual([200, "passkey-refused"]);
+      expect(traces(asked)).toEqual([]);
+    },
+  );
+
+  it("gets one answer for an unknown one, a disabled or deleted account, a removed one and a wrong signature", async () => {
+    const { accounts } = running.service;
+    const bobs = await withPasskey(running.bob.sub);
+    const stranger = createAuthenticator({ origin: new URL(running.openid).origin });
+    stranger.create({
+      challenge: "x",
+      rp: { id: "localhost" },
+      user: { id: "AAAA" },
+      pubKeyCredParams: [{ alg: -7 }],
+    });
+    const asked = await firstPage();
+    const credential = phone.get(publicKeyOf(asked.step));
+    const other = phone.get(publicKeyOf(asked.step));
+    const signature = String(other.response["signature"]).replace(/^.{20}/, "A".repeat(20));
+    const answers = [await send(asked, { ...credential, response: { ...credential.response, signature } })];
+    answers.push(await use(await firstPage(), stranger));
+    await accounts.disable(running.ada.sub);
+    answers.push(await use(await firstPage()));
+    await accounts.enable(running.ada.sub);
+    await accounts.removeFactor(running.ada.sub, phone.ids[0] ?? "");
+    answers.push(await use(await firstPage()));
+    await accounts.delete(running.bob.sub);
+    answers.push(await use(await firstPage(), bobs));
+    expect(answers.map((each) => each.body.notice?.code)).toEqual(Array(5).fill("passkey-refused"));
+    for (const each of answers.slice(1)) {
+      expect({ ...shown(each), expires_in: 0 }).toEqual({
+        ...shown(answers[0] as JsonAnswer),
+        expires_in: 0,
+      });
+    }
+  });
+
+  it("answers the challenge of its own sign-in, once, at the same moment too", async () => {
+    const [first, second] = [await firstPage(), await firstPage()];
+    const credential = phone.get(publicKeyOf(first.step));
+    const { body: elsewhere } = await send(second, credential);
+    expect(elsewhere.notice?.code).toBe("passkey-refused");
+    const all = await Promise.all([1, 2, 3, 4].map(() => send(first, credential)));
+    expect(all.filter(({ body }) => body.done)).toHaveLength(1);
+    const { body: later } = await send(await firstPage(), credential);
+    expect(later.notice?.code).toBe("passkey-refused");
+  });
+
+  it("is too late after five minutes, and then works with the new challenge", async () => {
+    const asked = await firstPage();
+    const credential = phone.get(publicKeyOf(asked.step));
+    clock.advance(300);
+    const { body } = await send(asked, credential);
+    expect([body.step, body.notice?.code]).toEqual(["login", "passkey-late"]);
+    const { body: done } = await use({ ...asked, step: body });
+    expect(done.done).toBe(true);
+    const stale = await firstPage();
+    clock.advance(300);
+    const { body: fresh } = await stale.visitor.get();
+    expect(publicKeyOf(fresh).challenge).not.toBe(publicKeyOf(stale.step).challenge);
+    const { body: old } = await use(stale);
+    expect(old.notice?.code).toBe("passkey-refused");
+  });
+
+  it("does not answer the challenge of another step of the same sign-in", async () => {
+    const asked = await firstPage();
+    const credential = phone.get(publicKeyOf(asked.step));
+    const { body: step } = await asked.visitor.act(asked.step, "submit", {
+      username: ADA.username,
+      password: ADA.password,
+    });
+    expect(publicKeyOf(step).challenge).not.toBe(publicKeyOf(asked.step).challenge);
+    const { body } = await send({ ...asked, step }, credential);
+    expect(body.notice?.code).toBe("passkey-refused");
+    expect(traces(asked)).toEqual([]);
+  });
+
+  it("needs the hidden field of the form", async () => {
+    const asked = await firstPage();
+    const credential = phone.get(publicKeyOf(asked.step));
+    const { status } = await send({ ...asked, step: { ...asked.step, csrf: "x" } }, credential);
+    expect(status).toBe(403);
+    await expect(send(asked, credential)).resolves.toMatchObject({ body: { done: true } });
+  });
+
+  it("is in the audit, whether or not it was right", async () => {
+    await use(await firstPage());
+    await use(await firstPage(), phone, { userVerified: false });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const { records } = await running.service.audit.list({ action: "sign_in" });
+    expect(records.map(({ outcome, subject, detail }) => [outcome, subject, detail])).toEqual(
+      expect.arrayContaining([
+        ["success", running.ada.sub, {}],
+        ["failure", null, { factor: "passkey" }],
+      ]),
+    );
+  });
+});
+
+/** A browser that is signed in to the account pages, where a change asks for a recent sign-in. */
+async function recent(username = ADA.username, password = ADA.password): Promise<Asked> {
+  const visitor = new JsonVisitor(news.browser());
+  await visitor.open(`${running.oauth2}/account`);
+  const { body: login } = await visitor.get(visitor.browser.url.href);
+  const { body } =
+    username === ADA.username
+      ? await use({ visitor, step: login })
+      : await visitor.act(login, "submit", { username, password });
+  await visitor.browser.get(body.location ?? "");
+  clock.advance(3_600);
+  const { body: step } = await visitor.open(`${running.oauth2}/account/password`);
+  expect(step.step).toBe("reauthenticate");
+  return { visitor, step };
+}
+
+describe("a passkey for a recent sign-in", () => {
+  it("is offered to somebody who has one, and must be theirs", async () => {
+    const bobs = await withPasskey(running.bob.sub);
+    const asked = await recent();
+    expect(publicKeyOf(asked.step).allowCredentials).toEqual([]);
+    expect(asked.step.fields[0]?.autocomplete).toBe("current-password webauthn");
+    const { body: refused } = await use(asked, bobs);
+    expect([refused.step, refused.notice?.code]).toEqual(["reauthenticate", "passkey-refused"]);
+    const { body } = await use({ ...asked, step: refused });
+    await asked.visitor.browser.get(body.location ?? "");
+    expect(asked.visitor.browser.url.pathname).toBe("/account/password");
+  });
+
+  it("is not offered to somebody who has none", async () => {
+    const { step } = await recent(BOB.username, BOB.password);
+    expect(namesOf(step)).not.toContain("passkey");
+    expect(step.passkey).toBeUndefined();
+    expect(step.fields[0]?.autocomplete).toBe("current-password");
+  });
+});
+
+describe("without passkeys", () => {
+  it("the first page is as before", async () => {
+    const plain = await startService({ config: { ...(await newStorage()), clock } });
+    try {
+      const visitor = new JsonVisitor(relyingParty(plain, "openid", NEWS).browser());
+      const { body } = await visitor.open(relyingParty(plain, "openid", NEWS).authorizeUrl());
+      expect([namesOf(body)[0], body.passkey, body.fields[0]?.autocomplete]).toEqual([
+        "submit",
+        undefined,
+        "username",
+      ]);
+      expect(namesOf(body)).not.toContain("passkey");
+    } finally {
+      await plain.close();
+    }
+  });
+});
