@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
-import { ManualClock } from "../records/rules/stage.ts";
+import { ManualClock } from "./rules/stage.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 
 const clock = new ManualClock();

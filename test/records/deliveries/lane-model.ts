@@ -1,6 +1,6 @@
 /** What lanes are supposed to do, said a second time and as simply as can be: the oracle of the model test. */
 
-import type { Claim } from "../../records/deliveries/delivery.ts";
+import type { Claim } from "../../../records/deliveries/delivery.ts";
 
 interface Entry {
   readonly id: string;

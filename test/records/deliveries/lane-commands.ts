@@ -1,8 +1,8 @@
 /** What may happen to lanes: each command does it to the real store and to the model, and compares. */
 import { expect } from "@jest/globals";
 import * as fc from "fast-check";
-import type { AttemptRecord, Claim, LeaseTerms, Outcome } from "../../records/deliveries/delivery.ts";
-import { delivery, type Stage, store } from "../records/rules/stage.ts";
+import type { AttemptRecord, Claim, LeaseTerms, Outcome } from "../../../records/deliveries/delivery.ts";
+import { delivery, type Stage, store } from "../rules/stage.ts";
 import type { LaneModel } from "./lane-model.ts";
 
 export const SPAN = 30_000;

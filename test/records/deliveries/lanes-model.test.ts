@@ -1,10 +1,10 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import type { Claim, Outcome } from "../../records/deliveries/delivery.ts";
-import { openStorage } from "../../records/storage.ts";
-import type { Storage } from "../../records/storage.ts";
-import { delivery, ManualClock, type Stage, store } from "../records/rules/stage.ts";
-import { rounds } from "../rounds.ts";
+import type { Claim, Outcome } from "../../../records/deliveries/delivery.ts";
+import { openStorage } from "../../../records/storage.ts";
+import type { Storage } from "../../../records/storage.ts";
+import { delivery, ManualClock, type Stage, store } from "../rules/stage.ts";
+import { rounds } from "../../rounds.ts";
 import { attempt, laneCommands, LANES, lease, type Model, type Real, SPAN } from "./lane-commands.ts";
 import { LaneModel } from "./lane-model.ts";
 
