@@ -58,6 +58,7 @@ export type AccountAction =
   | "account.terms_accepted"
   | "account.app_added"
   | "account.passkey_added"
+  | "account.passkey_renamed"
   | "account.factor_removed"
   | "account.factors_removed"
   | "account.factors_undone"
@@ -81,6 +82,7 @@ const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.terms_accepted",
   "account.app_added",
   "account.passkey_added",
+  "account.passkey_renamed",
   "account.factor_removed",
   "account.factors_removed",
   "account.factors_undone",

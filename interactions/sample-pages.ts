@@ -8,10 +8,12 @@ import { compareView, deviceDoneView, deviceView } from "./account/device.ts";
 import { deletionView } from "./account/delete.ts";
 import { addressView, newAddressView } from "./account/email.ts";
 import { overviewView } from "./account/overview.ts";
+import { confirmFactorView, newAppView, newPasskeyView } from "./account/new-factor.ts";
 import { passwordView } from "./account/password.ts";
 import type { PersonLocals } from "./account/person-pages.ts";
 import { profileView } from "./account/profile.ts";
 import { servicesView } from "./account/services.ts";
+import { codesView, factorView, methodsView } from "./account/sign-in-methods.ts";
 import { sessionsView } from "./account/sessions.ts";
 import { errorPage, loggedOutPage, logoutPage, startAgainPage, unavailablePage } from "./answers.ts";
 import { confirmPage } from "./confirm.ts";
@@ -389,17 +391,73 @@ function devicePages(text: string, common: PersonLocals, at: number): readonly S
   ];
 }
 
+/** "Sign-in methods", and adding one. */
+function methodPages(text: string, common: PersonLocals, now: number): readonly Sample[] {
+  const added_at = now / 1000 - 86_400;
+  const passkey = { id: text, name: text, added_at, last_used_at: null, backed_up: true };
+  const app = { added_at, last_used_at: added_at, stopped: false };
+  const canAdd = { app: true, passkey: true };
+  const nothing = { app: null, passkeys: [], recovery_codes_left: 0 };
+  const methods = { ...common, factors: nothing, password: { isSet: true }, canAdd, now };
+  const both = { app, passkeys: [passkey, { ...passkey, last_used_at: added_at }], recovery_codes_left: 10 };
+  const full = { ...both, app: { ...app, stopped: true }, passkeys: Array(10).fill(passkey) };
+  const confirm = { ...common, kind: "app", isSent: false, isGuarded: false } as const;
+  const newApp = {
+    ...common,
+    kind: "app",
+    app: { qrCode: text, key: text, uri: text },
+    setUp: text,
+  } as const;
+  const newPasskey = { ...common, kind: "passkey", passkey: text, setUp: text } as const;
+  return [
+    sample(methodsView, "password only", { ...methods, password: { isSet: true, changedAt: added_at } }),
+    sample(methodsView, "passkeys and app", { ...methods, factors: both, notice: "passkeyAdded" }),
+    sample(methodsView, "full and stopped", { ...methods, factors: full, notice: "factorsFull" }),
+    sample(methodsView, "few codes", { ...methods, factors: { ...both, recovery_codes_left: 2 } }),
+    sample(methodsView, "no codes", { ...methods, factors: { ...both, recovery_codes_left: 0 } }),
+    sample(methodsView, "one passkey, no password", {
+      ...methods,
+      password: { isSet: false },
+      factors: { app: null, passkeys: [passkey], recovery_codes_left: 10 },
+    }),
+    sample(methodsView, "nothing to add", { ...methods, canAdd: { app: false, passkey: false } }),
+    sample(factorView, "passkey", { ...common, passkey, isLast: false }),
+    sample(factorView, "no name", { ...common, passkey, isLast: true, problem: "name" }),
+    sample(factorView, "app", { ...common, isLast: false }),
+    sample(codesView, "left", { ...common, codes: [], left: 1 }),
+    sample(codesView, "new", { ...common, codes: [text, text], left: 2 }),
+    sample(confirmFactorView, "not sent", confirm),
+    sample(confirmFactorView, "sent", { ...confirm, isSent: true, isGuarded: true, notice: "factorCode" }),
+    sample(confirmFactorView, "wrong code", {
+      ...confirm,
+      isSent: true,
+      problem: { reason: "wrongCode", triesLeft: 3 },
+    }),
+    ...(["noCode", "noTries", "gone"] as const).map((reason) =>
+      sample(confirmFactorView, reason, { ...confirm, isSent: reason === "noCode", problem: { reason } }),
+    ),
+    sample(confirmFactorView, "limited", { ...confirm, problem: { reason: "limited", retryAfter: 90 } }),
+    sample(newAppView, "empty", newApp),
+    sample(newAppView, "wrong code", { ...newApp, problem: { reason: "wrongApp" } }),
+    sample(newPasskeyView, "empty", newPasskey),
+    sample(newPasskeyView, "refused", { ...newPasskey, problem: { reason: "wrongPasskey" } }),
+    sample(newPasskeyView, "no name", { ...newPasskey, problem: { reason: "name" } }),
+  ];
+}
+
 function personPages(text: string): readonly Sample[] {
   const common = {
     base: text,
     action: text,
     csrf: text,
     person: { name: "", email: text },
-    places: ["home", "profile", "email", "password", "sessions", "services", "delete"].map((page) => ({
-      page,
-      href: text,
-      isCurrent: page === "home",
-    })),
+    places: ["home", "profile", "email", "password", "methods", "sessions", "services", "delete"].map(
+      (page) => ({
+        page,
+        href: text,
+        isCurrent: page === "home",
+      }),
+    ),
   };
   const overview = {
     ...common,
@@ -491,6 +549,7 @@ function personPages(text: string): readonly Sample[] {
       offersDevices: true,
       now: at + 1,
     }),
+    ...methodPages(text, common, at),
     ...devicePages(text, common, at),
     sample(deletionView, "nobody is notified", { ...common, email: text, notified: [] }),
     sample(deletionView, "some are notified", { ...common, email: text, notified: [text, text] }),

@@ -171,7 +171,15 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     interactions: steps.interactions,
     confirm: steps.confirm,
     offersRegistration,
-    accountPages: accountPages(options, { currentProvider, pages, backchannel, people, limits, units }),
+    accountPages: accountPages(options, {
+      currentProvider,
+      pages,
+      backchannel,
+      people,
+      secondFactors,
+      limits,
+      units,
+    }),
     sessionCookie: sessionCookieName(configuration),
     findBrowser,
   });
@@ -319,9 +327,11 @@ function accountPages(
     pages,
     backchannel,
     people,
+    secondFactors,
     limits,
     units,
   }: {
+    readonly secondFactors: SecondFactors;
     readonly limits: AttemptLimits;
     readonly units: UnitsOfWork;
     readonly currentProvider: CurrentProvider;
@@ -360,6 +370,7 @@ function accountPages(
     accounts,
     addressChanges: people.addressChanges,
     confirmations: people.confirmations,
+    secondFactors,
     links: linkCookie(configuration),
     directory: storage.directory,
     sessions: createSignInSessions({
@@ -376,7 +387,13 @@ function accountPages(
     units,
     clients,
     events,
-    seals: createAccountSeals(signer, clock),
+    seals: createAccountSeals(
+      {
+        signer,
+        keys: keys.forms.map((key) => deriveKey(hmac(key, "account forms"), "sign-in-service account forms")),
+      },
+      clock,
+    ),
     limits,
     audit,
     devices: deviceCookies(configuration, signer),

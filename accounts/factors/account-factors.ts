@@ -274,6 +274,16 @@ export function createAccountFactors(
   return {
     addFactor: add,
     removeOwnFactor: removeOne,
+
+    async renamePasskey(sub, id, name, caller) {
+      const { changed } = await writer.change(sub, caller, async (before, tx) => {
+        const passkey = before?.factors?.passkeys.includes(id) ? await tx.get(PASSKEY.ref(id)) : undefined;
+        if (before === undefined || passkey?.sub !== sub) return undefined;
+        tx.put(PASSKEY.record({ ...passkey, name }));
+        return { action: "account.passkey_renamed", record: before };
+      });
+      return changed;
+    },
     replaceRecoveryCodes,
 
     async undoFactors(within, sub, caller) {

@@ -23,7 +23,6 @@ import {
   type PeopleOptions,
   refusalOf,
 } from "../people/requests.ts";
-import { textProblem } from "../text-rules.ts";
 import { guardAddress, newUserHandle } from "./account-factors.ts";
 import { matchingStep } from "./codes.ts";
 import {
@@ -34,6 +33,7 @@ import {
   isStill,
   MAX_PASSKEYS,
   type OwnFactorChange,
+  passkeyName,
   type UnchangedFactors,
 } from "./factor.ts";
 import type { PasskeyCreation, Passkeys } from "./passkeys.ts";
@@ -97,14 +97,19 @@ export interface Enrolments {
     change: OwnFactorChange,
     at: AskedAt,
   ): Promise<ChangedFactors | NotAdded>;
-  /** Adds a passkey. @param credential `RegistrationResponseJSON`, which may be anything. @param name as typed. */
+  /**
+   * Adds a passkey.
+   * @param credential `RegistrationResponseJSON`, which may be anything.
+   * @param name as typed.
+   * @returns with `backupEligible` whether it can be copied to other devices.
+   */
   addPasskey(
     enrolment: Enrolment,
     credential: unknown,
     name: string,
     change: OwnFactorChange,
     at: AskedAt,
-  ): Promise<ChangedFactors | NotAdded>;
+  ): Promise<(ChangedFactors & { readonly backupEligible: boolean }) | NotAdded>;
   /**
    * Undoes the first factor of an account with the link from the mail about it, within seven days and in any browser: all
    * factors, codes, tokens, sessions and the password end.
@@ -126,7 +131,6 @@ export interface EnrolmentsOptions {
 }
 
 const LIFETIME_MS = 600_000;
-const MAX_PASSKEY_NAME = 64;
 
 /** What a code was sent for. */
 interface CodeFor {
@@ -247,16 +251,19 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         return { kind: "app", secret: app.secret, lastStep };
       }),
 
-    addPasskey: (enrolment, credential, name, change, at) =>
-      add(enrolment, at, change, async () => {
+    async addPasskey(enrolment, credential, name, change, at) {
+      let backupEligible = false;
+      const added = await add(enrolment, at, change, async () => {
         const { passkey: wanted } = enrolment;
-        const label = name.trim();
-        const isNamed = textProblem(label) === undefined && label.length <= MAX_PASSKEY_NAME;
-        if (wanted === null || passkeys === undefined || !isNamed) return undefined;
+        const label = passkeyName(name);
+        if (wanted === null || passkeys === undefined || label === undefined) return undefined;
         const { challenge, user } = wanted.publicKey;
         const passkey = await passkeys.checkNew(credential, challenge, label);
+        backupEligible = passkey?.backup_eligible === true;
         return passkey && { kind: "passkey", passkey, userHandle: user.id };
-      }),
+      });
+      return added.kind === "changed" ? { ...added, backupEligible } : added;
+    },
 
     undo: (link, at) =>
       confirmations.prove<object, Awaited<ReturnType<Enrolments["undo"]>>>(

@@ -6,9 +6,11 @@ import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import { described } from "../../config/documented-schema.ts";
 import { exactly, ruled } from "../arguments.ts";
+import { textProblem } from "../text-rules.ts";
 
 /** At most so many passkeys has an account. */
 export const MAX_PASSKEYS = 10;
+const MAX_PASSKEY_NAME = 64;
 /** Wrong codes in a row after which an app accepts none, until a passkey, a recovery code or an operator helps. */
 export const MAX_WRONG_CODES = 100;
 
@@ -86,6 +88,12 @@ export type NewFactor =
       readonly userHandle: string;
     };
 
+/** The name of a passkey as a person typed it; `undefined` if it is empty or too long. */
+export function passkeyName(typed: string): string | undefined {
+  const name = typed.trim();
+  return textProblem(name) === undefined && name.length <= MAX_PASSKEY_NAME ? name : undefined;
+}
+
 /** How a person changes their factors. */
 export interface OwnFactorChange {
   /** The `uid` of the session that stays signed in, with the returned generation from now on. Left out: none does. */
@@ -131,6 +139,12 @@ export interface FactorChanges {
     change: OwnFactorChange,
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
+  /**
+   * Gives a passkey another name: no sessions end, and no mail is sent.
+   * @param name see {@link passkeyName}.
+   * @returns false if the account has no such passkey.
+   */
+  renamePasskey(sub: string, id: string, name: string, caller: Caller): Promise<boolean>;
   /** Makes new recovery codes; the old ones end. `gone` without a second factor. */
   replaceRecoveryCodes(
     sub: string,

@@ -1,9 +1,11 @@
 /** Who may enter the pages under `{base}/account`, and how a person returns to them after signing in. */
 import type { ServiceContext } from "../../provider/exchange.ts";
 import { randomBytes } from "node:crypto";
+import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRequest } from "../../provider/pages.ts";
+import { ACR_MFA, satisfies } from "../../provider/authentication.ts";
 import type { FindSignedIn, SignedIn } from "../../provider/account.ts";
 import { seeOther } from "../answers.ts";
 import type { Pages } from "../page.ts";
@@ -28,7 +30,10 @@ export interface AccountGate {
   find(ctx: ServiceContext): Promise<SignedIn | undefined>;
   /** The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost. */
   enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
-  /** The same, for people who have signed in within the last five minutes. Others are asked for their password again. */
+  /**
+   * The same, for people who have signed in within the last five minutes with everything that their account asks for: a
+   * second factor, if it has one, which a browser remembered without it has not shown. Others sign in again.
+   */
   enterRecently(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
   callback(ctx: ServiceContext, request: AccountRequest): Promise<void>;
@@ -70,6 +75,11 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     return `${deployment.url}/oauth2/authorize?${parameters}`;
   }
 
+  function isRecent({ account, acr, signedInAt }: SignedIn): boolean {
+    if (hasSecondFactor(account) && !satisfies(acr, ACR_MFA)) return false;
+    return seconds(clock) - signedInAt <= RECENT_SECONDS;
+  }
+
   function find(ctx: ServiceContext): Promise<SignedIn | undefined> {
     const { secure } = ctx.exchange.deployment;
     return findSignedIn({ req: ctx.req, res: ctx.res, secure });
@@ -86,7 +96,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     enter,
     async enterRecently(ctx, request) {
       const signedIn = await enter(ctx, request);
-      if (signedIn === undefined || seconds(clock) - signedIn.signedInAt <= RECENT_SECONDS) return signedIn;
+      if (signedIn === undefined || isRecent(signedIn)) return signedIn;
       seeOther(ctx, signInUrl(ctx, request, { prompt: "login" }));
       return undefined;
     },

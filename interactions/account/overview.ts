@@ -8,13 +8,14 @@ import type { Locals } from "../look/views.ts";
 import type { Page } from "../page.ts";
 import { signOut, type SignOutParts } from "./delete.ts";
 import { HOME, personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
+import { methodsText } from "./sign-in-methods.ts";
 import { connectedServices, type ServicesPageParts } from "./services.ts";
 
 /** `account`: a row for each page, with what is set there now. */
 interface OverviewLocals extends PersonLocals {
   readonly account: Pick<
     AccountRecord,
-    "sub" | "email_verified" | "username" | "password_hash" | "password_changed_at"
+    "sub" | "email_verified" | "username" | "password_hash" | "password_changed_at" | "factors"
   >;
   /** In how many browsers the person is signed in. */
   readonly browsers: number;
@@ -68,6 +69,7 @@ function valuesOf(t: Translator, locals: OverviewLocals): Readonly<Record<string
     profile: [names.length === 0 ? t("account.profile.hint") : names.join(" · ")],
     email: account.email_verified ? [person.email] : [t("account.email.unconfirmed", person), false],
     password: [passwordValue(t, account, now)],
+    methods: [methodsText(t, account)],
     sessions: [browsers > 1 ? t("account.sessions.count", { browsers }) : t("account.sessions.one")],
     services: [servicesValue(t, services)],
     delete: [t("account.delete.hint")],

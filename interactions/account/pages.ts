@@ -8,11 +8,13 @@ import { deletePage, type DeletePageParts, signedOutPage, type SignOutParts } fr
 import { type AccountGate, CALLBACK_PATH } from "./gate.ts";
 import { type EmailPageParts, emailPages } from "./email.ts";
 import { overviewPage } from "./overview.ts";
+import { newFactorPages, type NewFactorPageParts } from "./new-factor.ts";
 import { passwordPage, type PasswordPageParts } from "./password.ts";
 import { createPersonPages, type PersonPagesParts } from "./person-pages.ts";
 import { profilePage, type ProfilePageParts } from "./profile.ts";
 import type { AccountSeals } from "./seals.ts";
 import { servicesPage, type ServicesPageParts } from "./services.ts";
+import { methodsPages, type MethodsPageParts } from "./sign-in-methods.ts";
 import { sessionsPage, type SessionsPageParts } from "./sessions.ts";
 
 /** Handles a request of a person who is an operator. */
@@ -44,6 +46,8 @@ export type AccountPagesParts = OperatorPagesParts &
   ProfilePageParts &
   EmailPageParts &
   PasswordPageParts &
+  MethodsPageParts &
+  NewFactorPageParts &
   SessionsPageParts &
   ServicesPageParts &
   DevicePageParts &
@@ -63,6 +67,8 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
       profilePage(parts),
       ...emailPages(parts),
       passwordPage(parts),
+      ...methodsPages(parts),
+      ...newFactorPages(parts),
       sessionsPage(parts),
       servicesPage(parts),
       deletePage(parts),

@@ -1,7 +1,8 @@
-/** Signs what the forms and addresses of the account pages carry, for one session of one person. */
+/** Signs and encrypts what the forms and addresses of the account pages carry, for one session of one person. */
+import type { KeyObject } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
 import type { SignedIn } from "../../provider/account.ts";
-import type { Signer } from "../../core/sealing.ts";
+import { decrypt, encrypt, type Signer } from "../../core/sealing.ts";
 
 /** What a page says about the change that led to it; its text is `account.notice.<notice>`. */
 export const NOTICES = [
@@ -16,6 +17,14 @@ export const NOTICES = [
   "device",
   "deviceRefused",
   "deviceEnded",
+  "factorCode",
+  "appAdded",
+  "passkeyAdded",
+  "appRemoved",
+  "passkeyRemoved",
+  "passkeyRenamed",
+  "factorsFull",
+  "factorOutdated",
 ] as const;
 
 export type Notice = (typeof NOTICES)[number];
@@ -28,6 +37,10 @@ export interface AccountSeals {
   seal(person: SignedIn, path: string, notice: Notice): string;
   /** `undefined` unless it was sealed for this page and session. */
   open(person: SignedIn, path: string, sealed: string | undefined): Notice | undefined;
+  /** Encrypts what only this service may read and only this session may send back, in a form of one page. */
+  encrypt(person: SignedIn, path: string, text: string): string;
+  /** `undefined` unless it was encrypted for this page and session. */
+  decrypt(person: SignedIn, path: string, sealed: string): string | undefined;
   /** Says for ten minutes, to whoever has it, that an account was deleted: no one is signed in any more. */
   sealDeleted(): string;
   isDeleted(sealed: string): boolean;
@@ -42,8 +55,16 @@ function signed(purpose: string, { session, account }: SignedIn, parts: readonly
 
 const deleted = (until: string): string => JSON.stringify(["account deleted", until]);
 
-/** @param signer with other keys, all forms are stale. */
-export function createAccountSeals(signer: Signer, clock: Clock): AccountSeals {
+/**
+ * @param signer with other keys, all forms are stale.
+ * @param keys the first encrypts, all decrypt; at least one.
+ */
+export function createAccountSeals(
+  { signer, keys }: { readonly signer: Signer; readonly keys: readonly KeyObject[] },
+  clock: Clock,
+): AccountSeals {
+  const [first] = keys;
+  if (first === undefined) throw new TypeError("keys: at least one key");
   return {
     token: (person, path) => signer.sign(signed("form", person, [path])),
     isToken: (person, path, presented) => signer.verify(signed("form", person, [path]), presented),
@@ -55,6 +76,11 @@ export function createAccountSeals(signer: Signer, clock: Clock): AccountSeals {
         notice !== undefined && signer.verify(signed("notice", person, [path, notice]), signature);
       return isOurs ? notice : undefined;
     },
+    encrypt: (person, path, text) => encrypt(first, signed("hidden", person, [path]), text),
+    decrypt: (person, path, sealed) =>
+      keys
+        .map((key) => decrypt(key, signed("hidden", person, [path]), sealed))
+        .find((text) => text !== undefined),
     sealDeleted() {
       const until = String(Math.floor(clock.now()) + LIFETIME_MS);
       return `${until}.${signer.sign(deleted(until))}`;

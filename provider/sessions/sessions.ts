@@ -7,6 +7,7 @@ import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
+import { acrOf } from "../authentication.ts";
 import type { BackchannelLogout } from "./backchannel-logout.ts";
 import type { CurrentProvider } from "../current-provider.ts";
 import { exchangeOf } from "../exchange.ts";
@@ -74,8 +75,9 @@ export interface SignInSessions {
   /**
    * Keeps one session signed in while all others end.
    * @param generation of the change that ended the others; after a later one, the session has ended too.
+   * @param shown what the person has shown with that change, in addition to the sign-in. Default: nothing.
    */
-  keep(uid: string, generation: number): Promise<void>;
+  keep(uid: string, generation: number, shown?: readonly string[]): Promise<void>;
 }
 
 /** What the sessions are built from. */
@@ -95,6 +97,7 @@ interface SessionPayload extends UsedSession {
   readonly iat?: number;
   readonly loginTs?: number;
   readonly generation?: number;
+  readonly amr?: readonly string[];
 }
 
 const SESSION = "Session";
@@ -128,10 +131,15 @@ export function createSignInSessions(parts: SignInSessionsParts): SignInSessions
       return true;
     },
 
-    async keep(uid, generation) {
+    async keep(uid, generation, shown = []) {
       await artifacts.change(
         () => artifacts.findByUid(SESSION, uid),
-        (session) => ({ ...session, payload: { ...session.payload, generation } }),
+        (session) => {
+          const { amr: before = [] } = session.payload as SessionPayload;
+          const amr = [...new Set([...before, ...shown])];
+          const stronger = shown.length > 0 && { amr, acr: acrOf(amr) };
+          return { ...session, payload: { ...session.payload, generation, ...stronger } };
+        },
       );
     },
   };

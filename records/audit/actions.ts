@@ -91,6 +91,7 @@ const ACTIONS = {
   "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },
   "account.app_added": { about: "account", means: "An authenticator app was added to an account" },
   "account.passkey_added": { about: "account", means: "A passkey was added to an account" },
+  "account.passkey_renamed": { about: "account", means: "A person gave a passkey another name" },
   "account.factor_removed": {
     about: "account",
     means: "An authenticator app or a passkey was removed; `factor` says which",
