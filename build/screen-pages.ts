@@ -6,9 +6,12 @@ import { compareView, deviceDoneView, deviceView } from "../interactions/account
 import { deletionView } from "../interactions/account/delete.ts";
 import { addressView, newAddressView } from "../interactions/account/email.ts";
 import { overviewView } from "../interactions/account/overview.ts";
+import { confirmFactorView, newAppView, newPasskeyView } from "../interactions/account/new-factor.ts";
 import { passwordView } from "../interactions/account/password.ts";
+import type { PersonLocals } from "../interactions/account/person-pages.ts";
 import { profileView } from "../interactions/account/profile.ts";
 import { servicesView } from "../interactions/account/services.ts";
+import { codesView, factorView, methodsView } from "../interactions/account/sign-in-methods.ts";
 import { sessionsView } from "../interactions/account/sessions.ts";
 import {
   errorPage,
@@ -142,7 +145,61 @@ function stepScreens(pages: Pages): readonly Screen[] {
 }
 
 /** The pages that those of a signed-in person link to. */
-const PLACES = ["home", "profile", "email", "password", "sessions", "services", "delete"] as const;
+const PLACES = ["home", "profile", "email", "password", "methods", "sessions", "services", "delete"] as const;
+
+/** Has the size of a QR code; drawing a real one takes a promise. */
+const QR_CODE = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 9 9'/%3E";
+
+/** What "Sign-in methods" and the pages below it show. */
+function methodScreens(pages: Pages, common: PersonLocals): readonly Screen[] {
+  const day = 86_400;
+  const added_at = NOW / 1000 - 200 * day;
+  const passkey = { id: "1", name: "iPhone", added_at, last_used_at: NOW / 1000 - 7_200, backed_up: true };
+  const key = { id: "2", name: "YubiKey", added_at, last_used_at: null, backed_up: false };
+  const app = { added_at, last_used_at: NOW / 1000 - 3 * day, stopped: false };
+  const password = { isSet: true, changedAt: added_at };
+  const methods = { ...common, password, canAdd: { app: true, passkey: true }, now: NOW };
+  const nothing = { app: null, passkeys: [], recovery_codes_left: 0 };
+  const both = { app, passkeys: [passkey, key], recovery_codes_left: 9 };
+  const confirm = { ...common, kind: "app", isSent: false, isGuarded: false } as const;
+  const uri = "otpauth://totp/Example:ada?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Example";
+  const key32 = "JBSW Y3DP EHPK 3PXP JBSW Y3DP EHPK 3PXP";
+  const newApp = { ...common, kind: "app", app: { qrCode: QR_CODE, key: key32, uri }, setUp: "s" } as const;
+  const newPasskey = { ...common, kind: "passkey", passkey: "{}", setUp: "s" } as const;
+  const codes = ["K7QM2-XTV4N", "2D9GH-W5RKC", "ZB8PT-3YN6J", "QX4VM-7HDC2", "5RTKW-G9JPN"];
+  const allCodes = [...codes, ...codes.map((each) => [...each].toReversed().join(""))];
+  const shown: readonly [string, (visit: Visit) => string][] = [
+    ["", (visit) => pages.render(methodsView, visit, { ...methods, factors: nothing })],
+    ["-several", (visit) => pages.render(methodsView, visit, { ...methods, factors: both })],
+    [
+      "-stopped",
+      (visit) =>
+        pages.render(methodsView, visit, {
+          ...methods,
+          factors: { ...both, app: { ...app, stopped: true } },
+          notice: "passkeyRemoved",
+        }),
+    ],
+    ["-passkey", (visit) => pages.render(factorView, visit, { ...common, passkey, isLast: false })],
+    ["-app", (visit) => pages.render(factorView, visit, { ...common, isLast: true })],
+    ["-confirm", (visit) => pages.render(confirmFactorView, visit, confirm)],
+    [
+      "-code",
+      (visit) =>
+        pages.render(confirmFactorView, visit, {
+          ...confirm,
+          isSent: true,
+          isGuarded: true,
+          problem: { reason: "wrongCode", triesLeft: 3 },
+        }),
+    ],
+    ["-new-app", (visit) => pages.render(newAppView, visit, newApp)],
+    ["-new-passkey", (visit) => pages.render(newPasskeyView, visit, newPasskey)],
+    ["-codes-left", (visit) => pages.render(codesView, visit, { ...common, codes: [], left: 2 })],
+    ["-codes", (visit) => pages.render(codesView, visit, { ...common, codes: allCodes, left: 10 })],
+  ];
+  return shown.map(([name, html]) => ({ name: `account-methods${name}`, html }));
+}
 
 /** The pages of a signed-in person. */
 function personScreens(pages: Pages): readonly Screen[] {
@@ -280,6 +337,7 @@ function personScreens(pages: Pages): readonly Screen[] {
       name: "account-password-refused",
       html: (visit) => pages.render(passwordView, visit, { ...password, problem: "common" }),
     },
+    ...methodScreens(pages, at("methods")),
     {
       name: "account-sessions",
       html: (visit) => pages.render(sessionsView, visit, { ...signedIn, sessions }),

@@ -67,14 +67,12 @@ export const methodsView: Page<MethodsLocals> = {
       passkeys: passkeys.map((passkey, i) => ({
         ...shown(passkey.id, passkey),
         id: `passkey-${i}`,
-        icon: "passkey",
         name: passkey.name,
         isStopped: false,
       })),
       app: app && {
         ...shown("app", app),
         id: "the-app",
-        icon: "phone",
         name: t("methods.app"),
         isStopped: app.stopped,
       },

@@ -107,7 +107,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
     const beside = browser.html.replace(/<main>[\s\S]*/, "").replaceAll(/<[^>]+>/g, " ");
     expect(beside.replaceAll(/\s+/g, " ")).toContain(`A Ada ${person.username}@example.com Overview Profile`);
     expect(pageText(browser)).toContain(
-      `Profile Ada · ${person.username} Password Changed now Where you are signed in Only in this browser Connected services No services yet.`,
+      `Profile Ada · ${person.username} Password Changed now Sign-in methods Password Where you are signed in Only in this browser Connected services No services yet.`,
     );
     for (const link of [
       "Profile",

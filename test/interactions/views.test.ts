@@ -37,6 +37,7 @@ describe("the texts", () => {
         "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device)",
         "field|strength|link|error|problem|label|hint|notice|way|gender",
         "email\\.problem",
+        "methods\\.(?:missing|problem)",
         "device\\.(?:problem|connected|refused)",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
@@ -115,6 +116,7 @@ describe("the built-in views", () => {
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
+          String.raw`^include\("account-method", \{ method(?:: app)? \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),
       );
