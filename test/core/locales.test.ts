@@ -23,6 +23,7 @@ const COMPUTED =
 const INTERNATIONAL: ReadonlySet<string> = new Set([
   "direction",
   "title",
+  "methods.passkeys",
   "console.milliseconds",
   "console.filter.title",
   "console.filtered",
