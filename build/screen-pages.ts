@@ -167,7 +167,7 @@ function methodScreens(pages: Pages, common: PersonLocals): readonly Screen[] {
   const newApp = { ...common, kind: "app", app: { qrCode: QR_CODE, key: key32, uri }, setUp: "s" } as const;
   const newPasskey = { ...common, kind: "passkey", passkey: "{}", setUp: "s" } as const;
   const codes = ["K7QM2-XTV4N", "2D9GH-W5RKC", "ZB8PT-3YN6J", "QX4VM-7HDC2", "5RTKW-G9JPN"];
-  const allCodes = [...codes, ...codes.map((each) => [...each].toReversed().join(""))];
+  const allCodes = [...codes, ...codes.map((each) => each.split("").toReversed().join(""))];
   const shown: readonly [string, (visit: Visit) => string][] = [
     ["", (visit) => pages.render(methodsView, visit, { ...methods, factors: nothing })],
     ["-several", (visit) => pages.render(methodsView, visit, { ...methods, factors: both })],

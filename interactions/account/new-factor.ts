@@ -15,7 +15,7 @@ import type { Form, FormProblem } from "../forms.ts";
 import { waitText } from "../look/moments.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
 import type { Page, SendOptions } from "../page.ts";
-import { parsed } from "../steps/second-factor.ts";
+import { parsed } from "../steps/passkey-sign-in.ts";
 import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 import type { AccountSeals } from "./seals.ts";
 import {

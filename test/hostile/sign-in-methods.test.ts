@@ -1,6 +1,6 @@
 /** What somebody tries on the page "Sign-in methods" who has only a session, only the password, or only a form. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../testing/browser/browser.ts";
+import type { Browser } from "../../testing/browser/browser.ts";
 import type { Form } from "../../testing/browser/forms.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import {
