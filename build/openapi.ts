@@ -1,6 +1,6 @@
 /** `docs/interactions.openapi.json`: the JSON interface of the steps, for generators of clients and for tests. */
 import { z } from "zod";
-import { sampleStep } from "../interactions/sample-pages.ts";
+import { sampleStep } from "../interactions/sample-steps.ts";
 import type {
   DescribedAction,
   DescribedField,
@@ -43,25 +43,42 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
-    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
+    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
   ),
   label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
   href: text("Path on the same host."),
 });
 
+const descriptors = z.array(
+  z.strictObject({
+    type: z.literal("public-key"),
+    id: z.string(),
+    transports: z.array(z.string()).optional(),
+  }),
+);
+
 const passkeyRequest = z.strictObject({
   challenge: z.string(),
   rpId: z.string(),
   timeout: z.int(),
   userVerification: z.literal("required"),
-  allowCredentials: z.array(
-    z.strictObject({
-      type: z.literal("public-key"),
-      id: z.string(),
-      transports: z.array(z.string()).optional(),
-    }),
-  ),
+  allowCredentials: descriptors,
+});
+
+const passkeyCreation = z.strictObject({
+  challenge: z.string(),
+  rp: z.strictObject({ id: z.string(), name: z.string() }),
+  user: z.strictObject({ id: z.string(), name: z.string(), displayName: z.string() }),
+  pubKeyCredParams: z.array(z.strictObject({ type: z.literal("public-key"), alg: z.int() })),
+  timeout: z.int(),
+  excludeCredentials: descriptors,
+  authenticatorSelection: z.strictObject({
+    residentKey: z.literal("required"),
+    requireResidentKey: z.literal(true),
+    userVerification: z.literal("required"),
+  }),
+  attestation: z.literal("none"),
 });
 
 /** A step as it is answered. */
@@ -95,11 +112,19 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .optional()
     .describe("Something that has just happened."),
   passkey: z
-    .strictObject({ publicKey: passkeyRequest })
+    .strictObject({ publicKey: z.union([passkeyRequest, passkeyCreation]) })
     .optional()
     .describe(
-      "What `navigator.credentials.get` takes (`PublicKeyCredentialRequestOptionsJSON`). Send what it returns as `credential` with the action `passkey`.",
+      "What `navigator.credentials.get` takes (`PublicKeyCredentialRequestOptionsJSON`), or at `enrol` `navigator.credentials.create` (`PublicKeyCredentialCreationOptionsJSON`). Send what it returns as `credential` with the action `passkey`.",
     ),
+  app: z
+    .strictObject({ secret: text("In Base32."), uri: text("`otpauth:`, for a QR code.") })
+    .optional()
+    .describe("`enrol` only: a new authenticator app. Send its code as `code` with the action `app`."),
+  recovery_codes: z
+    .array(z.string())
+    .optional()
+    .describe("`recovery-codes` only, in the answer that made them, and never again: show them now."),
   fields: z.array(field).describe("The fields to show, in this order."),
   problems: z.array(problem).describe("Everything that is wrong with what was submitted."),
   shares: z
@@ -142,11 +167,13 @@ function submission(name: StepName): z.ZodType {
     const value = z.string().describe(`autocomplete: ${each.autocomplete}`);
     return [each.name, each.required ? value : value.optional()] as const;
   });
-  const credential = z.looseObject({}).optional().describe("`AuthenticationResponseJSON`, for `passkey`.");
+  const form = name === "enrol" ? "RegistrationResponseJSON" : "AuthenticationResponseJSON";
+  const credential = z.looseObject({}).optional().describe(`\`${form}\`, for \`passkey\`.`);
   return z.looseObject({
     csrf: z.string(),
     ...Object.fromEntries(members),
     ...(PASSKEY_STEPS.has(name) && { credential }),
+    ...(name === "recovery-codes" && { kept: z.union([z.literal(true), z.literal("true")]) }),
   });
 }
 
@@ -178,7 +205,10 @@ const show = {
 const ACTION = {
   name: "action",
   in: "query",
-  schema: { type: "string", enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery"] },
+  schema: {
+    type: "string",
+    enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery", "app", "renew"],
+  },
   description: "Part of the `href` of an action. Without it, the fields are submitted.",
 };
 

@@ -23,7 +23,7 @@ import {
 import { confirmPage } from "../interactions/confirm.ts";
 import type { Pages, Visit } from "../interactions/page.ts";
 import { createPages, type PageSettings } from "../interactions/pages.ts";
-import { type SampleStep, sampleStep } from "../interactions/sample-pages.ts";
+import { type SampleStep, sampleStep } from "../interactions/sample-steps.ts";
 import type { StepName } from "../interactions/steps/step.ts";
 import { stepPage } from "../interactions/steps/views.ts";
 import { consoleScreens } from "./screen-console.ts";

@@ -33,6 +33,10 @@ const settingOptions: readonly CommandOption[] = [
     about: "an API and the scopes that the client may ask for: 'IDENTIFIER SCOPE SCOPE'",
     isList: true,
   },
+  {
+    form: "--second-factor ANSWER",
+    about: "required or optional: whether everybody needs a second factor or a passkey to sign in",
+  },
   { form: "--error-status STATUS", about: "documented or standard" },
   {
     form: "--rotate-refresh-tokens ANSWER",
@@ -59,6 +63,7 @@ async function settings(
   const post_logout_redirect_uris = args.list("post-logout-redirect-uri");
   const grant_types = args.list("grant-type");
   const error_status = args.oneOf("error-status", ["documented", "standard"]);
+  const second_factor = args.oneOf("second-factor", ["required", "optional"]);
   const apis = args.list("remove")?.includes("apis") ? {} : apisOf(args);
   const [origins, jwks] = [args.list("origin"), args.text("jwks")];
   const native = args.oneOf("native", ["yes", "no"]);
@@ -79,6 +84,7 @@ async function settings(
     ...(logo !== undefined && { logo: await readBytes(logo) }),
     ...(apis && { apis }),
     ...(error_status && { error_status }),
+    ...(second_factor && { second_factor }),
     ...(rotate && { refresh_tokens: { ...before, rotate: rotate === "yes" } }),
   };
 }

@@ -11,7 +11,7 @@ import { knownClaims, MAX_CLAIMS_BYTES } from "../provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { effectiveScope, scopeForApis } from "../provider/claims.ts";
-import { SENT_MAX_AGE } from "../provider/policy.ts";
+import { SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
@@ -255,7 +255,7 @@ const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims"
 
 /** The parameters for oidc-provider: supported scopes and claims only, and the state in a parameter of our own. */
 function providerParameters(fields: Fields, { deployment, client }: EndpointExchange): Fields {
-  let result = fields.without([SENT_STATE, SENT_MAX_AGE]);
+  let result = fields.without([SENT_STATE, SENT_MAX_AGE, SENT_ACR_VALUES]);
   if (result.all("scope").length <= 1) {
     const scope = result.one("scope");
     result = result.with(
@@ -264,10 +264,14 @@ function providerParameters(fields: Fields, { deployment, client }: EndpointExch
     );
   }
   if (!(result.one("scope") ?? "").split(" ").includes("openid")) {
-    const maxAge = result.all("max_age");
-    if (maxAge.length > 1) throw invalidRequest("max_age is repeated");
+    const [maxAge, acrValues] = ["max_age", "acr_values"].map((name) => {
+      const [value, ...more] = result.all(name);
+      if (more.length > 0) throw invalidRequest(`${name} is repeated`);
+      return value;
+    });
     result = result.without([...OPENID_ONLY]);
-    if (maxAge[0]) result = result.with(SENT_MAX_AGE, maxAge[0]);
+    if (maxAge) result = result.with(SENT_MAX_AGE, maxAge);
+    if (acrValues) result = result.with(SENT_ACR_VALUES, acrValues);
   }
   const claims = result.one("claims");
   if (claims !== undefined) {

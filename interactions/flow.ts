@@ -3,6 +3,7 @@ import type { ServiceContext } from "../provider/exchange.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import {
   type Field,
+  isAppCode,
   type Outcome,
   type PresentStep,
   type Problem,
@@ -12,6 +13,7 @@ import {
   type StepServices,
   type Values,
 } from "./steps/step.ts";
+import { openedEnrolment } from "./steps/enrol.ts";
 import { firstStep, STEPS } from "./steps/steps.ts";
 
 /** What a person or a program submits. */
@@ -57,7 +59,10 @@ export function createSignInFlow(services: StepServices): SignInFlow {
   const { protocol, units, configuration, offers, links, devices } = services;
 
   /** @param wanted the step to show, if it is open. */
-  function present(signIn: RunningSignIn, wanted: StepName | undefined): PresentStep {
+  function present(found: RunningSignIn, wanted: StepName | undefined): PresentStep {
+    const { enrolment: _before, ...rest } = found;
+    const enrolment = openedEnrolment(found, services);
+    const signIn = enrolment === undefined ? rest : { ...rest, enrolment };
     const first = firstStep(signIn, offers);
     const isOpen = (name: StepName): boolean => STEPS[name].isOpen(signIn, offers);
     const name = [wanted, signIn.state.step].find((each) => each !== undefined && isOpen(each)) ?? first;
@@ -118,7 +123,9 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     if (outcome.kind === "next") {
       protocol.keep(signIn, outcome.state);
       const { link: _used, ...rest } = signIn;
-      answer = { kind: "next", step: await prepared(present({ ...rest, state: outcome.state }, undefined)) };
+      const step = await prepared(present({ ...rest, state: outcome.state }, undefined));
+      const { recoveryCodes } = outcome;
+      answer = { kind: "next", step: recoveryCodes === undefined ? step : { ...step, recoveryCodes } };
     } else answer = outcome;
     // Now rather than after the answer: a lost race is an answer of its own.
     await units.current()?.commit();
@@ -160,7 +167,7 @@ function again(step: PresentStep, values: Values, problems: readonly Problem[]):
   const fields = step.fields.map((field): Field => {
     const value = values.get(field.name) ?? "";
     // A code of an app is another one by now.
-    if (field.type === "password" || step.name === "second-factor") return field;
+    if (field.type === "password" || isAppCode(step.name, field)) return field;
     return field.type === "checkbox" ? { ...field, checked: value === field.value } : { ...field, value };
   });
   return { ...step, fields, problems };

@@ -48,6 +48,8 @@ export interface FormField {
   readonly type: string;
   readonly autocomplete: string;
   readonly value?: string;
+  /** Whether it takes digits only. */
+  readonly isNumber?: boolean;
   /** The least number of characters of a new password. */
   readonly minLength?: number;
 }
@@ -71,6 +73,7 @@ export function formLocals(
     inputHints: (field: FormField): Locals => ({
       ...(field.type !== "checkbox" && KEYBOARDS[field.autocomplete.replace(/ webauthn$/, "")]),
       enterkeyhint: fields.length === 0 || field === fields.at(-1) ? "go" : "next",
+      ...(field.isNumber && { inputmode: "numeric" }),
       ...(field.type === "password" && passwordHints(t, field)),
     }),
   };

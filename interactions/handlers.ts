@@ -7,6 +7,8 @@ import { CONFIRM_PATH, ELSEWHERE } from "./confirm.ts";
 import type { LinkCookie } from "./link-cookie.ts";
 import type { Pages } from "./page.ts";
 import { languageOf, type PresentStep } from "./steps/step.ts";
+import { qrCode } from "./look/qr-code.ts";
+import { offeredFactors } from "./steps/enrol.ts";
 import { stepPage } from "./steps/views.ts";
 
 /** What the handlers are built from. */
@@ -49,12 +51,20 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
     return pages.startAgain(ctx);
   }
 
-  function send(ctx: ServiceContext, step: PresentStep, status: number, retryAfter?: number): void {
-    const options = { ...languageOf(step.signIn), isRepeatable: true, status };
+  async function send(
+    ctx: ServiceContext,
+    step: PresentStep,
+    status: number,
+    retryAfter?: number,
+  ): Promise<void> {
+    // A GET would no longer show new recovery codes.
+    const isRepeatable = step.recoveryCodes === undefined;
+    const options = { ...languageOf(step.signIn), isRepeatable, status };
+    const { app } = step.name === "enrol" ? offeredFactors(step.signIn) : { app: null };
     pages.send(
       ctx,
       stepPage(step.name),
-      step,
+      app === null ? step : { ...step, qrCode: await qrCode(app.uri) },
       retryAfter === undefined ? options : { ...options, retryAfter },
     );
   }
@@ -92,7 +102,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
         case "done":
           return seeOther(ctx, answer.location);
         case "next":
-          return seeOther(ctx, path);
+          return answer.step.recoveryCodes === undefined ? seeOther(ctx, path) : send(ctx, answer.step, 200);
         case "invalid":
           return send(ctx, answer.step, 400);
         case "limited":

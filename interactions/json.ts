@@ -89,12 +89,15 @@ export async function readSubmission(ctx: ServiceContext): Promise<Values | unde
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
-/** The members of a body, which are strings as in a form; `credential` is an object, and becomes its JSON. */
+/**
+ * The members of a body, which are strings as in a form; `credential` is an object, and becomes its JSON; `kept` may be `true`.
+ */
 function submitted(body: unknown): Values | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
   const values = new Map<string, string>();
   for (const [name, value] of Object.entries(body)) {
-    const text = name === "credential" && isObject(value) ? JSON.stringify(value) : value;
+    const isJson = (name === "credential" && isObject(value)) || (name === "kept" && value === true);
+    const text = isJson ? JSON.stringify(value) : value;
     if (typeof text !== "string" || text.includes("\0")) return undefined;
     values.set(name, text);
   }

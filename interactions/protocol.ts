@@ -11,12 +11,12 @@ import type { ClientInternals } from "../accounts/clients/client.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
-import { acrOf } from "../provider/authentication.ts";
-import { ALL_FIELDS, isPersonal, requestedClaims, scopeClaims } from "../provider/claims.ts";
+import { acrOf, acrRequest, demandedAcr } from "../provider/authentication.ts";
+import { ALL_FIELDS, isPersonal, requestedAcr, requestedClaims, scopeClaims } from "../provider/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
-import { STEP_UP } from "../provider/policy.ts";
+import { STEP_UPS } from "../provider/policy.ts";
 import { provenOf } from "./steps/sign-in.ts";
 import type {
   ConsentApi,
@@ -116,7 +116,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
    */
   async function steppingUp(found: Interaction): Promise<Proven | undefined> {
     const { name, reasons } = found.prompt;
-    if (name !== "login" || reasons.length !== 1 || reasons[0] !== STEP_UP) return undefined;
+    if (name !== "login" || !reasons.every((reason) => STEP_UPS.includes(reason))) return undefined;
     const signedIn = await signedInAs(found);
     if (signedIn === undefined || !hasSecondFactor(signedIn.record)) return undefined;
     const { record, at, amr } = signedIn;
@@ -141,6 +141,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     const stored: SignInState = units.required().known(INTERACTION, artifactKey(uid))?.state ?? {};
     const stepUp = await steppingUp(found);
     const { scopes, claims } = requestedAccess(found);
+    const demanded = demandedAcr(client, acrRequest(requestedAcr(params["claims"])));
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
     return {
@@ -158,6 +159,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       shares: name === "consent" ? consentFields(scopes, claims) : [],
       apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
       expiresAt: exp * 1_000,
+      ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
       ...(account === undefined ? {} : { account }),
@@ -175,6 +177,9 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     currentProvider().provider.interactionResult(ctx.req, ctx.res, result, {
       mergeWithLastSubmission: merge,
     });
+
+  const refuse = (ctx: ServiceContext, error: string, description: string): Promise<string> =>
+    finish(ctx, { error, error_description: description }, false);
 
   return {
     find,
@@ -210,7 +215,8 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       if (!found || !(await sessionAccount(found))) throw new ConditionFailed("the sign-in has ended");
       return finish(ctx, { continue: {} }, true);
     },
-    deny: (ctx) => finish(ctx, { error: "access_denied", error_description: "the user refused" }, false),
+    refuse,
+    deny: (ctx) => refuse(ctx, "access_denied", "the user refused"),
   };
 }
 

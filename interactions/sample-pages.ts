@@ -9,17 +9,9 @@ import { errorPage, loggedOutPage, logoutPage, startAgainPage, unavailablePage }
 import { confirmPage } from "./confirm.ts";
 import { deliveriesPage, deliveryPage, receiversPage } from "./console/console-views.ts";
 import { type Sample, sample } from "./page.ts";
-import type { PasskeyRequest } from "../accounts/factors/passkeys.ts";
-import type {
-  Offers,
-  PresentStep,
-  Problem,
-  Proven,
-  RunningSignIn,
-  SignInState,
-  StepName,
-} from "./steps/step.ts";
-import { STEPS } from "./steps/steps.ts";
+import { ACR_PASSKEY } from "../provider/authentication.ts";
+import { sampleOwner, type SampleStep, sampleState, sampleStep, stepUpForPasskey } from "./sample-steps.ts";
+import type { Problem, StepName } from "./steps/step.ts";
 import { stepPage } from "./steps/views.ts";
 
 const problem = (code: string, ...fields: string[]): Problem => ({
@@ -78,6 +70,14 @@ export function samplePages(text: string): readonly Sample[] {
     step("wrong code", "second-factor", { problems: [problem("wrong-app-code", "code")] }),
     step("wrong recovery code", "second-factor", { problems: [problem("wrong-recovery-code")] }),
     step("app stopped", "second-factor", { problems: [problem("app-stopped")] }),
+    step("code", "enrol-confirm"),
+    step("app and passkey", "enrol"),
+    step("wrong code", "enrol", { problems: [problem("wrong-app-code", "code")] }),
+    step("refused", "enrol", { problems: [problem("new-passkey-refused")] }),
+    step("passkey only", "enrol", { signIn: { demandedAcr: ACR_PASSKEY } }),
+    step("made", "recovery-codes", { recoveryCodes: Array.from({ length: 10 }, () => text) }),
+    step("lost", "recovery-codes"),
+    step("not kept", "recovery-codes", { problems: [problem("required", "kept")] }),
     step("empty", "register"),
     step("own", "register", { signIn: { client: { client_id: text, name: text, own: true } } }),
     step("expired", "register", { signIn: { state: { notice: "expired" } } }),
@@ -122,88 +122,6 @@ export function samplePages(text: string): readonly Sample[] {
     sample(startAgainPage, "gone", { accountUrl: text }),
     sample(unavailablePage, "503", { accountUrl: text }),
   ];
-}
-
-/** How a sample of a step differs from an empty one. */
-export interface SampleStep {
-  readonly signIn?: Partial<RunningSignIn>;
-  readonly problems?: readonly Problem[];
-  readonly ways?: readonly StepName[];
-}
-
-/** What the service of the samples offers. @param text replaces every text from outside. */
-function sampleOffers(text: string): Offers {
-  const asked = { name: "required", surname: "required", username: "optional" } as const;
-  return {
-    registration: {
-      fields: { ...asked, date_of_birth: "optional", gender: "optional" },
-      terms: { url: text, version: text },
-    },
-    resets: true,
-    passwordLength: { min: 8, max: 128 },
-  };
-}
-
-/** The states that the steps need to be open. */
-function sampleState(name: StepName, text: string): SignInState {
-  const proven = { sub: text, generation: 0, at: 0, amr: ["pwd"], app: true, passkeys: true };
-  if (name === "second-factor") return { step: name, proven, passkey: samplePasskey(text) };
-  return { step: name, email: text, ...(name === "terms" && { proven }) };
-}
-
-function stepUpForPasskey(text: string): Proven {
-  const has = { app: true, passkeys: true, stepUp: true, passkeyOnly: true } as const;
-  return { sub: text, generation: 0, at: 0, amr: ["pwd", "otp", "mfa"], ...has };
-}
-
-/** Somebody with a passkey, at a step where it can be used. */
-function sampleOwner(text: string, notice?: string): Partial<RunningSignIn> {
-  const factors = { generation: 1, user_handle: text, app: false, passkeys: [text] };
-  return {
-    account: { sub: text, email: text, locale: null, factors },
-    state: { loginChallenge: { challenge: text, expiresAt: 0 }, ...(notice !== undefined && { notice }) },
-  };
-}
-
-function samplePasskey(text: string): PasskeyRequest {
-  return { challenge: text, rpId: text, timeout: 1, userVerification: "required", allowCredentials: [] };
-}
-
-/** A step as people see it. @param text replaces every text from outside. */
-export function sampleStep(
-  name: StepName,
-  text: string,
-  { signIn: changes, problems = [], ways }: SampleStep = {},
-): PresentStep {
-  const known = name === "consent" || name === "continue" || name === "reauthenticate";
-  const signIn = {
-    uid: text,
-    prompt: name === "consent" || name === "continue" ? name : "login",
-    client: { client_id: text, name: text },
-    path: text,
-    csrf: text,
-    shares: [],
-    apis: [],
-    state: sampleState(name, text),
-    expiresAt: 0,
-    ...(known && { account: { sub: text, email: text } }),
-    ...changes,
-  } as RunningSignIn;
-  const offers = sampleOffers(text);
-  const step = STEPS[name];
-  const actions = step.actions(signIn);
-  return {
-    name,
-    signIn,
-    path: signIn.path,
-    fields: step.fields(signIn, offers),
-    actions,
-    ...(actions.includes("passkey") && { passkey: samplePasskey(text) }),
-    ways: (ways ?? step.ways).map((way) => ({ name: way, path: text })),
-    offers,
-    problems,
-    expiresIn: 3_480,
-  };
 }
 
 /** A delivery of the console. @param text replaces every text from outside. */

@@ -212,6 +212,7 @@ async function applyClient(clients: SeededService["clients"], client: Identified
     native: false,
     origins: null,
     first_party: true,
+    second_factor: "optional",
     refresh_tokens: {},
     error_status: kind === "web" ? "documented" : "standard",
     client_uri: null,

@@ -49,6 +49,7 @@ import { type AttemptLimits, createAttemptLimits } from "../accounts/limits/atte
 import { createPasswordCheck } from "../accounts/limits/password-check.ts";
 import { createNewBrowsers, type NewBrowsers } from "../accounts/limits/new-browsers.ts";
 import { createCurrentProvider, type CurrentProvider } from "../provider/current-provider.ts";
+import { ACR_MFA, ACR_PASSKEY, ACR_PASSWORD } from "../provider/authentication.ts";
 import { createProvider, type ProviderOptions } from "../provider/provider.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
@@ -140,6 +141,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     pages,
     backchannel,
     offersRegistration,
+    addableAcr: addableAcr(secondFactors),
     onProvider,
     ...(passkeys && { firstState: () => firstState(passkeys) }),
   };
@@ -248,6 +250,12 @@ function openSecondFactors(
   });
 }
 
+/** Nobody can confirm a first factor without mail. */
+function addableAcr({ enrolments, passkeys }: SecondFactors): string {
+  if (enrolments === undefined) return ACR_PASSWORD;
+  return passkeys === undefined ? ACR_MFA : ACR_PASSKEY;
+}
+
 /** The steps of a sign-in, and the page that links in mail lead to. */
 interface Steps {
   readonly flow: SignInFlow;
@@ -257,7 +265,7 @@ interface Steps {
 
 function createSteps(
   { keys, passwords, configuration }: ServiceHttpOptions,
-  shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration"> & {
+  shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration" | "addableAcr"> & {
     readonly currentProvider: CurrentProvider;
     readonly newBrowsers: NewBrowsers;
     readonly people: People;
@@ -275,7 +283,8 @@ function createSteps(
     passwordLength: passwords.length,
   };
   const protocol = createSignInProtocol({ ...shared, forms });
-  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol });
+  const { sealer } = keys;
+  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol, sealer });
   const { ui } = configuration.interactions;
   const html = createInteractionHandlers({ flow, pages, links, ui });
   const json = createJsonHandlers({ flow, pages });

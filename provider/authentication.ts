@@ -2,7 +2,7 @@
  * What a person has shown in a sign-in, as `amr` and `acr` say it (decisions.md, `amr` and `acr`). What was shown is stored as
  * `amr`, and `acr` follows from it.
  */
-import type { AccountRecord } from "../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
 
 const NAMESPACE = "urn:sign-in-service:acr:";
@@ -61,6 +61,21 @@ export function acrRequest(claim: unknown): AcrRequest {
   if (value === undefined && values === undefined) return { essential: essential === true };
   const all = [value, ...(Array.isArray(values) ? (values as unknown[]) : [])];
   return { essential: essential === true, values: all.filter((each) => typeof each === "string") };
+}
+
+/** What a client needs of every sign-in; `undefined`: nothing more than a password. */
+export function clientAcr({ second_factor }: Pick<ClientRecord, "second_factor">): string | undefined {
+  return second_factor === "required" ? ACR_MFA : undefined;
+}
+
+/** The weakest `acr` that a request and its client accept; `undefined` if a password is enough. */
+export function demandedAcr(
+  client: Pick<ClientRecord, "second_factor">,
+  { essential, values }: AcrRequest,
+): string | undefined {
+  const weakest = essential ? KNOWN_ACRS.find((acr) => values?.includes(acr)) : undefined;
+  const level = Math.max(...[weakest, clientAcr(client)].map((acr) => KNOWN_ACRS.indexOf(acr ?? "")));
+  return level > 0 ? KNOWN_ACRS[level] : undefined;
 }
 
 /** The `acr` to answer with: the strongest requested one that the sign-in satisfies, else what the sign-in has. */

@@ -174,6 +174,11 @@ function wantedValues(claim: string, { essential, value, values }: Members): Mem
   };
 }
 
+/** What a `claims` parameter says about the claim `acr` of the ID token. */
+export function requestedAcr(parameter: unknown): unknown {
+  return typeof parameter === "string" ? parse(parameter)?.id_token?.["acr"] : undefined;
+}
+
 /** Names of the claims that a `claims` parameter requests, each once. */
 export function requestedClaims(parameter: unknown): string[] {
   const request = typeof parameter === "string" ? parse(parameter) : undefined;

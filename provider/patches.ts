@@ -5,7 +5,8 @@
  */
 import type { Client, KoaContextWithOIDC, Provider } from "oidc-provider";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
-import { acrRequest, answeredAcr } from "./authentication.ts";
+import { answeredAcr } from "./authentication.ts";
+import { acrRequestOf } from "./policy.ts";
 import { clientRecord, type SecretCheck } from "./clients.ts";
 
 /** A model class of oidc-provider, as far as it is patched. */
@@ -143,7 +144,7 @@ function requestedAcr(provider: Provider): void {
   const { prototype } = provider.OIDCContext as unknown as { readonly prototype: object };
   Object.defineProperty(prototype, "acr", {
     get(this: KoaContextWithOIDC["oidc"]) {
-      return answeredAcr(this.session?.acr, acrRequest(this.claims.id_token?.["acr"]));
+      return answeredAcr(this.session?.acr, acrRequestOf(this));
     },
   });
 }

@@ -1,7 +1,15 @@
 /** When oidc-provider must ask the user: its own rules, and ours. Nothing here writes. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
 import { isAssigned, type OidcAccount, type SessionGeneration } from "./account.ts";
-import { acrRequest, KNOWN_ACRS, satisfies, strongestAcr } from "./authentication.ts";
+import {
+  type AcrRequest,
+  ACR_PASSWORD,
+  acrRequest,
+  clientAcr,
+  KNOWN_ACRS,
+  satisfies,
+  strongestAcr,
+} from "./authentication.ts";
 import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
 import { generationAt } from "../accounts/generations.ts";
 import { isShutOut } from "./apis.ts";
@@ -18,17 +26,43 @@ function isStale({ oidc: { session, account } }: KoaContextWithOIDC): boolean {
   return generation !== (account as OidcAccount).record.sessions_generation;
 }
 
-/** The reason when only a stronger proof is missing: the session and its `auth_time` stay. */
-export const STEP_UP = "acr";
+/** The reasons when only a stronger proof is missing: the session and its `auth_time` stay. */
+const STEP_UP = "acr";
+const CLIENT_POLICY = "second_factor";
+export const STEP_UPS: readonly string[] = [STEP_UP, CLIENT_POLICY];
+
+/**
+ * The parameter that carries `acr_values` through oidc-provider, which refuses it without the scope `openid`. It holds for
+ * every request (RFC 9470 section 4).
+ */
+export const SENT_ACR_VALUES = "sent_acr_values";
+
+/** What a request says about `acr`, in either way. */
+export function acrRequestOf({
+  claims,
+  params,
+}: Pick<KoaContextWithOIDC["oidc"], "claims" | "params">): AcrRequest {
+  const sent = params?.[SENT_ACR_VALUES];
+  if (typeof sent !== "string") return acrRequest(claims.id_token?.["acr"]);
+  return { essential: false, values: sent.split(" ") };
+}
+
+/** Whether the client needs a second factor, and the session has none. Who has none adds one in the sign-in. */
+function needsSecondFactor({ oidc: { session, client } }: KoaContextWithOIDC): boolean {
+  const wanted = client && clientAcr(clientRecord(client));
+  if (!session?.accountId || wanted === undefined) return false;
+  return !satisfies(session.acr, wanted);
+}
 
 /**
  * Whether the session must become stronger. An essential `acr` is a demand (OpenID Connect Core 1.0 section 5.5.1.1): one
- * that this person can't meet fails instead of asking forever. `acr_values` is a wish, in order of preference: the person
- * is asked once, for the first value that the account can reach.
+ * that this person can't meet fails instead of asking forever. Who has no second factor at all adds one in the sign-in.
+ * `acr_values` is a wish, in order of preference: the person is asked once, for the first value that the account can reach.
+ * @param addable the strongest `acr` that somebody without a second factor can reach by adding one.
  */
-function needsStepUp({ oidc }: KoaContextWithOIDC): boolean {
+function needsStepUp({ oidc }: KoaContextWithOIDC, addable: string): boolean {
   const { session, account, result, prompts } = oidc;
-  const { essential, values } = acrRequest(oidc.claims.id_token?.["acr"]);
+  const { essential, values } = acrRequestOf(oidc);
   if (values === undefined) return false;
   const wanted = values.filter((value) => KNOWN_ACRS.includes(value));
   if (essential && wanted.length === 0)
@@ -38,7 +72,8 @@ function needsStepUp({ oidc }: KoaContextWithOIDC): boolean {
   const reachable = wanted.filter((value) => satisfies(strongest, value));
   if (essential) {
     if (wanted.some((value) => satisfies(session.acr, value))) return false;
-    if (reachable.length > 0) return true;
+    const isAddable = strongest === ACR_PASSWORD && wanted.some((value) => satisfies(addable, value));
+    if (reachable.length > 0 || isAddable) return true;
     throw new errors.UnmetAuthenticationRequirements("the account can't sign in with the requested acr");
   }
   const [preferred] = reachable;
@@ -131,16 +166,23 @@ function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOI
   return result?.login === undefined && result?.consent === undefined && result?.["continue"] === undefined;
 }
 
-/** `interactions.policy` of oidc-provider. */
-export function signInPolicy(): interactionPolicy.DefaultPolicy {
+/** `interactions.policy` of oidc-provider. @param addable see {@link needsStepUp}. */
+export function signInPolicy(addable: string): interactionPolicy.DefaultPolicy {
   const policy = base();
   const login = policy.get("login");
   login?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
   // oidc-provider compares an essential `acr` as text, and asks forever for one that nobody can have.
   login?.checks.remove("essential_acrs");
   login?.checks.remove("essential_acr");
-  login?.checks.add(new Check(STEP_UP, "a stronger sign-in is needed", "interaction_required", needsStepUp));
   login?.checks.add(new Check("sent_max_age", "the sign-in is too old", "login_required", isTooOld));
+  login?.checks.add(
+    new Check(STEP_UP, "a stronger sign-in is needed", "interaction_required", (ctx) =>
+      needsStepUp(ctx, addable),
+    ),
+  );
+  login?.checks.add(
+    new Check(CLIENT_POLICY, "the client needs a second factor", "interaction_required", needsSecondFactor),
+  );
   // oidc-provider shows the form to somebody else again and again.
   login?.checks.remove("id_token_hint");
   login?.checks.remove("claims_id_token_sub_value");

@@ -36,7 +36,7 @@ import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import { PasswordGrant } from "./grants/password-grant.ts";
 import type { LogoutPages } from "./pages.ts";
 import { patchProvider } from "./patches.ts";
-import { checkSentMaxAge, SENT_MAX_AGE, createPrompt, signInPolicy } from "./policy.ts";
+import { checkSentMaxAge, createPrompt, SENT_ACR_VALUES, SENT_MAX_AGE, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./grants/refresh-tokens.ts";
 import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeOf, serviceContext } from "./exchange.ts";
@@ -75,6 +75,8 @@ export interface ProviderOptions {
   readonly offersRegistration: boolean;
   /** What is stored with a new sign-in. */
   readonly firstState?: (() => object) | undefined;
+  /** The strongest `acr` that somebody without a second factor can reach by adding one in the sign-in. */
+  readonly addableAcr: string;
   /** Called with each new instance, before it serves. */
   readonly onProvider?: ((provider: Provider) => void) | undefined;
   /** Of `cookies` the first signs, all verify. */
@@ -151,7 +153,7 @@ function settings(
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const { configuration, accounts, directory, keys, offersRegistration } = options;
-  const policy = signInPolicy();
+  const policy = signInPolicy(options.addableAcr);
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
   return {
@@ -175,7 +177,7 @@ function settings(
     enabledJWA: { clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS] },
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
-    extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge },
+    extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge, [SENT_ACR_VALUES]: null },
     // For the times in assertions. The lifetimes of codes, tokens and sessions are exact: see the adapter.
     clockTolerance: ASSERTION_TOLERANCE_SECONDS,
     assertJwtClientAuthClaimsAndHeader: (ctx, claims) => checkAssertion(claims, exchangeOf(ctx).deployment),

@@ -32,6 +32,7 @@ const KINDS_WITH: ReadonlyMap<string, readonly ClientKind[]> = new Map(
     native: ["public"],
     origins: ["public"],
     first_party: SIGNS_PEOPLE_IN,
+    second_factor: SIGNS_PEOPLE_IN,
     refresh_tokens: SIGNS_PEOPLE_IN,
     client_uri: SIGNS_PEOPLE_IN,
     policy_uri: SIGNS_PEOPLE_IN,

@@ -202,6 +202,15 @@ const settings = {
     description: "`false`: end users are asked for consent",
     otherwise: "`true`",
   }),
+  second_factor: described(
+    z.enum(["required", "optional"], { error: "must be required or optional" }).optional(),
+    {
+      form: "`required` or `optional`",
+      description:
+        "`required`: people sign in with a second factor or a passkey, and who has none adds one in the sign-in; not with the password grant",
+      otherwise: "`optional`",
+    },
+  ),
   refresh_tokens: exactly({
     rotate: described(flag().optional(), {
       form: "`true` or `false`",

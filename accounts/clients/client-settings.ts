@@ -17,13 +17,16 @@ export function withSettings(before: ClientRecord, changes: ClientChanges): Clie
     native: _native,
     origins: _origins,
     apis: _apis,
+    second_factor: _required,
     ...rest
   } = before;
   const native = changes.native ?? before.native ?? false;
   const origins = changes.origins === undefined ? before.origins : changes.origins;
   const apis = changes.apis ?? before.apis ?? {};
+  const { first_party = before.first_party, second_factor = before.second_factor } = changes;
   const record: ClientRecord = {
     ...rest,
+    ...(second_factor === "required" && { second_factor }),
     ...(native && { native }),
     ...(origins && { origins }),
     ...(changes.jwks !== undefined && { jwks: changes.jwks, secrets: [] }),
@@ -36,7 +39,7 @@ export function withSettings(before: ClientRecord, changes: ClientChanges): Clie
         ? before.backchannel_logout_uri
         : changes.backchannel_logout_uri,
     grant_types: password ? [...others, "password"] : others,
-    first_party: changes.first_party ?? before.first_party,
+    first_party,
     refresh_tokens: {
       ...(rotate === undefined ? {} : { rotate }),
       ...(reuseWindow === undefined ? {} : { reuseWindow }),
@@ -48,8 +51,9 @@ export function withSettings(before: ClientRecord, changes: ClientChanges): Clie
     ...lookOf(before, changes),
   };
   if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
-  if (!record.first_party && password) {
-    throw new TypeError("password_grant: a third-party client can't have the password grant");
+  if (password && (!first_party || second_factor === "required")) {
+    const which = first_party ? "a client with second_factor required" : "a third-party client";
+    throw new TypeError(`password_grant: ${which} can't have the password grant`);
   }
   return record;
 }

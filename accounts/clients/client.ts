@@ -39,6 +39,11 @@ export interface ClientSettings {
   readonly password_grant?: boolean | undefined;
   /** `false`: a third party, for which end users are asked for consent. Default `true`. */
   readonly first_party?: boolean | undefined;
+  /**
+   * `required`: people sign in with a second factor or a passkey, and who has none adds one in the sign-in. Not with the
+   * password grant. Default `optional`.
+   */
+  readonly second_factor?: "required" | "optional" | undefined;
   /** Overrides of the configuration's `refreshTokens`. Default: none. */
   readonly refresh_tokens?:
     | { readonly [K in keyof RefreshTokenRules]?: RefreshTokenRules[K] | undefined }
@@ -166,6 +171,7 @@ export interface Client {
   readonly grant_types: readonly string[];
   readonly password_grant: boolean;
   readonly first_party: boolean;
+  readonly second_factor: "required" | "optional";
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
   readonly client_uri: string | null;
@@ -301,6 +307,7 @@ export function toClient(record: ClientRecord): Client | undefined {
     grant_types: record.grant_types,
     password_grant: record.grant_types.includes("password"),
     first_party: record.first_party,
+    second_factor: record.second_factor ?? "optional",
     refresh_tokens: record.refresh_tokens,
     error_status: record.error_status,
     client_uri: record.client_uri ?? null,

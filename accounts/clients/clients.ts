@@ -83,9 +83,7 @@ const DEFAULTS = {
   disabled: false,
 } as const satisfies Partial<ClientRecord>;
 
-function noClient(): NotFound {
-  return new NotFound("this client");
-}
+const noClient = (): NotFound => new NotFound("this client");
 
 function clientId(text: string): string {
   return checked("client_id", anyString, text);

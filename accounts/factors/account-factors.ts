@@ -252,12 +252,16 @@ export function createAccountFactors(
 
   async function replaceRecoveryCodes(
     sub: string,
-    { keepSession }: OwnFactorChange,
+    { keepSession, generation }: OwnFactorChange,
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors> {
     let recoveryCodes: readonly string[] = [];
+    let refusal: UnchangedFactors["kind"] = "gone";
     const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
+      refusal = "gone";
       if (before?.factors === undefined || !hasSecondFactor(before)) return undefined;
+      refusal = "outdated";
+      if (generation !== undefined && before.sessions_generation !== generation) return undefined;
       const mails = await notices(tx, before, { change: "recovery-codes" });
       recoveryCodes = putRecoveryCodes(tx, sub);
       const { factors } = before;
@@ -267,7 +271,7 @@ export function createAccountFactors(
       };
       return { action: "account.recovery_codes_replaced", record: after, keepSession, mails };
     });
-    if (!changed || record === undefined) return { kind: "gone" };
+    if (!changed || record === undefined) return { kind: refusal };
     return { kind: "changed", recoveryCodes, sessions_generation: record.sessions_generation };
   }
 

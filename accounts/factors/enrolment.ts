@@ -79,10 +79,18 @@ export interface Enrolments {
     sub: string,
     place: string,
     at: AskedAt,
-  ): Promise<{ readonly kind: "sent" } | { readonly kind: "gone" } | Limited>;
+  ): Promise<
+    | {
+        readonly kind: "sent";
+        /** The address, shortened: it may be one that only the owner knows. */
+        readonly to: string;
+      }
+    | { readonly kind: "gone" }
+    | Limited
+  >;
   /**
    * Begins an enrolment. Call it after a recent sign-in.
-   * @param code as typed; for the first factor of an account only, and not needed without mail... see `sendCode`.
+   * @param code as typed; for the first factor of an account only: see `sendCode`.
    */
   begin(
     sub: string,
@@ -110,6 +118,15 @@ export interface Enrolments {
     change: OwnFactorChange,
     at: AskedAt,
   ): Promise<(ChangedFactors & { readonly backupEligible: boolean }) | NotAdded>;
+  /**
+   * Makes new recovery codes; the old ones end.
+   * @param generation the `sessions_generation` of the account: with another one, somebody else has changed it.
+   */
+  renewCodes(
+    sub: string,
+    generation: number,
+    at: AskedAt,
+  ): Promise<ChangedFactors | UnchangedFactors | Limited>;
   /**
    * Undoes the first factor of an account with the link from the mail about it, within seven days and in any browser: all
    * factors, codes, tokens, sessions and the password end.
@@ -209,7 +226,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         // Without a link: it would enrol in whatever browser opens it.
         mail: ({ code }) => mail({ code, link: "" }),
       });
-      return { kind: "sent" };
+      return { kind: "sent", to: shortened(to) };
     },
 
     async begin(sub, place, code, at) {
@@ -265,6 +282,12 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
       return added.kind === "changed" ? { ...added, backupEligible } : added;
     },
 
+    async renewCodes(sub, generation, at) {
+      const limited = refusalOf(options, at, await limits.change(sub));
+      if (limited !== undefined) return limited;
+      return accounts.replaceRecoveryCodes(sub, { generation }, callerAs(sub, at));
+    },
+
     undo: (link, at) =>
       confirmations.prove<object, Awaited<ReturnType<Enrolments["undo"]>>>(
         "factor-undo",
@@ -284,6 +307,12 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         },
       ),
   };
+}
+
+/** `ada@example.com` as `a…@example.com`. */
+function shortened(address: string): string {
+  const [first = ""] = address;
+  return `${first}…${address.slice(address.lastIndexOf("@"))}`;
 }
 
 function begun(

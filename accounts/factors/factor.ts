@@ -98,6 +98,8 @@ export function passkeyName(typed: string): string | undefined {
 export interface OwnFactorChange {
   /** The `uid` of the session that stays signed in, with the returned generation from now on. Left out: none does. */
   readonly keepSession?: string | undefined;
+  /** The `sessions_generation` that the account must still have. Left out: any. */
+  readonly generation?: number | undefined;
 }
 
 /** What a change of factors returns. */
@@ -145,7 +147,10 @@ export interface FactorChanges {
    * @returns false if the account has no such passkey.
    */
   renamePasskey(sub: string, id: string, name: string, caller: Caller): Promise<boolean>;
-  /** Makes new recovery codes; the old ones end. `gone` without a second factor. */
+  /**
+   * Makes new recovery codes; the old ones end. `gone` without a second factor, `outdated` if the account has another
+   * `sessions_generation` than `change` says.
+   */
   replaceRecoveryCodes(
     sub: string,
     change: OwnFactorChange,

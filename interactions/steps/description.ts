@@ -1,8 +1,18 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { waitText } from "../look/moments.ts";
-import type { PasskeyRequest } from "../../accounts/factors/passkeys.ts";
+import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
-import type { ConsentApi, Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
+import { offeredFactors } from "./enrol.ts";
+import type {
+  ConsentApi,
+  Field,
+  Offers,
+  PresentStep,
+  Problem,
+  RunningSignIn,
+  SignInClient,
+  StepName,
+} from "./step.ts";
 
 /** Something that is wrong with what was submitted. */
 export interface DescribedProblem {
@@ -29,8 +39,9 @@ export interface DescribedField extends Omit<Field, "value" | "options"> {
 /** Something that the person can do. */
 export interface DescribedAction {
   /**
-   * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`; `recovery` for a
-   * recovery code, with `code`; `allow` and `deny` for consent; `cancel` to go back to the client
+   * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
+   * `name`; `recovery` for a recovery code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes;
+   * `allow` and `deny` for consent; `cancel` to go back to the client
    * without signing in; or the name of another step.
    */
   readonly name: string;
@@ -59,8 +70,15 @@ export interface StepDescription {
   readonly terms?: { readonly url: string; readonly version: string; readonly label: string };
   /** Something that has just happened. */
   readonly notice?: { readonly code: string; readonly text: string };
-  /** What `navigator.credentials.get` takes, in WebAuthn's JSON form. The action `passkey` sends what it returns. */
-  readonly passkey?: { readonly publicKey: PasskeyRequest };
+  /**
+   * What `navigator.credentials.get` takes, or at `enrol` `navigator.credentials.create`, in WebAuthn's JSON form. The action
+   * `passkey` sends what it returns.
+   */
+  readonly passkey?: { readonly publicKey: PasskeyRequest | PasskeyCreation };
+  /** `enrol` only: the secret of a new authenticator app in Base32, and the address for a QR code. */
+  readonly app?: { readonly secret: string; readonly uri: string };
+  /** `recovery-codes` only, and only in the answer that made them: show them now. */
+  readonly recovery_codes?: readonly string[];
   /** In the order to show. */
   readonly fields: readonly DescribedField[];
   /** Everything that is wrong with what was submitted. */
@@ -80,7 +98,8 @@ export interface StepDescription {
 
 /** Describes a step in the language of the texts. */
 export function describeStep(present: PresentStep, t: Translator): StepDescription {
-  const { name, signIn, path, fields, actions, passkey, ways, offers, problems, expiresIn } = present;
+  const { name, signIn, path, fields, actions, passkey, ways, offers, problems, recoveryCodes, expiresIn } =
+    present;
   const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
   const { terms } = offers.registration ?? {};
@@ -96,7 +115,8 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     title: t(`${name}.title`, { client: client.name, account: account?.email ?? "" }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: account.email }),
-    ...(name === "confirm-email" && state.email !== undefined && { email: state.email }),
+    ...((name === "confirm-email" || name === "enrol-confirm") &&
+      state.email !== undefined && { email: state.email }),
     ...(hasTerms &&
       terms !== undefined && {
         terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },
@@ -105,6 +125,8 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       notice: { code: state.notice, text: t(`notice.${state.notice}`) },
     }),
     ...(passkey && { passkey: { publicKey: passkey } }),
+    ...(name === "enrol" && newFactors(signIn)),
+    ...(recoveryCodes !== undefined && { recovery_codes: recoveryCodes }),
     fields: fields.map((field) => describeField(t, name, field, { offers, described })),
     problems: described,
     ...(name === "consent" && {
@@ -129,6 +151,12 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     locale,
     expires_in: expiresIn,
   };
+}
+
+/** What `enrol` offers. Left out: what this person can't add, or what is not enough for the client. */
+function newFactors(signIn: RunningSignIn): Pick<StepDescription, "app" | "passkey"> {
+  const { app, passkey } = offeredFactors(signIn);
+  return { ...(app !== null && { app }), ...(passkey !== null && { passkey }) };
 }
 
 /** Where the person goes on. Nobody knows the client of the account pages by name. */
@@ -158,6 +186,19 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     if (fields.length > 0) return [t("second-factor.app")];
     return [actions.includes("passkey") ? t("second-factor.passkey.text") : t("second-factor.recovery.text")];
   },
+  "enrol-confirm": (t, { signIn: { client, state } }) => [
+    t("enrol-confirm.text", { client: client.name, email: state.email ?? "" }),
+    t("enrol-confirm.help"),
+  ],
+  enrol: (t, { signIn }) => {
+    const { app, passkey } = offeredFactors(signIn);
+    if (app === null) return [t("enrol.passkey.only")];
+    if (passkey === null) return [t("enrol.app.only")];
+    return [t("enrol.text")];
+  },
+  "recovery-codes": (t, { recoveryCodes }) => [
+    recoveryCodes === undefined ? t("recovery-codes.lost") : t("recovery-codes.text"),
+  ],
   terms: (t) => [t("terms.text")],
   continue: (t) => [t("continue.text")],
   consent: (t, { signIn: { account, client } }) => [

@@ -14,7 +14,7 @@ import { askedAt, type Entry, type Outcome, type Proven, type Step, type StepSer
 /** How long a right password counts. */
 const LIFETIME_SECONDS = 300;
 
-const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
+export const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
   stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
 
 export const secondFactor: Step = {

@@ -4,10 +4,10 @@ import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { isDisabled } from "../../accounts/account.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { seconds } from "../../core/clock.ts";
-import { ACR_PASSKEY, acrOf, AMR_PASSWORD } from "../../provider/authentication.ts";
+import { ACR_PASSKEY, acrOf, AMR_PASSWORD, satisfies } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
-import type { Entry, Outcome, Proven, StepServices } from "./step.ts";
+import { askedAt, type Entry, type Outcome, type Proven, type StepServices } from "./step.ts";
 
 /** What the person entered. */
 interface Credentials {
@@ -86,6 +86,9 @@ export async function goOn(
   const proven = provenOf(record, shown.at, shown.amr);
   if (hasSecondFactor(record) && !shown.amr.includes("mfa"))
     return { kind: "next", state: { step: "second-factor", proven } };
+  const { demandedAcr } = signIn;
+  if (demandedAcr !== undefined && !hasSecondFactor(record) && !satisfies(acrOf(shown.amr), demandedAcr))
+    return confirmEnrolment(entry, services, record, proven);
   if (!shown.stepUp && devices.read(ctx, record) === undefined)
     await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
   const { terms } = offers.registration ?? {};
@@ -93,6 +96,36 @@ export async function goOn(
   if (terms !== undefined && !shown.stepUp && record.terms_version !== terms.version)
     return { kind: "next", state: { step: "terms", proven } };
   return finishSignIn(entry, services, record, shown);
+}
+
+/**
+ * The person has to add a first factor, and proves with a code from the mailbox that the account is theirs: a stolen password
+ * alone must not add one. A code that was sent in this sign-in still works, even after the person had to begin anew.
+ */
+async function confirmEnrolment(
+  entry: Entry,
+  services: StepServices,
+  { sub }: AccountRecord,
+  proven: Proven,
+): Promise<Outcome> {
+  const { state, uid } = entry.signIn;
+  const { enrolments } = services.secondFactors;
+  if (enrolments === undefined)
+    return {
+      kind: "done",
+      location: await services.protocol.refuse(
+        entry.ctx,
+        "unmet_authentication_requirements",
+        "the account has no second factor",
+      ),
+    };
+  const step = { step: "enrol-confirm", proven, codeFor: sub } as const;
+  if (state.codeFor === sub && state.email !== undefined)
+    return { kind: "next", state: { ...step, email: state.email } };
+  const sent = await enrolments.sendCode(sub, uid, askedAt(entry, services));
+  if (sent.kind === "limited") return sent;
+  if (sent.kind === "gone") return { kind: "next", state: { notice: "begin-anew" } };
+  return { kind: "next", state: { ...step, email: sent.to } };
 }
 
 /** Signs this person in: everything was shown. */

@@ -7,12 +7,14 @@ import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
+import type { Sealer } from "../../core/sealing.ts";
 import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
 import type { People } from "../../accounts/people/people.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
 import type { SecondFactors } from "../../accounts/factors/factors.ts";
+import type { Enrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
@@ -24,6 +26,9 @@ export const STEP_NAMES = [
   "login",
   "reauthenticate",
   "second-factor",
+  "enrol-confirm",
+  "enrol",
+  "recovery-codes",
   "register",
   "confirm-email",
   "forgot-password",
@@ -54,6 +59,10 @@ export interface SignInState {
   readonly challenge?: PasskeyChallenge;
   /** The same as the browser wants it. */
   readonly passkey?: PasskeyRequest;
+  /** `enrol-confirm`: the account that a code was sent for. Whoever has to begin anew can still use it. */
+  readonly codeFor?: string;
+  /** `enrol`: the {@link Enrolment}, sealed. */
+  readonly enrolment?: string;
 }
 
 /** What a person has shown of an account. There is no session before the rest is shown. */
@@ -121,6 +130,10 @@ export interface RunningSignIn {
   /** Consent only: the APIs that the client could call, in the order of the request. */
   readonly apis: readonly ConsentApi[];
   readonly state: SignInState;
+  /** The `acr` that the request and its client need; `undefined` if a password is enough. */
+  readonly demandedAcr?: string;
+  /** What is in the state, opened. */
+  readonly enrolment?: Enrolment;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
   /** Somebody has used a passkey in this browser: that comes first. */
@@ -177,6 +190,8 @@ export interface PresentStep {
   readonly offers: Offers;
   /** Empty when the step is first shown. */
   readonly problems: readonly Problem[];
+  /** New recovery codes: only in the answer to what made them. */
+  readonly recoveryCodes?: readonly string[];
   /** Seconds until the sign-in expires. */
   readonly expiresIn: number;
 }
@@ -189,7 +204,12 @@ export type Outcome =
   /** Where to redirect the browser. */
   | { readonly kind: "done"; readonly location: string }
   /** The sign-in goes on at another step. */
-  | { readonly kind: "next"; readonly state: SignInState }
+  | {
+      readonly kind: "next";
+      readonly state: SignInState;
+      /** Shown once, with the next step. They are stored nowhere. */
+      readonly recoveryCodes?: readonly string[];
+    }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] }
   /** Seconds until the next attempt can succeed. */
   | { readonly kind: "limited"; readonly retryAfter: number }
@@ -243,7 +263,8 @@ export interface StepServices {
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;
   readonly people: Pick<People, "registrations" | "passwordResets">;
-  readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys">;
+  readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys" | "enrolments">;
+  readonly sealer: Pick<Sealer, "seal" | "open">;
   readonly offers: Offers;
   readonly links: LinkCookie;
 }
@@ -272,8 +293,15 @@ export interface SignInProtocol {
   allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;
   /** The person goes on as the account of the session. @throws ConditionFailed if it has ended. */
   continueAs(ctx: ServiceContext): Promise<string>;
+  /** The client gets an error (RFC 6749 section 4.1.2.1). */
+  refuse(ctx: ServiceContext, error: string, description: string): Promise<string>;
   /** The client gets `access_denied`. */
   deny(ctx: ServiceContext): Promise<string>;
+}
+
+/** Whether a field is for a code of an authenticator app: six digits, and others half a minute later. */
+export function isAppCode(step: StepName, { name }: Pick<Field, "name">): boolean {
+  return name === "code" && (step === "second-factor" || step === "enrol");
 }
 
 /** Who asks for mail, and where. */

@@ -2,6 +2,7 @@
 import { confirmEmail } from "./confirm-email.ts";
 import { consent } from "./consent.ts";
 import { continueAs } from "./continue.ts";
+import { enrol, enrolConfirm, recoveryCodes } from "./enrol.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import { login } from "./login.ts";
 import { newPassword } from "./new-password.ts";
@@ -15,6 +16,9 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   login,
   reauthenticate,
   "second-factor": secondFactor,
+  "enrol-confirm": enrolConfirm,
+  enrol,
+  "recovery-codes": recoveryCodes,
   register,
   "confirm-email": confirmEmail,
   "forgot-password": forgotPassword,

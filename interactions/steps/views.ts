@@ -1,6 +1,7 @@
 /** The steps as pages. */
 import type { ServiceContext } from "../../provider/exchange.ts";
 import type { Translator } from "../../core/texts.ts";
+import { groupedKey } from "../look/qr-code.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page, Pages } from "../page.ts";
 import { formLocals } from "../forms.ts";
@@ -12,7 +13,13 @@ import {
   type StepDescription,
   wayLabel,
 } from "./description.ts";
-import { languageOf, type PresentStep, type StepName } from "./step.ts";
+import { isAppCode, languageOf, type PresentStep, type StepName } from "./step.ts";
+
+/** A step as its page gets it. */
+export interface StepWithPicture extends PresentStep {
+  /** The address of the image of a QR code, at `enrol`. */
+  readonly qrCode?: string;
+}
 
 /** How long before its end a page says so. */
 const WARNING_SECONDS = 300;
@@ -33,8 +40,17 @@ function consentLocals(t: Translator, { client, shares = [], apis = [] }: StepDe
   };
 }
 
+/** What only the views of `enrol` and `recovery-codes` get. */
+function enrolLocals(described: StepDescription, qrCode: string): Locals {
+  const { app, recovery_codes = [] } = described;
+  return {
+    app: app === undefined ? "" : { key: groupedKey(app.secret), uri: app.uri, qrCode },
+    codes: recovery_codes,
+  };
+}
+
 /** A step of a running sign-in: a form with the hidden field `csrf`. The view has the name of the step. */
-export const stepPage = (name: StepName): Page<PresentStep> => ({ view: name, locals: stepLocals });
+export const stepPage = (name: StepName): Page<StepWithPicture> => ({ view: name, locals: stepLocals });
 
 /** A step in the language of the request, for programs. */
 export function describeFor(
@@ -46,7 +62,7 @@ export function describeFor(
   return describeStep(step, pages.translator(locale));
 }
 
-function stepLocals(t: Translator, step: PresentStep): Locals {
+function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const described = describeStep(step, t);
   const { client, csrf, account = "", email = "", terms, notice, actions, expires_in } = described;
   const [lead = "", ...texts] = paragraphsOf(t, step);
@@ -63,6 +79,7 @@ function stepLocals(t: Translator, step: PresentStep): Locals {
     ...field,
     ...(field.autocomplete.startsWith("current-password") && { aside }),
     ...(field.autocomplete === "new-password" && { minLength }),
+    ...(isAppCode(step.name, field) && { isNumber: true }),
   }));
   const labels = new Map(fields.map(({ name, label }) => [name, label]));
   const problems = described.problems.map((problem) => ({
@@ -90,6 +107,8 @@ function stepLocals(t: Translator, step: PresentStep): Locals {
     ways: ways.filter((way) => way !== aside),
     timeLeft: expires_in > 0 && { text: t("timeLeft"), after: warnAfter(expires_in) },
     ...(step.name === "consent" && consentLocals(t, described)),
+    ...((step.name === "enrol" || step.name === "recovery-codes") &&
+      enrolLocals(described, step.qrCode ?? "")),
   };
 }
 

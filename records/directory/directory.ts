@@ -123,6 +123,8 @@ export interface ClientRecord {
   readonly backchannel_logout_uri: string | null;
   readonly grant_types: readonly string[];
   readonly first_party: boolean;
+  /** Whether it needs a second factor of everybody. Missing: no. */
+  readonly second_factor?: "required";
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";

@@ -4,14 +4,24 @@ import type { StepName } from "../../interactions/steps/step.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
-import { ADA, BOB, NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
+import { ADA, BOB, type KnownClient, NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { ASKS, linkIn, type SelfService, startSelfService, TERMS } from "../interactions/self-service.ts";
+import {
+  ASKS,
+  codeIn,
+  linkIn,
+  type SelfService,
+  startSelfService,
+  TERMS,
+} from "../interactions/self-service.ts";
+import { totpCode } from "../../testing/totp-code.ts";
 import { sendRaw } from "./raw.ts";
 
 /** Asks for everything, and has terms that nobody has accepted yet. */
 const SETTINGS = { registration: { ...ASKS, terms: TERMS } };
 const PASSWORD = "a long sentence about nothing";
+/** Needs a second factor. */
+const VAULT: KnownClient = { ...SHOP, client_id: "vault", second_factor: "required" };
 /** Has an authenticator app. */
 const FAY = { username: "fay@example.com", password: PASSWORD };
 const EVIL = "https://evil.example";
@@ -30,6 +40,7 @@ beforeAll(async () => {
     password: PASSWORD,
     email_verified: true,
   });
+  await service.service.clients.register(VAULT);
   const { sub } = await service.service.accounts.create({ email: FAY.username, password: PASSWORD });
   await service.service.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
 });
@@ -51,6 +62,21 @@ async function way(step: string): Promise<Browser> {
   return browser.get(`${browser.url.href}/${step}`);
 }
 
+/** Somebody new who signs in to a client that needs a second factor. */
+async function atEnrolment(): Promise<{ readonly browser: Browser; readonly email: string }> {
+  count += 1;
+  const email = `factors-${count}@example.org`;
+  await service.service.accounts.import({ email, password: PASSWORD, email_verified: true });
+  const browser = await atLogin(relyingParty(service, "oauth2", VAULT));
+  return { browser: await signIn(browser, { username: email, password: PASSWORD }), email };
+}
+
+/** The same with the code from the mail. */
+async function confirmed({ browser, email }: Awaited<ReturnType<typeof atEnrolment>>): Promise<Browser> {
+  const code = codeIn(await service.mailTo(email));
+  return browser.submit(browser.form("code"), { code });
+}
+
 /** How to come to each step. The browser shows its page. */
 const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   login: atLogin,
@@ -64,6 +90,16 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   async "second-factor"() {
     const browser = await atLogin();
     return signIn(browser, FAY);
+  },
+  "enrol-confirm": async () => (await atEnrolment()).browser,
+  enrol: async () => confirmed(await atEnrolment()),
+  async "recovery-codes"() {
+    const browser = await confirmed(await atEnrolment());
+    const form = browser.forms().find(({ fields }) => fields.some(([, value]) => value === "app"));
+    const key = /class="app-key">([^<]*)</.exec(browser.html)?.[1] ?? "";
+    await browser.submit(form, { code: totpCode(key, Date.now() + offset) });
+    // What made the codes is their only answer: a page with its own form.
+    return browser.get(browser.url.href.replace(/\/enrol$/, "/recovery-codes"));
   },
   register: () => way("register"),
   async "confirm-email"() {

@@ -1,4 +1,5 @@
 /** A program at the JSON interface: it keeps cookies, as a UI in a browser does, and expects answers as published. */
+import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { StepDescription } from "../../interactions/steps/description.ts";
 import { deviation } from "./published.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -7,7 +8,9 @@ import { Browser } from "../../testing/browser/browser.ts";
 export interface JsonAnswer {
   readonly status: number;
   readonly headers: Headers;
-  readonly body: StepDescription & {
+  readonly body: Omit<StepDescription, "passkey"> & {
+    /** Of one kind or the other, as the step says. */
+    readonly passkey?: { readonly publicKey: PasskeyRequest & PasskeyCreation };
     readonly done?: true;
     readonly location?: string;
     readonly error?: string;

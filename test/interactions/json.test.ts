@@ -11,7 +11,7 @@ import {
   startService,
 } from "../flows/running-service.ts";
 import { builtInLocales } from "../../core/texts.ts";
-import { sampleStep } from "../../interactions/sample-pages.ts";
+import { sampleStep } from "../../interactions/sample-steps.ts";
 import { describeStep } from "../../interactions/steps/description.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
-import { sampleStep } from "../../interactions/sample-pages.ts";
+import { sampleStep } from "../../interactions/sample-steps.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
 import { loggedOutPage } from "../../interactions/answers.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
@@ -44,7 +44,7 @@ describe("the texts", () => {
         "console\\.(?:state|action|result|reason|error|empty)",
       ].join(
         "|",
-      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|passkey)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
+      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),

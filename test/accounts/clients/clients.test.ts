@@ -43,6 +43,7 @@ describe("a client", () => {
       grant_types: ["authorization_code", "refresh_token"],
       password_grant: false,
       first_party: true,
+      second_factor: "optional",
       refresh_tokens: {},
       error_status: "documented",
       id_token_signed_response_alg: "RS256",

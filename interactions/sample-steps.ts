@@ -1,0 +1,115 @@
+/** Sample data for the steps of a sign-in, as their pages and the tests show them. */
+import type { Enrolment } from "../accounts/factors/enrolment.ts";
+import type { PasskeyCreation, PasskeyRequest } from "../accounts/factors/passkeys.ts";
+import type { Offers, Problem, Proven, RunningSignIn, SignInState, StepName } from "./steps/step.ts";
+import { STEPS } from "./steps/steps.ts";
+import type { StepWithPicture } from "./steps/views.ts";
+
+/** How a sample of a step differs from an empty one. */
+export interface SampleStep {
+  readonly signIn?: Partial<RunningSignIn>;
+  readonly problems?: readonly Problem[];
+  readonly ways?: readonly StepName[];
+  readonly recoveryCodes?: readonly string[];
+}
+
+/** What the service of the samples offers. @param text replaces every text from outside. */
+function sampleOffers(text: string): Offers {
+  const asked = { name: "required", surname: "required", username: "optional" } as const;
+  return {
+    registration: {
+      fields: { ...asked, date_of_birth: "optional", gender: "optional" },
+      terms: { url: text, version: text },
+    },
+    resets: true,
+    passwordLength: { min: 8, max: 128 },
+  };
+}
+
+/** The states that the steps need to be open. */
+export function sampleState(name: StepName, text: string): SignInState {
+  const proven = { sub: text, generation: 0, at: 0, amr: ["pwd"], app: true, passkeys: true };
+  if (name === "second-factor") return { step: name, proven, passkey: samplePasskey(text) };
+  const isProven = name === "terms" || name === "recovery-codes" || name.startsWith("enrol");
+  return { step: name, email: text, ...(isProven && { proven }) };
+}
+
+export function stepUpForPasskey(text: string): Proven {
+  const has = { app: true, passkeys: true, stepUp: true, passkeyOnly: true } as const;
+  return { sub: text, generation: 0, at: 0, amr: ["pwd", "otp", "mfa"], ...has };
+}
+
+/** Somebody with a passkey, at a step where it can be used. */
+export function sampleOwner(text: string, notice?: string): Partial<RunningSignIn> {
+  const factors = { generation: 1, user_handle: text, app: false, passkeys: [text] };
+  return {
+    account: { sub: text, email: text, locale: null, factors },
+    state: { loginChallenge: { challenge: text, expiresAt: 0 }, ...(notice !== undefined && { notice }) },
+  };
+}
+
+function samplePasskey(text: string): PasskeyRequest {
+  return { challenge: text, rpId: text, timeout: 1, userVerification: "required", allowCredentials: [] };
+}
+
+/** As long as that of a QR code. */
+const SAMPLE_PICTURE = `data:image/svg+xml,${"x".repeat(3_900)}`;
+
+function sampleEnrolment(text: string): Enrolment {
+  const publicKey: PasskeyCreation = {
+    challenge: text,
+    rp: { id: text, name: text },
+    user: { id: text, name: text, displayName: text },
+    pubKeyCredParams: [{ type: "public-key", alg: -7 }],
+    timeout: 1,
+    excludeCredentials: [],
+    authenticatorSelection: {
+      residentKey: "required",
+      requireResidentKey: true,
+      userVerification: "required",
+    },
+    attestation: "none",
+  };
+  const as = { email: text, password_generation: 0, sessions_generation: 0, factors_generation: 0 };
+  return { sub: text, as, app: { secret: text, uri: text }, passkey: { publicKey }, expiresAt: 0 };
+}
+
+/** A step as people see it. @param text replaces every text from outside. */
+export function sampleStep(
+  name: StepName,
+  text: string,
+  { signIn: changes, problems = [], ways, recoveryCodes }: SampleStep = {},
+): StepWithPicture {
+  const known = name === "consent" || name === "continue" || name === "reauthenticate";
+  const signIn = {
+    uid: text,
+    prompt: name === "consent" || name === "continue" ? name : "login",
+    client: { client_id: text, name: text },
+    path: text,
+    csrf: text,
+    shares: [],
+    apis: [],
+    state: sampleState(name, text),
+    expiresAt: 0,
+    ...(name === "enrol" && { enrolment: sampleEnrolment(text) }),
+    ...(known && { account: { sub: text, email: text } }),
+    ...changes,
+  } as RunningSignIn;
+  const offers = sampleOffers(text);
+  const step = STEPS[name];
+  const actions = step.actions(signIn);
+  return {
+    name,
+    signIn,
+    path: signIn.path,
+    fields: step.fields(signIn, offers),
+    actions,
+    ...(name !== "enrol" && actions.includes("passkey") && { passkey: samplePasskey(text) }),
+    ways: (ways ?? step.ways).map((way) => ({ name: way, path: text })),
+    offers,
+    problems,
+    expiresIn: 3_480,
+    ...(name === "enrol" && { qrCode: SAMPLE_PICTURE }),
+    ...(recoveryCodes && { recoveryCodes }),
+  };
+}

@@ -1,0 +1,233 @@
+/**
+ * The steps that add a first factor in a sign-in whose client needs one: `enrol-confirm`, a code from the mailbox; `enrol`, an
+ * authenticator app or a passkey, tried before it counts; `recovery-codes`, which the person has to keep. Nobody is signed in
+ * before the last one is complete. What is lost in between is lost: the person begins with the password again.
+ *
+ * Where the account has changed meanwhile, nothing is stored. It may be this very sign-in, in a request that runs now.
+ */
+import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
+import { hasSecondFactor } from "../../accounts/factors/factor.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
+import { codeField, wrongCode } from "./confirm-email.ts";
+import { parsed } from "./passkey-sign-in.ts";
+import { isExpired } from "./second-factor.ts";
+import { goOn, stillProven } from "./sign-in.ts";
+import {
+  askedAt,
+  type Entry,
+  type Outcome,
+  type Proven,
+  type RunningSignIn,
+  type SignInState,
+  type Step,
+  type StepName,
+  type StepServices,
+} from "./step.ts";
+
+const contextOf = (uid: string): string => `enrolment ${uid}`;
+
+/** The enrolment in the state of a sign-in; `undefined` if there is none, or it can't be read any more. */
+export function openedEnrolment(
+  { uid, state }: Pick<RunningSignIn, "uid" | "state">,
+  { sealer }: Pick<StepServices, "sealer">,
+): Enrolment | undefined {
+  if (state.enrolment === undefined) return undefined;
+  try {
+    return JSON.parse(sealer.open(contextOf(uid), state.enrolment)) as Enrolment;
+  } catch {
+    // Its key was removed.
+    return undefined;
+  }
+}
+
+const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
+  (prompt === "login" || prompt === "create") && state.step === step && state.proven !== undefined;
+
+/** The person begins with the password again. A code that was sent still works. */
+function anew({ email, codeFor }: SignInState): SignInState {
+  return {
+    notice: "begin-anew",
+    ...(codeFor !== undefined && { codeFor, ...(email !== undefined && { email }) }),
+  };
+}
+
+/** Nothing is stored: the page says what to do. */
+const CHANGED: Outcome = { kind: "invalid", problems: [{ code: "begin-anew", fields: [] }] };
+
+/** Drops a step whose time is over. */
+const dropped = async (
+  { state }: RunningSignIn,
+  isOver: (clock: Clock) => boolean,
+  { configuration }: Pick<StepServices, "configuration">,
+): Promise<SignInState | undefined> => (isOver(configuration.clock) ? anew(state) : undefined);
+
+export const enrolConfirm: Step = {
+  isOpen: (signIn) => isAt(signIn, "enrol-confirm"),
+  fields: () => [codeField],
+  actions: () => ["submit", "resend"],
+  ways: ["login"],
+  prepare: (signIn, services) =>
+    dropped(
+      signIn,
+      (clock) => signIn.state.proven === undefined || isExpired(signIn.state.proven, clock),
+      services,
+    ),
+  async submit(entry, services) {
+    const { proven } = entry.signIn.state;
+    const { enrolments } = services.secondFactors;
+    if (proven === undefined || enrolments === undefined) return { kind: "gone" };
+    if (isExpired(proven, services.configuration.clock))
+      return { kind: "next", state: anew(entry.signIn.state) };
+    const record = await stillProven(proven, services);
+    if (record === undefined || hasSecondFactor(record)) return CHANGED;
+    return entry.action === "resend"
+      ? resend(entry, services, enrolments, proven)
+      : confirm(entry, services, enrolments, proven, record.email_verified);
+  },
+};
+
+async function resend(
+  entry: Entry,
+  services: StepServices,
+  enrolments: Enrolments,
+  { sub }: Proven,
+): Promise<Outcome> {
+  const { uid, state } = entry.signIn;
+  const sent = await enrolments.sendCode(sub, uid, askedAt(entry, services));
+  if (sent.kind === "limited") return sent;
+  if (sent.kind === "gone") return CHANGED;
+  return { kind: "next", state: { ...state, email: sent.to, notice: "sent" } };
+}
+
+async function confirm(
+  entry: Entry,
+  services: StepServices,
+  enrolments: Enrolments,
+  proven: Proven,
+  isVerified: boolean,
+): Promise<Outcome> {
+  const { signIn, values } = entry;
+  const { sub } = proven;
+  const begun = await enrolments.begin(sub, signIn.uid, values.get("code") ?? "", askedAt(entry, services));
+  if (begun.kind === "wrong") return { kind: "invalid", problems: [wrongCode(begun.triesLeft)] };
+  if (begun.kind !== "begun") return { kind: "invalid", problems: [{ code: "no-tries", fields: ["code"] }] };
+  const { enrolment } = begun;
+  const generation = enrolment.as.sessions_generation;
+  if (generation !== proven.generation) {
+    // The code has confirmed the address of the account, which ends its sessions. Nothing else may have done so.
+    if (isVerified) return CHANGED;
+    services.protocol.detach(signIn, sub);
+  }
+  const sealed = services.sealer.seal(contextOf(signIn.uid), JSON.stringify(enrolment));
+  return { kind: "next", state: { step: "enrol", proven: { ...proven, generation }, enrolment: sealed } };
+}
+
+/** What of the enrolment is enough for the client. */
+export function offeredFactors({
+  enrolment,
+  demandedAcr = ACR_MFA,
+}: RunningSignIn): Pick<Enrolment, "app" | "passkey"> {
+  const { app = null, passkey = null } = enrolment ?? {};
+  return { app: satisfies(ACR_MFA, demandedAcr) ? app : null, passkey };
+}
+
+export const enrol: Step = {
+  isOpen: (signIn) => isAt(signIn, "enrol") && signIn.state.enrolment !== undefined,
+  fields(signIn) {
+    const { app, passkey } = offeredFactors(signIn);
+    return [
+      ...(app === null
+        ? []
+        : [{ name: "code", type: "text", autocomplete: "one-time-code", required: true } as const]),
+      ...(passkey === null
+        ? []
+        : [{ name: "name", type: "text", autocomplete: "off", required: true } as const]),
+    ];
+  },
+  actions(signIn) {
+    const { app, passkey } = offeredFactors(signIn);
+    return [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])];
+  },
+  ways: ["login"],
+  prepare: (signIn, services) =>
+    dropped(signIn, (clock) => (signIn.enrolment?.expiresAt ?? 0) <= clock.now(), services),
+
+  async submit(entry, services) {
+    const { signIn, values, action } = entry;
+    const { enrolment, state } = signIn;
+    const { enrolments } = services.secondFactors;
+    const { clock } = services.configuration;
+    if (state.proven === undefined || enrolments === undefined) return { kind: "gone" };
+    if (enrolment === undefined || enrolment.expiresAt <= clock.now())
+      return { kind: "next", state: anew(state) };
+    if ((await stillProven(state.proven, services)) === undefined) return CHANGED;
+    const at = askedAt(entry, services);
+    if (action === "app") {
+      const added = await enrolments.addApp(enrolment, values.get("code") ?? "", {}, at);
+      if (added.kind === "wrong")
+        return { kind: "invalid", problems: [{ code: "wrong-app-code", fields: ["code"] }] };
+      return added.kind === "changed"
+        ? keep(entry, services, state.proven, added, AMR_CODE)
+        : notAdded(added);
+    }
+    const name = values.get("name") ?? "";
+    if (name.trim() === "") return { kind: "invalid", problems: [{ code: "required", fields: ["name"] }] };
+    const added = await enrolments.addPasskey(enrolment, parsed(values.get("credential")), name, {}, at);
+    if (added.kind === "wrong")
+      return { kind: "invalid", problems: [{ code: "new-passkey-refused", fields: [] }] };
+    if (added.kind !== "changed") return notAdded(added);
+    return keep(entry, services, state.proven, added, amrOfPasskey(added.backupEligible));
+  },
+};
+
+type NotAdded = Exclude<Awaited<ReturnType<Enrolments["addApp"]>>, { readonly kind: "changed" | "wrong" }>;
+
+const notAdded = (result: NotAdded): Outcome => (result.kind === "limited" ? result : CHANGED);
+
+/** The codes of the first factor are shown now, and never again. */
+function keep(
+  { signIn }: Entry,
+  { protocol, configuration }: StepServices,
+  proven: Proven,
+  {
+    recoveryCodes,
+    sessions_generation: generation,
+  }: { readonly recoveryCodes: readonly string[]; readonly sessions_generation: number },
+  shown: readonly string[],
+): Outcome {
+  protocol.detach(signIn, proven.sub);
+  const amr = [...new Set([...proven.amr, ...shown])];
+  const now = { ...proven, generation, at: seconds(configuration.clock), amr };
+  return { kind: "next", state: { step: "recovery-codes", proven: now }, recoveryCodes };
+}
+
+export const recoveryCodes: Step = {
+  isOpen: (signIn) => isAt(signIn, "recovery-codes"),
+  fields: () => [{ name: "kept", type: "checkbox", autocomplete: "off", required: true, value: "true" }],
+  actions: () => ["submit", "renew"],
+  ways: [],
+  async submit(entry, services) {
+    const { signIn, values, action } = entry;
+    const { proven } = signIn.state;
+    const { enrolments } = services.secondFactors;
+    if (proven === undefined || enrolments === undefined) return { kind: "gone" };
+    const record = await stillProven(proven, services);
+    if (record === undefined)
+      return action === "submit" ? { kind: "next", state: anew(signIn.state) } : CHANGED;
+    if (action === "submit") {
+      if (values.get("kept") !== "true")
+        return { kind: "invalid", problems: [{ code: "required", fields: ["kept"] }] };
+      return goOn(entry, services, record, proven);
+    }
+    const renewed = await enrolments.renewCodes(record.sub, proven.generation, askedAt(entry, services));
+    if (renewed.kind === "limited") return renewed;
+    if (renewed.kind !== "changed") return CHANGED;
+    const generation = renewed.sessions_generation;
+    return {
+      kind: "next",
+      state: { ...signIn.state, proven: { ...proven, generation } },
+      recoveryCodes: renewed.recoveryCodes,
+    };
+  },
+};
