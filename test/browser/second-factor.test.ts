@@ -5,7 +5,7 @@ import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPasskey } from "../accounts/factors/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
-import { ADA, BOB, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
@@ -19,11 +19,7 @@ let authenticator: { readonly session: CDPSession; readonly authenticatorId: str
 beforeAll(async () => {
   browser = await TestBrowser.launch();
   running = await startService({
-    // Browsers make no passkeys for IP addresses.
-    deployments(origin) {
-      const base = origin.replace("127.0.0.1", "localhost");
-      return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
-    },
+    deployments: onLocalhost,
   });
   await running.service.accounts.addApp(running.bob.sub, { secret: SECRET });
 });

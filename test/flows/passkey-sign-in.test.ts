@@ -12,7 +12,7 @@ import { addPasskey } from "../accounts/factors/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "./running-service.ts";
 
 const PASSKEY = KNOWN_ACRS[2];
 
@@ -24,11 +24,7 @@ beforeEach(async () => {
   clock = new TestClock();
   running = await startService({
     config: { ...(await newStorage()), clock },
-    // Browsers make no passkeys for IP addresses.
-    deployments(origin) {
-      const base = origin.replace("127.0.0.1", "localhost");
-      return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
-    },
+    deployments: onLocalhost,
   });
   news = relyingParty(running, "openid", NEWS);
   phone = await withPasskey(running.ada.sub);

@@ -177,6 +177,12 @@ export const startWithClock = (config: SignInServiceConfig): Promise<SignInServi
     ...(config.clock !== undefined && { onProvider: followClock }),
   });
 
+/** Both deployments under the name `localhost`: browsers make no passkeys for IP addresses. */
+export function onLocalhost(origin: string): DeploymentsInput {
+  const base = origin.replace("127.0.0.1", "localhost");
+  return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
+}
+
 /** Starts a service. The caller closes it. */
 export async function startService(options: RunningOptions = {}): Promise<RunningService> {
   const { config = {}, start = startWithClock } = options;

@@ -13,7 +13,7 @@ import { addPasskey } from "../accounts/factors/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "./running-service.ts";
 
 const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
@@ -30,11 +30,7 @@ beforeEach(async () => {
   clock = new TestClock();
   running = await startService({
     config: { ...(await newStorage()), clock },
-    // Browsers make no passkeys for IP addresses.
-    deployments(origin) {
-      const base = origin.replace("127.0.0.1", "localhost");
-      return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
-    },
+    deployments: onLocalhost,
   });
   news = relyingParty(running, "openid", NEWS);
   await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });

@@ -1,51 +1,27 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { relyingParty, send } from "../flows/relying-party.ts";
-import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
-import { fillConsole, WITH_CONSOLE, withAccountPages } from "./account-samples.ts";
-import { rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
+import { send } from "../flows/relying-party.ts";
+import { type RunningService } from "../flows/running-service.ts";
+import { fillConsole, withAccountPages } from "./account-samples.ts";
+import { type ObservedService, startObserved } from "./observed-service.ts";
+import { sendRaw } from "./raw.ts";
 import { type Sample, samples, sendSample } from "./requests.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 
+let all: Sample[];
 let running: RunningService;
 let port: number;
-let all: Sample[];
-const defects: unknown[] = [];
-
-const raw = (
-  method: string,
-  target: string,
-  headers: Record<string, string> = {},
-  body = "",
-): Promise<RawAnswer> => sendRaw(port, rawRequest(method, target, headers, body));
-const authorizePath = (kind: DeploymentKind): string =>
-  new URL(relyingParty(running, kind, NEWS).authorizeUrl()).pathname +
-  `?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
+let raw: ObservedService["raw"];
+let authorizePath: ObservedService["authorizePath"];
+let close: ObservedService["close"];
 
 beforeAll(async () => {
-  running = await startService({
-    config: WITH_CONSOLE,
-    host(application) {
-      application.on("error", (error: { code?: string }) => {
-        // Koa reports connections that break before the request or after the response.
-        if (!/^(?:HPE_|ECONNRESET)/.test(error.code ?? "")) defects.push(error);
-      });
-      application.use(async (ctx, next) => {
-        await next();
-        if (ctx.status === 404 && !ctx.body) ctx.set("X-Host", "yes");
-      });
-    },
-  });
-  port = Number(new URL(running.origin).port);
+  ({ running, port, raw, authorizePath, close } = await startObserved());
   all = await samples(running, await fillConsole(running));
 });
-afterAll(async () => {
-  await running.close();
-  expect(defects).toEqual([]);
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-});
+afterAll(() => close());
 
 describe("paths", () => {
   it("match exactly; other spellings are left to the host application [D-DEPLOY-11]", async () => {

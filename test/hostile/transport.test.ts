@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { basic, relyingParty } from "../flows/relying-party.ts";
-import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
-import { WITH_CONSOLE, withAccountPages } from "./account-samples.ts";
+import { NEWS, type RunningService } from "../flows/running-service.ts";
+import { withAccountPages } from "./account-samples.ts";
+import { type ObservedService, startObserved } from "./observed-service.ts";
 import { breakOff, rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
 import { judge, PLANTED } from "./verdict.ts";
 
@@ -13,17 +14,10 @@ const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TR
 
 let running: RunningService;
 let port: number;
-const defects: unknown[] = [];
+let raw: ObservedService["raw"];
+let authorizePath: ObservedService["authorizePath"];
+let close: ObservedService["close"];
 
-const raw = (
-  method: string,
-  target: string,
-  headers: Record<string, string> = {},
-  body = "",
-): Promise<RawAnswer> => sendRaw(port, rawRequest(method, target, headers, body));
-const authorizePath = (kind: DeploymentKind): string =>
-  new URL(relyingParty(running, kind, NEWS).authorizeUrl()).pathname +
-  `?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
 /** The status and the problems of a response. */
 const verdictOn = ({ status, headers, body }: RawAnswer): unknown => [
   status,
@@ -33,29 +27,12 @@ const refresh = "grant_type=refresh_token&refresh_token=unknown";
 const tokenHeaders = { authorization: basic(NEWS), "content-type": FORM };
 
 beforeAll(async () => {
-  running = await startService({
-    config: WITH_CONSOLE,
-    host(application) {
-      application.on("error", (error: { code?: string }) => {
-        // Koa reports connections that break before the request or after the response.
-        if (!/^(?:HPE_|ECONNRESET)/.test(error.code ?? "")) defects.push(error);
-      });
-      application.use(async (ctx, next) => {
-        await next();
-        if (ctx.status === 404 && !ctx.body) ctx.set("X-Host", "yes");
-      });
-    },
-  });
+  ({ running, port, raw, authorizePath, close } = await startObserved());
   // Without an API, introspection on oauth2 is left to the host application.
   const api = { name: "API", service: "1", scopes: { read: "Read" } };
   await running.service.directory.apis.put("https://api.example", api);
-  port = Number(new URL(running.origin).port);
 });
-afterAll(async () => {
-  await running.close();
-  expect(defects).toEqual([]);
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-});
+afterAll(() => close());
 
 describe("methods", () => {
   it("other than the documented ones are 405 with Allow and a JSON body, including HEAD [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
