@@ -129,11 +129,11 @@ async function kindOf(client_id: string): Promise<string | undefined> {
 
 /** Each example, and what it does. */
 const RUNS: Readonly<Record<string, () => Promise<void>>> = {
-  async "docs/apis.md 3 and 10"() {
+  async "docs/apis.md 6 and 13"() {
     const api = "https://api.example.com";
     const { clients, directory } = running.service;
     const { register } = await moduleOf<{ register: (service: SignInService) => Promise<void> }>(
-      "docs/apis.md 3",
+      "docs/apis.md 6",
     );
     await directory.services.put("news", { name: "News" });
     await register(running.service);
@@ -150,7 +150,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
       body: new URLSearchParams({ grant_type: "client_credentials", resource: videos }),
     });
     const { access_token } = (await response.json()) as { readonly access_token: string };
-    const path = writeBlock(found("docs/apis.md 10"), FOLDER, (code) =>
+    const path = writeBlock(found("docs/apis.md 13"), FOLDER, (code) =>
       code.replace("https://login.example.com/openid", running.openid).replace(api, videos),
     );
     const { scopesOf } = (await import(pathToFileURL(join(ROOT, path)).href)) as {
@@ -160,13 +160,13 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await expect(scopesOf(`${access_token.slice(0, -8)}AAAAAAAA`)).rejects.toThrow("signature");
   },
 
-  async "docs/apis.md 9"() {
+  async "docs/apis.md 12"() {
     const { accounts, directory } = running.service;
     await directory.services.put("news", { name: "News" });
     await accounts.assign(running.bob.sub, "news");
     const { makeEditor } = await moduleOf<{
       makeEditor: (service: SignInService, sub: string) => Promise<void>;
-    }>("docs/apis.md 9");
+    }>("docs/apis.md 12");
     await makeEditor(running.service, running.bob.sub);
     expect((await accounts.find(running.bob.sub))?.roles).toEqual({ news: ["editor"] });
   },
@@ -217,14 +217,14 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(await example.finish(discovered, browser.location!, checks)).toBe(running.ada.sub);
   },
 
-  async "docs/browser-applications.md 2"() {
-    const { registerPage } = await moduleOf<{ registerPage: Register }>("docs/browser-applications.md 2");
+  async "docs/browser-applications.md 4"() {
+    const { registerPage } = await moduleOf<{ registerPage: Register }>("docs/browser-applications.md 4");
     expect(await kindOf(await registerPage(running.service))).toBe("public");
   },
 
-  async "docs/native-applications.md 2"() {
+  async "docs/native-applications.md 4"() {
     const { registerProgram } = await moduleOf<{ registerProgram: Register }>(
-      "docs/native-applications.md 2",
+      "docs/native-applications.md 4",
     );
     expect(await kindOf(await registerProgram(running.service))).toBe("public");
   },

@@ -1,4 +1,4 @@
-/** Follows "The first hour" and "Day two" command by command, in an empty folder, and compares what is printed. */
+/** Follows "The first hour", what can be built on it, and "Day two" command by command, in an empty folder, and compares what is printed. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { blocks, ROOT } from "./documents.ts";
-import { freePorts, type Running, start } from "./processes.ts";
+import { freePorts, type Running, type Start, start } from "./processes.ts";
 
 interface Step {
   /** The document and the number of its block. */
@@ -34,7 +34,7 @@ function stepsOf(document: string): readonly Step[] {
 }
 
 /** What a reader fills in. */
-const VALUE = /\b(?:SUB|CODE|CLIENT_SECRET|ACCESS_TOKEN)\b/gu;
+const VALUE = /\b(?:SUB|CODE|CLIENT_SECRET|API_SECRET|JOB_SECRET|ACCESS_TOKEN)\b(?!=)/gu;
 
 /** The printed text as an expression with a group for each value. */
 function expression(prints: string): RegExp {
@@ -148,6 +148,64 @@ it("The first hour ends with a person signed in at a client", async () => {
     await reader.follow(step);
   }
   expect([...reader.values.keys()].toSorted()).toEqual(["ACCESS_TOKEN", "CLIENT_SECRET", "CODE", "SUB"]);
+}, 60_000);
+
+/** Signs Ada in. @returns where the client's answer goes. */
+async function signedIn(address: string, stopAt: string): Promise<URL> {
+  const browser = await new Browser({ stopAt }).get(address);
+  const password = "a password of the first hour";
+  await browser.submit(browser.form("password"), { username: "ada", password });
+  return browser.location!;
+}
+
+/** The settings and arguments of a program of the repository that a document starts as `as`. */
+function startOf(document: string, as: string): Start {
+  const line = blocks()
+    .filter(({ name, info }) => info === "sh" && name.startsWith(`docs/${document}.md`))
+    .flatMap(({ code }) => code.split("\n"))
+    .find((each) => each.includes(`npx node ${as}`));
+  const [before = "", after = ""] = reader.filled(line ?? "").split(`npx node ${as}`);
+  const env = Object.fromEntries(
+    [...before.matchAll(/([A-Z_]+)=(\S+)/gu)].map(([, name, value]) => [name, value]),
+  );
+  return {
+    env: env as Record<string, string>,
+    args: after
+      .trim()
+      .split(" ")
+      .filter((each) => each !== ""),
+  };
+}
+
+it("A page, an API, a job and a command-line program are clients of that service", async () => {
+  for (const document of ["browser-applications", "apis", "native-applications"]) {
+    const steps = stepsOf(document);
+    expect([document, steps.length > 0]).toEqual([document, true]);
+    for (const step of steps) await reader.follow(step);
+  }
+  const page = "http://localhost:5173/";
+  const challenge = `code_challenge=${"x".repeat(43)}&code_challenge_method=S256`;
+  const request = `client_id=spa&response_type=code&${challenge}&redirect_uri=${encodeURIComponent(page)}`;
+  const url = reader.filled(`http://127.0.0.1:3000/openid/oauth2/authorize?scope=openid&${request}`);
+  expect((await signedIn(url, page)).searchParams.has("code")).toBe(true);
+
+  const { env, ...rest } = startOf("apis", "main.ts");
+  const PORT = reader.filled("3001");
+  const api = start("examples/api/main.ts", { env: { ...env, PORT }, ...rest });
+  reader.servers.push(api);
+  await api.until(/Listening/);
+  const job = start("examples/machine/job.ts", startOf("apis", "job.ts"));
+  expect([await job.ended, job.output()]).toEqual([0, expect.stringMatching(/^200 .*First article/)]);
+
+  const program = start("examples/cli-login/loopback.ts", startOf("native-applications", "loopback.ts"));
+  reader.servers.push(program);
+  const [address = ""] = await program.until(/http:\S+/);
+  const { searchParams } = new URL(address);
+  await fetch(await signedIn(address, searchParams.get("redirect_uri") ?? ""));
+  expect([await program.ended, program.output()]).toEqual([
+    0,
+    expect.stringContaining("Signed in as ada@example.com"),
+  ]);
 }, 60_000);
 
 it("Day two goes on where the first hour ended", async () => {
