@@ -29,7 +29,7 @@ interface Question {
   /** Whether to ask, given the earlier answers. */
   readonly matters: (config: Config) => boolean;
   /** The value without an answer; `undefined` leaves the key out. */
-  readonly byDefault: string | undefined;
+  readonly byDefault: (config: Config) => string | undefined;
 }
 
 const always = (): boolean => true;
@@ -40,35 +40,42 @@ const QUESTIONS: readonly Question[] = [
     path: ["deployments", "oauth2", "url"],
     asked: "Address of the service as browsers see it",
     matters: always,
-    byDefault: "http://127.0.0.1:3000",
+    byDefault: () => "http://127.0.0.1:3000",
+  },
+  {
+    option: "name",
+    path: ["interactions", "theme", "name"],
+    asked: "Name of the service, on its pages and in its mail",
+    matters: (config) => isPublic(config),
+    byDefault: (config) => urlOf(config)?.hostname,
   },
   {
     option: "proxy",
     path: ["proxy"],
     asked: "Proxies in front of it: how many in a row, or their addresses",
     matters: (config) => isPublic(config),
-    byDefault: "1",
+    byDefault: () => "1",
   },
   {
     option: "storage",
     path: ["storage"],
     asked: `Storage: ${USUAL_STORAGE}`,
     matters: always,
-    byDefault: defaults.storage,
+    byDefault: () => defaults.storage,
   },
   {
     option: "mail",
     path: ["mail", "url"],
     asked: "Mail server, such as smtps://USER@HOST; without one, nobody can reset a password",
     matters: always,
-    byDefault: undefined,
+    byDefault: () => undefined,
   },
   {
     option: "mail-from",
     path: ["mail", "from"],
     asked: "Sender of the mail",
     matters: ({ mail }) => mail !== undefined,
-    byDefault: undefined,
+    byDefault: () => undefined,
   },
 ];
 
@@ -141,7 +148,7 @@ async function asked(
   ask: NonNullable<CommandContext["ask"]>,
   context: CommandContext,
 ): Promise<Config> {
-  const { byDefault } = question;
+  const byDefault = question.byDefault(config);
   for (;;) {
     context.signal.throwIfAborted();
     const line = await ask(`${question.asked} [${byDefault ?? "none"}]: `);
@@ -171,8 +178,10 @@ async function decide(args: Arguments, context: CommandContext): Promise<Config>
       warnAboutPassword(`--${question.option}`, option, context.err);
     } else if (question.matters(config)) {
       if (!isSilent && ask !== undefined) config = await asked(config, question, ask, context);
-      else if (question.byDefault !== undefined)
-        config = await answered(config, question, question.byDefault);
+      else {
+        const byDefault = question.byDefault(config);
+        if (byDefault !== undefined) config = await answered(config, question, byDefault);
+      }
     }
   }
   return config;

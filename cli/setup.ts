@@ -8,7 +8,7 @@ export const setupCommands: readonly Command[] = [
   {
     words: ["init"],
     summary: "writes a configuration",
-    about: `Asks for the address of the service, the proxies in front of it, the storage and the mail server, and writes them to a file
+    about: `Asks for the address and the name of the service, the proxies in front of it, the storage and the mail server, and writes them to a file
 that only you can read. The file is checked like that of the server before it is written. A storage other than SQLite also gets
 new keys.secrets in the file; SQLite's are made at the first start of the server, in a file beside the database.
 
@@ -21,6 +21,10 @@ env:NAME reads an address from an environment variable, so that its password doe
       {
         form: "--url URL",
         about: "the address of the service as browsers see it; default: http://127.0.0.1:3000",
+      },
+      {
+        form: "--name NAME",
+        about: "the name of the service, on its pages and in its mail; default with https: its host",
       },
       {
         form: "--proxy PROXIES",

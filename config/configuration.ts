@@ -171,7 +171,7 @@ export interface RateLimits {
 
 /** The look of the pages. */
 export interface Theme {
-  /** Name of the service on its pages. Default: built in. */
+  /** Name of the service on its pages and in its mail; production requires it. Default: built in. */
   readonly name?: string;
   /** Colour of buttons and links. Default: built in. */
   readonly accent?: string;

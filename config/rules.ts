@@ -288,6 +288,20 @@ const registrationSendsMail: Rule = {
       : [],
 };
 
+/** People must be able to tell whose page asks for their password. */
+const pagesHaveAName: Rule = {
+  reads: ["interactions.theme"],
+  find: ({ config: { interactions }, production }) =>
+    production && interactions.theme.name === undefined
+      ? [
+          {
+            path: ["interactions", "theme", "name"],
+            text: "is required in production: the name that people know the service by, shown on its pages and in its mail",
+          },
+        ]
+      : [],
+};
+
 /** A browser makes and uses passkeys for the host of the page, or a domain above it. */
 const passkeysHaveOneDomain: Rule = {
   reads: ["deployments", "interactions.passkeys"],
@@ -323,6 +337,7 @@ const settingRules: readonly Rule[] = [
   copyIsShown,
   uiIsElsewhere,
   registrationSendsMail,
+  pagesHaveAName,
   passkeysHaveOneDomain,
 ];
 

@@ -356,6 +356,7 @@ describe("the packed package", () => {
       HOST: "127.0.0.1",
       PORT: port,
       SIGN_IN_DEPLOYMENTS_OAUTH2_URL: "https://login.example",
+      SIGN_IN_INTERACTIONS_THEME_NAME: "Example",
       SIGN_IN_PROXY: "1",
     };
     const start = ([program = "", ...args]: readonly string[]): ChildProcess =>

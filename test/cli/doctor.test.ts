@@ -176,6 +176,7 @@ describe("doctor, without a server", () => {
     const weak = Buffer.alloc(32, 1).toString("base64");
     const config = {
       deployments: { oauth2: { url: "https://login.example" } },
+      interactions: { theme: { name: "Example" } },
       proxy: false,
       storage,
       keys: { secrets: [weak, SECRET], cookies: ["x".repeat(40)] },

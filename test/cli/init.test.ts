@@ -67,6 +67,7 @@ describe("init", () => {
           oauth2: { url: "https://login.example" },
           openid: { url: "https://login.example/openid" },
         },
+        interactions: { theme: { name: "login.example" } },
         proxy: 1,
         storage: "sqlite:./sign-in.db",
         mail: { url: `smtps://mailer:${MAIL_PASSWORD}@mail.example`, from: "Example <a@login.example>" },
@@ -77,6 +78,8 @@ describe("init", () => {
       [
         "--url",
         "https://login.example/sso",
+        "--name",
+        "Example Media",
         "--proxy",
         "10.0.0.0/8, fd00::1",
         "--storage",
@@ -87,6 +90,7 @@ describe("init", () => {
           oauth2: { url: "https://login.example/sso" },
           openid: { url: "https://login.example/sso/openid" },
         },
+        interactions: { theme: { name: "Example Media" } },
         proxy: ["10.0.0.0/8", "fd00::1"],
         storage: "postgresql://db/x",
         keys: { secrets: [expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/u)] },
@@ -117,6 +121,8 @@ describe("init", () => {
         "login.example",
         "https://login.example?x=1",
         " https://login.example ",
+        "x".repeat(81),
+        "Example Media",
         "0",
         "mysql://db/x",
         "postgresql://sign-in@db.internal/sign_in",
@@ -131,14 +137,17 @@ describe("init", () => {
       "Address",
       "Address",
       "Address",
+      "Name",
+      "Name",
       "Proxies",
       "Storage",
       "Storage",
       "Mail",
       "Sender",
     ]);
-    expect(err).toMatch(/^ {2}It must .*\n {2}It must .*\n {2}It must .*postgresql.*\.\n$/u);
+    expect(err).toMatch(/^(?: {2}It must .*\n){3} {2}It must .*postgresql.*\.\n$/u);
     expect(written()).toMatchObject({
+      interactions: { theme: { name: "Example Media" } },
       proxy: false,
       storage: `postgresql://sign-in:${encodeURIComponent(PASSWORD)}@db.internal/sign_in`,
       mail: { url: `smtps://mailer:${MAIL_PASSWORD}@mail.example` },
@@ -221,11 +230,11 @@ describe("init", () => {
     expect(readdirSync(folder)).toEqual(["config.json"]);
   });
 
-  it.each([0, 1, 2, 3, 4])("leaves nothing when it is interrupted at question %i", async (at) => {
+  it.each([0, 1, 2, 3, 4, 5])("leaves nothing when it is interrupted at question %i", async (at) => {
     const stop = new AbortController();
-    const answers = ["https://login.example", "1", "sqlite:./a.db", "smtp://mail.example", ""];
+    const answers = ["https://login.example", "Example", "1", "sqlite:./a.db", "smtp://mail.example", ""];
     const ask = async (): Promise<string> => {
-      if (answers.length === 5 - at) {
+      if (answers.length === 6 - at) {
         stop.abort();
         throw stop.signal.reason;
       }

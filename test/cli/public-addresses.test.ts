@@ -21,6 +21,7 @@ async function findings(production: boolean): Promise<readonly Finding[]> {
   const configuration = readConfiguration({
     deployments: { openid: { url: production ? "https://login.example" : "http://127.0.0.1:3000" } },
     storage: "sqlite:./sign-in.db",
+    interactions: { theme: { name: "Example" } },
     proxy: false,
   });
   return (await check?.run({ configuration, storage: domain.storage, warnings: [] })) ?? [];
@@ -57,6 +58,7 @@ it("config check refuses addresses for development where others reach the servic
   const at = (url: string): unknown => ({
     deployments: { openid: { url } },
     storage: "sqlite:./sign-in.db",
+    interactions: { theme: { name: "Example" } },
     proxy: false,
     seed: { services: { 1: { name: "1" } }, clients: [client] },
   });

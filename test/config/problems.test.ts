@@ -26,6 +26,7 @@ describe("problems", () => {
       "config.deployments.oauth2.url: must be https: plain http is for loopback only",
       "config.storage: must not be in memory in production (a deployment is not on loopback)",
       "config.interactions.registration: needs config.mail in production: people confirm their address by mail",
+      "config.interactions.theme.name: is required in production: the name that people know the service by, shown on its pages and in its mail",
     ]);
   });
 

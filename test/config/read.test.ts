@@ -3,7 +3,7 @@ import { describe, expect, it, jest } from "@jest/globals";
 import { defaults } from "../../config/defaults.ts";
 import { keyFileOf } from "../../config/keys.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { PRODUCTION, SMALLEST } from "./refusals.ts";
+import { NAMED, PRODUCTION, SMALLEST } from "./refusals.ts";
 
 const secret = (): string => randomBytes(32).toString("base64");
 
@@ -157,12 +157,12 @@ describe("a valid configuration", () => {
       deployments: { openid: { url: "https://login.example" } },
       proxy: false,
       operators: ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10"],
-      interactions: { locales: ["pl"], copy: { pl: { a: "b" } } },
+      interactions: { ...structuredClone(NAMED), locales: ["pl"], copy: { pl: { a: "b" } } },
     };
     const before = structuredClone(written);
     const configuration = readConfiguration(written);
     expect(written).toEqual(before);
-    expect(openParts(written)).toHaveLength(8);
+    expect(openParts(written)).toHaveLength(9);
     written.operators.push("someone else");
     written.interactions.copy.pl.a = "changed";
     expect(configuration.operators).toHaveLength(1);

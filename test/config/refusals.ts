@@ -4,7 +4,14 @@ import { readConfiguration } from "../../config/read.ts";
 export const SMALLEST = { deployments: { oauth2: { url: "http://127.0.0.1:3000" } } };
 
 /** The smallest valid configuration for production. */
-export const PRODUCTION = { deployments: { oauth2: { url: "https://login.example" } }, proxy: false };
+export const PRODUCTION = {
+  deployments: { oauth2: { url: "https://login.example" } },
+  interactions: { theme: { name: "Example" } },
+  proxy: false,
+};
+
+/** Production requires the name of the service. */
+export const NAMED = { theme: { name: "Example" } };
 
 /** The problems of a configuration. Other errors are not caught. */
 export function problemsIn(input: unknown): readonly string[] {

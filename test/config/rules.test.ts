@@ -3,7 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import { endpointPaths, endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { PRODUCTION, problemsIn, problemsWith } from "./refusals.ts";
+import { NAMED, PRODUCTION, problemsIn, problemsWith } from "./refusals.ts";
 
 const secrets = [randomBytes(32).toString("base64")];
 const call = (): Promise<never> => Promise.reject(new Error("called"));
@@ -14,12 +14,12 @@ const STORE = Object.fromEntries(
 const MONGO = { storage: "mongodb://db.example/accounts", keys: { secrets } };
 
 function oauth2(url: string): readonly string[] {
-  return problemsIn({ deployments: { oauth2: { url } }, proxy: false });
+  return problemsIn({ ...PRODUCTION, deployments: { oauth2: { url } } });
 }
 
 function both(oauth2Url: string, openidUrl: string): readonly string[] {
   const deployments = { oauth2: { url: oauth2Url }, openid: { url: openidUrl } };
-  return problemsIn({ deployments, proxy: false });
+  return problemsIn({ ...PRODUCTION, deployments });
 }
 
 function paths(kind: DeploymentKind): string[] {
@@ -31,7 +31,7 @@ function authorize(kind: DeploymentKind, post: boolean): unknown {
 }
 
 function withPost(kind: DeploymentKind, url: string): readonly string[] {
-  return problemsIn({ deployments: { [kind]: { url, post: true } }, proxy: false });
+  return problemsIn({ ...PRODUCTION, deployments: { [kind]: { url, post: true } } });
 }
 
 function signing(...keys: readonly object[]): readonly string[] {
@@ -96,8 +96,8 @@ describe("a base URL", () => {
 
   it("is split into the parts that a browser sends", () => {
     const { deployments, production } = readConfiguration({
+      ...PRODUCTION,
       deployments: { openid: { url: "https://login.example:8443/a/b", post: true } },
-      proxy: false,
     });
     expect(deployments).toEqual({
       openid: {
@@ -221,6 +221,27 @@ describe("two deployments", () => {
 
 describe("rules between keys", () => {
   it.each<[string, object]>([
+    [
+      "config.interactions.theme.name: is required in production: the name that people know",
+      { ...PRODUCTION, interactions: { theme: { accent: "#7a1f5c" } } },
+    ],
+    ["config.interactions.theme.name: is required in production", { ...PRODUCTION, interactions: {} }],
+    // One deployment that is not on loopback is production.
+    [
+      "config.interactions.theme.name: is required in production",
+      {
+        deployments: {
+          oauth2: { url: "http://localhost:3000" },
+          openid: { url: "https://login.example" },
+        },
+        proxy: 1,
+      },
+    ],
+    // An empty name is no name, and is one problem.
+    [
+      "config.interactions.theme.name: must be a text of 1 to 80",
+      { ...PRODUCTION, interactions: { theme: { name: " " } } },
+    ],
     ["config.storage: must not be in memory in production", { ...PRODUCTION, storage: "sqlite::memory:" }],
     [
       "config.keys.secrets: is required because config.storage is not SQLite: a list with one key, made with `openssl rand -base64 32`",
@@ -253,11 +274,11 @@ describe("rules between keys", () => {
     ],
     [
       "config.interactions.registration: needs config.mail",
-      { ...PRODUCTION, interactions: { registration: true } },
+      { ...PRODUCTION, interactions: { ...NAMED, registration: true } },
     ],
     [
       "config.interactions.registration: needs config.mail",
-      { ...PRODUCTION, interactions: { registration: {} } },
+      { ...PRODUCTION, interactions: { ...NAMED, registration: {} } },
     ],
     [
       "config.refreshTokens.maxAge: must be at least config.lifetimes.refreshToken",
@@ -267,14 +288,18 @@ describe("rules between keys", () => {
     ["config.passwords.memory: must be at least 19456 KiB", { ...PRODUCTION, passwords: { memory: 19_455 } }],
     [
       "config.interactions.copy.de: is never shown",
-      { ...PRODUCTION, interactions: { copy: { de: { "login.title": "Anmelden" } } } },
+      { ...PRODUCTION, interactions: { ...NAMED, copy: { de: { "login.title": "Anmelden" } } } },
     ],
     ["config.cookies.domain: must be the host", { ...PRODUCTION, cookies: { domain: "other.example" } }],
     ["config.cookies.domain: must be the host", { ...PRODUCTION, cookies: { domain: "n.example" } }],
     ["config.stripPrefix: must begin the path", { ...PRODUCTION, stripPrefix: "/login" }],
     [
       "config.stripPrefix: must begin the path",
-      { deployments: { openid: { url: "https://login.example/loginx" } }, stripPrefix: "/login", proxy: 1 },
+      {
+        ...PRODUCTION,
+        deployments: { openid: { url: "https://login.example/loginx" } },
+        stripPrefix: "/login",
+      },
     ],
   ])("%s", (line, input) => {
     expect(problemsIn(input)).toEqual([expect.stringContaining(line)]);
@@ -283,7 +308,7 @@ describe("rules between keys", () => {
   it("accept consistent values", () => {
     const fits = [
       { deployments: { oauth2: { url: "http://localhost:3000" } }, storage: "sqlite::memory:" },
-      { ...PRODUCTION, mail: "smtp://mail.example", interactions: { registration: true } },
+      { ...PRODUCTION, mail: "smtp://mail.example", interactions: { ...NAMED, registration: true } },
       { deployments: { oauth2: { url: "http://[::1]" } }, interactions: { registration: {} } },
       { ...PRODUCTION, mailer: { send: () => Promise.resolve() } },
       { ...PRODUCTION, ...MONGO, artifacts: MONGO.storage },
@@ -294,9 +319,9 @@ describe("rules between keys", () => {
       { ...PRODUCTION, passwords: { passes: 5, memory: 7168 } },
       { ...PRODUCTION, cookies: { domain: "login.example", prefix: "acme-" } },
       {
+        ...PRODUCTION,
         deployments: { openid: { url: "https://login.example/login/openid" } },
         stripPrefix: "/login",
-        proxy: 1,
       },
     ];
     for (const input of fits) expect(problemsIn(input)).toEqual([]);
@@ -336,7 +361,11 @@ describe("rules between keys", () => {
 });
 
 const passkeyProblems = (rpId: string, url = "https://login.example.com"): readonly string[] =>
-  problemsIn({ ...PRODUCTION, deployments: { oauth2: { url } }, interactions: { passkeys: { rpId } } });
+  problemsIn({
+    ...PRODUCTION,
+    deployments: { oauth2: { url } },
+    interactions: { ...NAMED, passkeys: { rpId } },
+  });
 
 describe("the domain of passkeys", () => {
   it.each(["login.example.com", "example.com"])("may be %s", (rpId) => {

@@ -152,7 +152,8 @@ describe("the compose file", () => {
               key,
               value
                 .replace("/run/secrets", secrets)
-                .replace(/^\$\{SIGN_IN_URL:.*\}$/, "https://login.example"),
+                .replace(/^\$\{SIGN_IN_URL:.*\}$/, "https://login.example")
+                .replace(/^\$\{SIGN_IN_NAME:.*\}$/, "Example"),
             ]),
           ),
           PORT: String(port),

@@ -224,7 +224,8 @@ describe("an example with an incomplete configuration", () => {
     const text = readFileSync(join(ROOT, "examples/minimal.json"), "utf8");
     const file = join(folder, "production.json");
     const deployments = { oauth2: { url: "https://login.example" } };
-    const config = { ...JSON.parse(text), deployments, proxy: false };
+    const interactions = { theme: { name: "Example" } };
+    const config = { ...JSON.parse(text), deployments, interactions, proxy: false };
     writeFileSync(file, JSON.stringify({ ...config, storage: "sqlite:./sign-in.db" }));
     for (const script of ["examples/minimal.ts", "examples/embed.ts"]) {
       const wrong = run(script, "--config", file);

@@ -253,12 +253,12 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
       import { writeFileSync } from "node:fs";
       writeFileSync("sign-in.json", JSON.stringify({ deployments: ${JSON.stringify(LOCAL)}, storage: "sqlite::memory:" }));
       const service = await startSignIn();
-      console.log("theme", service.configuration.interactions.theme.name);
+      console.log("locales", ...service.configuration.interactions.locales);
       await service.close();`;
     writeFileSync(join(ROOT, FOLDER, "start-sign-in.ts"), script);
     const process = start(`${FOLDER}/start-sign-in.ts`);
     expect(await process.ended).toBe(0);
-    expect(process.output()).toContain("theme Example");
+    expect(process.output()).toContain("locales en pl");
   },
 
   async "docs/embedding.md 5"() {

@@ -169,7 +169,11 @@ it("a session with cookies.domain keeps one signature, and continues [D-COOKIES-
     oauth2: { url: "https://login.example.com" },
     openid: { url: "https://openid.example.com" },
   };
-  const config = { proxy: true, cookies: { domain: "example.com" } };
+  const config = {
+    proxy: true,
+    cookies: { domain: "example.com" },
+    interactions: { theme: { name: "Example" } },
+  };
   const options = { deployments: () => urls };
   await start([OLD], config, options);
   const browser = party("oauth2").browser({ send: viaProxy(running) });

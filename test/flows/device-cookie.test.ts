@@ -197,7 +197,10 @@ describe("on https", () => {
     "the device cookie is bound to the host, %s [D-DEPLOY-13, D-COOKIES-1]",
     async (_when, cookies, prefix) => {
       const storage = `sqlite:${join(folder, "sign-in.db")}`;
-      await start({ storage, proxy: true, cookies }, { deployments: () => deployments });
+      await start(
+        { storage, proxy: true, cookies, interactions: { theme: { name: "Example" } } },
+        { deployments: () => deployments },
+      );
       const browser = party().browser({ send: viaProxy(running) });
       await party().authorize(browser);
       expect(devices(browser)).toEqual([

@@ -66,7 +66,12 @@ async function behindTls(
   try {
     const service = await startService({
       ...options,
-      config: { storage: `sqlite:${join(folder, "sign-in.db")}`, proxy: true, ...options.config },
+      config: {
+        storage: `sqlite:${join(folder, "sign-in.db")}`,
+        proxy: true,
+        interactions: { theme: { name: "Example" } },
+        ...options.config,
+      },
     });
     const send = viaProxy(service);
     try {

@@ -52,7 +52,11 @@ it("outside production the answer shows what was sent and what is registered; lo
 it("in production it shows neither", async () => {
   const folder = await mkdtemp(join(tmpdir(), "wrong-redirect-"));
   running = await startService({
-    config: { storage: `sqlite:${join(folder, "sign-in.db")}`, proxy: true },
+    config: {
+      storage: `sqlite:${join(folder, "sign-in.db")}`,
+      proxy: true,
+      interactions: { theme: { name: "Example" } },
+    },
     deployments: (origin) => ({
       oauth2: { url: origin },
       openid: { url: "https://login.example/openid" },

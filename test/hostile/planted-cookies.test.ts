@@ -24,7 +24,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "sign-in-"));
   service = await startSelfService(undefined, {
     deployments: () => ({ oauth2: { url: BASE } }),
-    config: { ...(await storageIn(folder)), proxy: true },
+    config: { ...(await storageIn(folder)), proxy: true, interactions: { theme: { name: "Example" } } },
   });
   send = viaProxy(service);
   news = relyingParty(service, "oauth2", NEWS);

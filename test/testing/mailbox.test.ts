@@ -136,6 +136,7 @@ it("is only for a server that sends no mail, outside production, and delivers", 
   const production = {
     deployments: { oauth2: { url: "https://login.example" } },
     storage: "sqlite:./x.db",
+    interactions: { theme: { name: "Example" } },
     proxy: false,
   } as const;
   expect(mailboxFor(here)).toBeInstanceOf(Mailbox);

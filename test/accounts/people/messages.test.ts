@@ -24,6 +24,7 @@ function messagesWith(more: Partial<SignInServiceConfig> = {}): RenderMail {
       proxy: false,
       storage: "sqlite:./sign-in.db",
       ...more,
+      interactions: { ...more.interactions, theme: { name: "Example", ...more.interactions?.theme } },
     }),
   );
 }
@@ -159,7 +160,7 @@ it("ends with the help of the service, in the language of the mail", () => {
     interactions: { links: { help: "https://example.org/{locale}/help?a=1&b=2" } },
   });
   const { text, html } = render("1", mail("password-changed", { locale: "pl" }));
-  expect(text).toMatch(/\nKonto\nPomoc: https:\/\/example\.org\/pl\/help\?a=1&b=2\n$/);
+  expect(text).toMatch(/\nExample\nPomoc: https:\/\/example\.org\/pl\/help\?a=1&b=2\n$/);
   expect(html).toContain('href="https://example.org/pl/help?a=1&amp;b=2"');
   const mailbox = messagesWith({ interactions: { links: { help: "mailto:help@example.org" } } });
   expect(mailbox("1", KNOWN).text).toMatch(/\nHelp: help@example\.org\n$/);
@@ -195,7 +196,10 @@ it("links to the deployment of the mail, comes from its host, and has an id that
   const render = messagesWith();
   const first = render("an-id", mail("password-changed"));
   expect(first).toEqual(render("an-id", mail("password-changed")));
-  expect(first).toMatchObject({ messageId: "<an-id@login.example>", from: "no-reply@login.example" });
+  expect(first).toMatchObject({
+    messageId: "<an-id@login.example>",
+    from: '"Example" <no-reply@login.example>',
+  });
   expect(first.text).toContain("\n\nhttps://login.example/b/account\n\n");
   expect(render("1", mail("password-changed", { deployment: "oauth2" })).text).toContain(
     "https://login.example/a/account",

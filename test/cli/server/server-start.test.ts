@@ -116,6 +116,7 @@ describe("the address that a server listens on", () => {
     const port = await freePorts();
     const file = servers.write({
       deployments: { oauth2: { url: "https://login.example" } },
+      interactions: { theme: { name: "Example" } },
       proxy: 1,
       storage: "sqlite:./public.db",
       port,
@@ -234,7 +235,8 @@ describe("a server that can't start", () => {
   });
 
   it("asks for `proxy` with an https deployment [D-CALLER-1]", async () => {
-    const file = servers.write({ deployments: { oauth2: { url: "https://login.example" } } });
+    const interactions = { theme: { name: "Example" } };
+    const file = servers.write({ deployments: { oauth2: { url: "https://login.example" } }, interactions });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
       code: 2,
       output: expect.stringMatching(/^config\.proxy: is required with an https deployment: [^\n]+\n$/),
@@ -244,7 +246,13 @@ describe("a server that can't start", () => {
   it("refuses the password and the secret of the examples in production [D-RUN-1]", async () => {
     const demo = JSON.parse(readFileSync(join(import.meta.dirname, "../../../cli/demo/demo.json"), "utf8"));
     const deployments = { oauth2: { url: "https://login.example" } };
-    const file = servers.write({ ...demo, deployments, proxy: false, mail: "smtp://mail.example" });
+    const file = servers.write({
+      ...demo,
+      deployments,
+      interactions: { ...demo.interactions, theme: { name: "Example" } },
+      proxy: false,
+      mail: "smtp://mail.example",
+    });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
       code: 2,
       output: [
@@ -298,6 +306,7 @@ describe("a server that can't start", () => {
     await demo.stop();
     const file = servers.write({
       deployments: { oauth2: { url: "https://login.example" } },
+      interactions: { theme: { name: "Example" } },
       proxy: false,
       storage: "sqlite:./data/demo.db",
     });
@@ -315,7 +324,12 @@ describe("a server that can't start", () => {
     const command = (...words: readonly string[]): Promise<readonly [number, string]> =>
       refusedHere(...words, "--yes", "--config", join(servers.folder, "config.json"));
     const { storage } = { storage: `sqlite:${join(servers.folder, "data/demo.db")}` };
-    servers.write({ deployments: { oauth2: { url: "https://login.example" } }, proxy: false, storage });
+    servers.write({
+      deployments: { oauth2: { url: "https://login.example" } },
+      interactions: { theme: { name: "Example" } },
+      proxy: false,
+      storage,
+    });
     expect(await command("clients", "rotate-secret", "news")).toMatchObject([0, expect.anything()]);
     expect(await command("services", "put", "3")).toMatchObject([0, expect.anything()]);
     const again = await servers.refused(["--config", file, "--port", `${port}`]);

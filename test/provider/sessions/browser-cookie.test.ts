@@ -7,6 +7,7 @@ import { createFindBrowser } from "../../../provider/sessions/browser-cookie.ts"
 const HTTPS: SignInServiceConfig = {
   deployments: { openid: { url: "https://login.example.org" } },
   storage: "sqlite:sign-in.db",
+  interactions: { theme: { name: "Example" } },
   proxy: true,
 };
 
