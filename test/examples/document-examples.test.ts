@@ -188,7 +188,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await service.clients.update(NEWS.client_id, { client_secret: NEWS.client_secret });
   },
 
-  async "docs/clients.md 1 and 2"() {
+  async "docs/clients.md 1 and 3"() {
     const printed = jest.spyOn(console, "log").mockImplementation(() => undefined);
     const { registerShop } = await moduleOf<{ registerShop: (service: SignInService) => Promise<void> }>(
       "docs/clients.md 1",
@@ -197,19 +197,19 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const [, client_id] = printed.mock.lastCall ?? [];
     printed.mockRestore();
     const { rotate } = await moduleOf<{ rotate: (service: SignInService, id: string) => Promise<string> }>(
-      "docs/clients.md 2",
+      "docs/clients.md 3",
     );
     expect(await rotate(running.service, String(client_id))).toMatch(/^[\w-]{43}$/);
   },
 
-  async "docs/clients.md 3"() {
+  async "docs/clients.md 4"() {
     const redirect_uri = "https://shop.example/callback";
     const { client_id, client_secret } = await running.service.clients.register({
       name: "By openid-client",
       service: "3",
       redirect_uris: [redirect_uri],
     });
-    const example = await moduleOf<OpenidClientExample>("docs/clients.md 3");
+    const example = await moduleOf<OpenidClientExample>("docs/clients.md 4");
     const discovered = await example.discover(running.openid, client_id, client_secret);
     const { location, checks } = await example.begin(discovered);
     const browser = await new Browser({ stopAt: redirect_uri }).get(location);
