@@ -128,7 +128,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
         else if (logo !== undefined) tx.overwrite(CLIENT_LOGO.record(logo));
       }
-      tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id }));
+      const detail = action === "client.registered" && record && { detail: { kind: record.kind } };
+      tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id, ...detail }));
       tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
       return { record, changed: true };
     });

@@ -139,7 +139,7 @@ const ACTIONS = {
     about: "account",
     means: "An end user's consent for a client was deleted",
   },
-  "client.registered": { about: "client", means: "A client was registered" },
+  "client.registered": { about: "client", means: "A client was registered, of the kind in `detail`" },
   "client.updated": { about: "client", means: "Settings of a client were changed" },
   "client.secret_rotated": { about: "client", means: "A client received a new secret" },
   "client.tokens_revoked": { about: "client", means: "All tokens of a client were revoked" },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
+import { DEVICE_GRANT } from "./device-party.ts";
 import { basic, RelyingParty, send } from "./relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
 
@@ -21,6 +22,16 @@ describe("profile strict", () => {
     const { username, password } = ADA;
     const answer = await news.token({ grant_type: "password", username, password });
     expect([answer.status, answer.body["error"]]).toEqual([400, "unsupported_grant_type"]);
+  });
+
+  it("is in discovery: no password grant, and every other one", async () => {
+    const { body } = await send(`${running.openid}/.well-known/openid-configuration`);
+    expect(body["grant_types_supported"]).toEqual([
+      "authorization_code",
+      "refresh_token",
+      "client_credentials",
+      DEVICE_GRANT,
+    ]);
   });
 
   it("refuses codes without PKCE, at both deployments and for pushed requests [D-RUN-4]", async () => {
