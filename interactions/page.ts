@@ -50,7 +50,10 @@ export interface SendOptions extends VisitHints {
   readonly script?: string;
 }
 
-/** The pages that other parts of the service send. */
+/**
+ * The pages that other parts of the service send. Of a context, two of them need less than {@link ErrorPages} gives, so that
+ * a host application can send them, too.
+ */
 export interface Answers extends Pick<ErrorPages, "startAgain">, LogoutPages {
   error(ctx: PageContext, answer: ErrorAnswer): void;
   /** 503 with `Retry-After`, in seconds. */

@@ -1,4 +1,4 @@
-/** The codes of an authenticator app, for tests. */
+/** The codes of an authenticator app, for tests. Computed here, so that no test compares the service's library with itself. */
 import { createHmac } from "node:crypto";
 
 /**
