@@ -1,4 +1,4 @@
-/** The codes of an authenticator app, for tests. Computed here, so that no test compares the service's library with itself. */
+/** The codes of an authenticator app, for tests. Computed without the library that checks them, so that both are tested. */
 import { createHmac } from "node:crypto";
 
 /**
