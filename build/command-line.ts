@@ -1,6 +1,6 @@
 /** `docs/command-line.md`: the text is written by hand, the reference of the commands is generated. */
 import type { Command, Described } from "../cli/program/command.ts";
-import { COMMANDS, NOUNS } from "../cli/commands.ts";
+import { COMMANDS } from "../cli/commands.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
 function table(head: string, rows: readonly Described[]): string {
@@ -25,13 +25,15 @@ function section({ words, summary, about, operands = [], options = [], examples 
 }
 
 function chapter(noun: string, about: string): string {
-  const commands = COMMANDS.filter(({ words: [first, verb] }) => first === noun && verb !== undefined);
+  const commands = COMMANDS.commands.filter(
+    ({ words: [first, verb] }) => first === noun && verb !== undefined,
+  );
   const sentence = `${about.slice(0, 1).toUpperCase()}${about.slice(1)}.`;
   return [`## ${noun}`, sentence].concat(commands.map(section)).join("\n\n");
 }
 
 export const commandLinePage: Page = pageWithTables("docs/command-line.md", () => {
-  const single = COMMANDS.filter(({ words: [, verb] }) => verb === undefined).map(section);
-  const chapters = Object.entries(NOUNS).map(([noun, about]) => chapter(noun, about));
+  const single = COMMANDS.commands.filter(({ words: [, verb] }) => verb === undefined).map(section);
+  const chapters = Object.entries(COMMANDS.nouns).map(([noun, about]) => chapter(noun, about));
   return { "all commands": ["## Commands without a noun", ...single, ...chapters].join("\n\n") };
 });

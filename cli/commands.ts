@@ -3,7 +3,7 @@ import { accountCommands, sessionCommands } from "./accounts.ts";
 import { apiCommands } from "./apis.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
-import type { Command } from "./program/command.ts";
+import type { CommandTable } from "./program/command.ts";
 import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
 import { directoryCommands } from "./directory.ts";
@@ -13,37 +13,37 @@ import { processCommands } from "./serve.ts";
 import { setupCommands } from "./setup.ts";
 import { storageCommands } from "./storage.ts";
 
-/** The nouns that commands begin with, and what they are about. */
-export const NOUNS: Readonly<Record<string, string>> = {
-  accounts: "finds, creates, changes and deletes accounts",
-  factors: "lists and removes second factors of accounts",
-  sessions: "ends sessions and tokens",
-  clients: "registers, changes and removes clients",
-  services: "edits the services of the directory",
-  groups: "edits the groups of services",
-  portals: "edits the portals",
-  apis: "edits the APIs, for which clients get tokens",
-  receivers: "pauses, resumes and tests receivers of notifications",
-  deliveries: "finds notifications, and sends them again",
-  audit: "reads who did what",
-  keys: "rotates the keys that sign ID tokens",
-  config: "checks and prints a configuration",
-  storage: "copies and checks storages",
+export const COMMANDS: CommandTable = {
+  nouns: {
+    accounts: "finds, creates, changes and deletes accounts",
+    factors: "lists and removes second factors of accounts",
+    sessions: "ends sessions and tokens",
+    clients: "registers, changes and removes clients",
+    services: "edits the services of the directory",
+    groups: "edits the groups of services",
+    portals: "edits the portals",
+    apis: "edits the APIs, for which clients get tokens",
+    receivers: "pauses, resumes and tests receivers of notifications",
+    deliveries: "finds notifications, and sends them again",
+    audit: "reads who did what",
+    keys: "rotates the keys that sign ID tokens",
+    config: "checks and prints a configuration",
+    storage: "copies and checks storages",
+  },
+  commands: [
+    ...setupCommands,
+    ...processCommands,
+    ...accountCommands,
+    ...factorCommands,
+    ...sessionCommands,
+    ...clientCommands,
+    ...directoryCommands,
+    ...apiCommands,
+    ...receiverCommands,
+    ...deliveryCommands,
+    ...auditCommands,
+    ...keyCommands,
+    ...configCommands,
+    ...storageCommands,
+  ],
 };
-
-export const COMMANDS: readonly Command[] = [
-  ...setupCommands,
-  ...processCommands,
-  ...accountCommands,
-  ...factorCommands,
-  ...sessionCommands,
-  ...clientCommands,
-  ...directoryCommands,
-  ...apiCommands,
-  ...receiverCommands,
-  ...deliveryCommands,
-  ...auditCommands,
-  ...keyCommands,
-  ...configCommands,
-  ...storageCommands,
-];

@@ -24,11 +24,12 @@ if (problem !== undefined) {
   module.enableCompileCache();
   growBy(1);
   setTimeout(growBy, START_MS, 2).unref();
-  const [{ runProcess }, environment] = await Promise.all([
+  const [{ runProcess }, { COMMANDS }, environment] = await Promise.all([
     import("./program/process.ts"),
+    import("./commands.ts"),
     import("../config/environment.ts"),
   ]);
-  process.exitCode = await runProcess(process.argv.slice(2), environment);
+  process.exitCode = await runProcess(process.argv.slice(2), COMMANDS, environment);
   // What an interrupted command has begun, such as a connection, doesn't hold the process.
   setTimeout(() => process.exit(), 100).unref();
 }

@@ -65,3 +65,10 @@ export interface Command {
   /** Loads the code of the command. The service is loaded only then, so that `--help` is fast. */
   readonly load: () => Promise<Run>;
 }
+
+/** All commands, in the order of `--help`. */
+export interface CommandTable {
+  /** The nouns that commands begin with, and what they are about. */
+  readonly nouns: Readonly<Record<string, string>>;
+  readonly commands: readonly Command[];
+}

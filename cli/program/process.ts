@@ -3,6 +3,7 @@ import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
 import type * as ProcessEnvironment from "../../config/environment.ts";
 import { createSystemClock } from "../../core/clock.ts";
+import type { CommandTable } from "./command.ts";
 import { run } from "./program.ts";
 import { askWithoutEcho } from "./secret-input.ts";
 import { onStopSignal } from "./stop-signals.ts";
@@ -34,6 +35,7 @@ async function confirm(question: string, stop: AbortController): Promise<boolean
  */
 export async function runProcess(
   args: readonly string[],
+  table: CommandTable,
   { readVariable, configurationVariables, readEnvironment }: typeof ProcessEnvironment,
 ): Promise<number> {
   // The first signal stops the command after its current step.
@@ -42,7 +44,7 @@ export async function runProcess(
   // The reader may close the pipe early, as `head` does. The command still finishes its work.
   for (const output of [process.stdout, process.stderr]) output.on("error", () => undefined);
   const { isTTY } = process.stdin;
-  return run(args, {
+  return run(args, table, {
     clock: createSystemClock(),
     readVariable,
     variables: configurationVariables(),

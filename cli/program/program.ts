@@ -2,8 +2,7 @@
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { Command as Program, CommanderError } from "commander";
-import type { Command, CommandOption, CommandContext } from "./command.ts";
-import { COMMANDS, NOUNS } from "../commands.ts";
+import type { Command, CommandOption, CommandContext, CommandTable } from "./command.ts";
 import { CommandFailure, exitCodeOf, INTERRUPTED, misused, sentenceOf } from "./command-failure.ts";
 import { Arguments } from "./arguments.ts";
 
@@ -88,6 +87,7 @@ function readVersion(): string {
 
 /** @param onCall carries out a command. */
 function buildProgram(
+  { commands, nouns }: CommandTable,
   { out }: Pick<CommandContext, "out">,
   onCall: (command: Command, args: Arguments) => Promise<void>,
 ): Program {
@@ -110,15 +110,15 @@ function buildProgram(
       commandUsage: usageOf,
     })
     .addHelpText("after", AFTER);
-  for (const command of COMMANDS.filter(({ words }) => words.length === 1)) {
+  for (const command of commands.filter(({ words }) => words.length === 1)) {
     addCommand(program, command, onCall);
   }
-  for (const [noun, about] of Object.entries(NOUNS)) {
+  for (const [noun, about] of Object.entries(nouns)) {
     const parent = program
       .command(noun)
       .summary(about)
       .description(`${capitalised(about)}.`);
-    for (const command of COMMANDS.filter(
+    for (const command of commands.filter(
       ({ words: [first, verb] }) => first === noun && verb !== undefined,
     )) {
       addCommand(parent, command, onCall);
@@ -144,8 +144,8 @@ function isHelp(error: unknown): boolean {
 }
 
 /** What is missing after these words. */
-function missingCommand([noun = ""]: readonly string[]): string {
-  const verbs = COMMANDS.flatMap(({ words: [first, verb] }) => (first === noun && verb ? [verb] : []));
+function missingCommand({ commands }: CommandTable, [noun = ""]: readonly string[]): string {
+  const verbs = commands.flatMap(({ words: [first, verb] }) => (first === noun && verb ? [verb] : []));
   return verbs.length === 0 ? "A command is missing" : `${noun} needs one of ${verbs.join(", ")}`;
 }
 
@@ -153,7 +153,7 @@ function missingCommand([noun = ""]: readonly string[]): string {
  * The error of commander as a sentence. Its messages can contain an operand or a value, which may be a password: only the
  * names of options, and its suggestion, are taken from them.
  */
-function explainUsage(error: unknown, args: readonly string[]): unknown {
+function explainUsage(error: unknown, table: CommandTable, args: readonly string[]): unknown {
   if (!(error instanceof CommanderError)) return error;
   const [, option = ""] = /'(--?[\w-]*)[^']*'/u.exec(error.message) ?? [];
   const [, operand = ""] = /argument '(\w+)'/u.exec(error.message) ?? [];
@@ -161,7 +161,7 @@ function explainUsage(error: unknown, args: readonly string[]): unknown {
   const hint = nearest === undefined ? "" : `; did you mean ${nearest.replace(/, (?=[^,]*$)/u, " or ")}?`;
   switch (error.code) {
     case "commander.help":
-      return misused(missingCommand(args), error);
+      return misused(missingCommand(table, args), error);
     case "commander.unknownCommand":
       return misused(`Unknown command${hint}`, error);
     case "commander.unknownOption":
@@ -188,9 +188,13 @@ function explainUsage(error: unknown, args: readonly string[]): unknown {
  * @returns the exit code: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 a server can't be reached;
  * 130 interrupted.
  */
-export async function run(argv: readonly string[], context: CommandContext): Promise<number> {
+export async function run(
+  argv: readonly string[],
+  table: CommandTable,
+  context: CommandContext,
+): Promise<number> {
   let exitCode = 0;
-  const program = buildProgram(context, async (command, args) => {
+  const program = buildProgram(table, context, async (command, args) => {
     const carryOut = await command.load();
     exitCode = await carryOut(args, context);
   });
@@ -203,7 +207,7 @@ export async function run(argv: readonly string[], context: CommandContext): Pro
       context.err.write("Interrupted.\n");
       return INTERRUPTED;
     }
-    const explained = explainUsage(error, argv);
+    const explained = explainUsage(error, table, argv);
     context.err.write(`${sentenceOf(explained)}\n`);
     return exitCodeOf(explained);
   }

@@ -13,7 +13,7 @@ import { ROOT } from "../examples/documents.ts";
 import type { EntrySettings } from "../../accounts/directory.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { newFolder } from "../examples/processes.ts";
-import { COMMANDS, NOUNS } from "../../cli/commands.ts";
+import { COMMANDS } from "../../cli/commands.ts";
 import { here, type Outcome } from "./here.ts";
 
 /** Secrets that no output may contain. */
@@ -38,11 +38,11 @@ const RECEIVER: Omit<NonNullable<EntrySettings["receiver"]>, "url"> = {
 };
 
 /** Nouns whose commands work on a service. Those of `storage` are tested with those commands. */
-export const ON_SERVICE: readonly string[] = Object.keys(NOUNS).filter((noun) => noun !== "storage");
+export const ON_SERVICE: readonly string[] = Object.keys(COMMANDS.nouns).filter((noun) => noun !== "storage");
 
 /** The examples of the commands of a noun. */
 export function examplesOf(noun: string): readonly string[] {
-  return COMMANDS.filter(({ words: [first] }) => first === noun).flatMap(({ examples }) => examples);
+  return COMMANDS.commands.filter(({ words: [first] }) => first === noun).flatMap(({ examples }) => examples);
 }
 
 /** The folder that the examples run in, and the service beside them. */

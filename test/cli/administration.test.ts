@@ -40,7 +40,7 @@ describe("the commands on a service", () => {
   });
 
   it("each have an example, and every option has a form that can be read", () => {
-    for (const { words, examples, options = [] } of COMMANDS) {
+    for (const { words, examples, options = [] } of COMMANDS.commands) {
       expect([words, examples.length > 0]).toEqual([words, true]);
       for (const example of examples) expect(example.startsWith(words.join(" "))).toBe(true);
       for (const { form } of options) expect(form).toMatch(/^--[a-z][a-z-]*(?: [A-Z]+)?$/u);

@@ -1,5 +1,6 @@
 /** Runs a command in the process of the test. */
 import { readEnvironment } from "../../config/environment.ts";
+import { COMMANDS } from "../../cli/commands.ts";
 import type { CommandContext } from "../../cli/program/command.ts";
 import { run } from "../../cli/program/program.ts";
 import { createSystemClock } from "../../core/clock.ts";
@@ -16,7 +17,7 @@ export async function here(
   context: Partial<CommandContext> = {},
 ): Promise<Outcome> {
   const said = { out: "", err: "" };
-  const code = await run(words, {
+  const code = await run(words, COMMANDS, {
     clock: createSystemClock(),
     environment: () => readEnvironment({}),
     readVariable: () => undefined,

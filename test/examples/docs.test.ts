@@ -66,7 +66,7 @@ function callsIn(document: string): string[][] {
 
 /** What the program would not understand. */
 function unknownIn(words: readonly string[]): string[] {
-  const command = COMMANDS.find((each) => each.words.every((word, index) => words[index] === word));
+  const command = COMMANDS.commands.find((each) => each.words.every((word, index) => words[index] === word));
   if (command === undefined) return [words.join(" ")];
   const known = new Set((command.options ?? []).map(({ form }) => form.split(" ")[0]));
   return words
