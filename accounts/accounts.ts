@@ -107,7 +107,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     ...createAccountAccess(writer, directory, clock),
     ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
-    ...createAccountFactors(writer, { ...options, records: options.storage.records }),
+    ...createAccountFactors(writer, { ...options, ...options.storage }),
     record: (sub) => directory.findAccount(sub),
 
     async create(input, callOptions) {

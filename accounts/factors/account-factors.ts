@@ -9,6 +9,7 @@ import { AlreadyExists, NotFound } from "../../core/errors.ts";
 import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import {
   appContext,
@@ -87,6 +88,7 @@ type PublicCalls = Pick<
 
 interface AccountFactorOptions {
   readonly records: Records;
+  readonly directory: Pick<DirectoryRecords, "listClients">;
   readonly clock: Clock;
   readonly sealer: Sealer;
   /** The HMAC key of recovery codes. */
@@ -127,7 +129,7 @@ export function createAccountFactors(
   writer: AccountWriter,
   options: AccountFactorOptions,
 ): PublicCalls & FactorChanges {
-  const { records, clock, codeKey, confirmations, mailDeployment } = options;
+  const { records, directory, clock, codeKey, confirmations, mailDeployment } = options;
 
   /** New codes, stored in place of the old ones. */
   function putRecoveryCodes(tx: Transaction, sub: string): string[] {
@@ -226,17 +228,32 @@ export function createAccountFactors(
     change: NewMail["params"],
     { keepSession }: OwnFactorChange,
     caller: Caller,
+    isOwner = false,
   ): Promise<ChangedFactors | UnchangedFactors> {
+    let refusal: UnchangedFactors["kind"] = "gone";
     const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
-      const after = before && removed(tx, before, which);
-      if (before === undefined || after === undefined) return undefined;
+      refusal = "gone";
+      if (before === undefined) return undefined;
+      const isNeeded = isOwner && (await isRequiredOf(before));
+      const after = removed(tx, before, which, isNeeded);
+      if (after === "last") refusal = "required";
+      if (after === undefined || after === "last") return undefined;
       const { factor } = change;
       const mails = await notices(tx, before, change);
       const detail = factor === undefined ? {} : { detail: { factor } };
       return { action, record: withoutSessions(after), keepSession, mails, ...detail };
     });
-    if (!changed || record === undefined) return { kind: "gone" };
+    if (!changed || record === undefined) return { kind: refusal };
     return { kind: "changed", recoveryCodes: [], sessions_generation: record.sessions_generation };
+  }
+
+  /** Whether a client of a service that the person uses needs a second factor. */
+  async function isRequiredOf({ services }: AccountRecord): Promise<boolean> {
+    const clients = await directory.listClients();
+    return clients.some(
+      ({ second_factor, service, disabled }) =>
+        second_factor === "required" && !disabled && service !== null && Object.hasOwn(services, service),
+    );
   }
 
   function removeOne(
@@ -244,10 +261,11 @@ export function createAccountFactors(
     which: string,
     change: OwnFactorChange,
     caller: Caller,
+    isOwner = false,
   ): Promise<ChangedFactors | UnchangedFactors> {
     const factor = which === "app" ? "app" : "passkey";
     const params = { change: `${factor}-removed`, factor };
-    return remove(sub, (id) => id === which, "account.factor_removed", params, change, caller);
+    return remove(sub, (id) => id === which, "account.factor_removed", params, change, caller, isOwner);
   }
 
   async function replaceRecoveryCodes(
@@ -277,7 +295,7 @@ export function createAccountFactors(
 
   return {
     addFactor: add,
-    removeOwnFactor: removeOne,
+    removeOwnFactor: (sub, which, change, caller) => removeOne(sub, which, change, caller, true),
 
     async renamePasskey(sub, id, name, caller) {
       const { changed } = await writer.change(sub, caller, async (before, tx) => {
@@ -296,8 +314,8 @@ export function createAccountFactors(
         caller,
         async (before, tx) => {
           if (before === undefined || isDisabled(before)) return undefined;
-          const after = removed(tx, before, () => true);
-          if (after === undefined) return undefined;
+          const after = removed(tx, before, () => true, false);
+          if (after === undefined || after === "last") return undefined;
           const mails = await notices(tx, before, { change: "all-removed" });
           return {
             action: "account.factors_undone",
@@ -397,12 +415,13 @@ function shownFactors({
   };
 }
 
-/** Removes some factors. Recovery codes and the undo link go with the last one. */
+/** Removes some factors. Recovery codes and the undo link go with the last one. @returns `last` if `keepsLast` forbids it. */
 function removed(
   tx: Transaction,
   before: AccountRecord,
   which: (id: string) => boolean,
-): AccountRecord | undefined {
+  keepsLast: boolean,
+): AccountRecord | "last" | undefined {
   const { factors } = before;
   if (factors === undefined) return undefined;
   const gone = factors.passkeys.filter(which);
@@ -417,6 +436,7 @@ function removed(
       passkeys: factors.passkeys.filter((id) => !which(id)),
     },
   };
+  if (keepsLast && !hasSecondFactor(after)) return "last";
   for (const id of gone) tx.remove(PASSKEY.ref(id));
   if (withoutApp) tx.remove(AUTHENTICATOR_APP.ref(before.sub));
   if (!hasSecondFactor(after)) {

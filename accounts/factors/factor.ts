@@ -117,6 +117,8 @@ export type UnchangedFactors =
   | { readonly kind: "outdated" }
   /** There is an app already, or ten passkeys. */
   | { readonly kind: "full" }
+  /** It is the last one, and a client that the person uses needs one. */
+  | { readonly kind: "required" }
   /** There is no such account or factor, or the account is disabled. */
   | { readonly kind: "gone" };
 
@@ -134,7 +136,10 @@ export interface FactorChanges {
     change: OwnFactorChange,
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
-  /** @param which the id of a passkey, or `app`. */
+  /**
+   * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one.
+   * @param which the id of a passkey, or `app`.
+   */
   removeOwnFactor(
     sub: string,
     which: string,

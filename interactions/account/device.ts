@@ -3,12 +3,14 @@
  * device shows, and connects the device or does not. It always asks: somebody else may have sent the person here.
  */
 import type { AccountInternals } from "../../accounts/account.ts";
+import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
 import { isShutOut, type RequestedApi, requestedApis } from "../../provider/apis.ts";
+import { clientAcr, satisfies } from "../../provider/authentication.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import {
   type DeviceCodes,
@@ -40,7 +42,7 @@ const MAX_SHOWN = 64;
 
 /** What is wrong with a code. */
 type CodeProblem =
-  | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" }
+  | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" | "secondFactor" }
   /** Seconds. */
   | { readonly reason: "limited"; readonly retryAfter: number };
 
@@ -184,6 +186,8 @@ type Outcome =
     }
   /** The device asks for APIs that this person can't open. It was refused. */
   | { readonly kind: "unavailable" }
+  /** The client needs a second factor, and the session has none. Nothing was decided. */
+  | { readonly kind: "secondFactor" }
   | { readonly kind: "unknown" | "used" | "expired" }
   /** The session has ended meanwhile. */
   | { readonly kind: "ended" };
@@ -207,6 +211,9 @@ export function devicePage(parts: DevicePageParts): PersonPage {
         const isUnavailable =
           (device.resource.length > 0 && apis.length === 0) ||
           apis.some(({ api }) => isShutOut(account, client, api));
+        const wanted = clientAcr(client);
+        const isWeak = wanted !== undefined && !satisfies(visit.person.acr, wanted);
+        if (isWeak && action !== "refuse" && !isUnavailable) return { kind: "secondFactor" };
         if (action !== "connect" && action !== "refuse" && !isUnavailable)
           return { kind: "waiting", device, client, apis };
         const connects = action === "connect" && !isUnavailable;
@@ -314,6 +321,10 @@ export function devicePage(parts: DevicePageParts): PersonPage {
       case "unavailable":
         audit.note({ ...caller, action: "device.refused", subject: person.account.sub });
         return ask(visit, userCode, { reason: "unavailable" });
+      case "secondFactor":
+        if (hasSecondFactor(person.account))
+          return visit.stepUp(DEVICE_PATH, { user_code: shownUserCode(userCode) });
+        return ask(visit, userCode, { reason: "secondFactor" });
       case "unknown":
       case "used":
       case "expired":

@@ -35,6 +35,8 @@ export interface AccountGate {
    * second factor, if it has one, which a browser remembered without it has not shown. Others sign in again.
    */
   enterRecently(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  /** Asks for the second factor, and redirects to a page. Who has none comes back as they were. */
+  stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): void;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
   callback(ctx: ServiceContext, request: AccountRequest): Promise<void>;
 }
@@ -49,6 +51,11 @@ export interface AccountGateParts {
   readonly clock: Clock;
 }
 
+/** The page that a request is for. A form that was sent is lost. */
+function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest): string {
+  return method === "GET" && query.size > 0 ? `${path}?${new URLSearchParams([...query])}` : path;
+}
+
 /** How old a recent sign-in may be. */
 const RECENT_SECONDS = 300;
 
@@ -57,16 +64,15 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
 
   function signInUrl(
     ctx: ServiceContext,
-    { path, query }: AccountRequest,
+    wanted: string,
     more: Readonly<Record<string, string>> = {},
   ): string {
     const { deployment } = ctx.exchange;
-    const search = ctx.method === "GET" && query.size > 0 ? `?${new URLSearchParams([...query])}` : "";
     const parameters = new URLSearchParams({
       client_id: clientId,
       response_type: "code",
       redirect_uri: deployment.url + CALLBACK_PATH,
-      state: returns.seal(ctx, deployment.path + path + search),
+      state: returns.seal(ctx, deployment.path + wanted),
       // A random challenge has no known verifier, so the code can't be exchanged (RFC 7636 section 4.6).
       code_challenge: randomBytes(32).toString("base64url"),
       code_challenge_method: "S256",
@@ -87,7 +93,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
 
   async function enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined> {
     const signedIn = await find(ctx);
-    if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, request));
+    if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, wantedBy(ctx, request)));
     return signedIn;
   }
 
@@ -97,8 +103,11 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     async enterRecently(ctx, request) {
       const signedIn = await enter(ctx, request);
       if (signedIn === undefined || isRecent(signedIn)) return signedIn;
-      seeOther(ctx, signInUrl(ctx, request, { prompt: "login" }));
+      seeOther(ctx, signInUrl(ctx, wantedBy(ctx, request), { prompt: "login" }));
       return undefined;
+    },
+    stepUp(ctx, path, query) {
+      seeOther(ctx, signInUrl(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA }));
     },
     async callback(ctx, { query }) {
       const { url } = ctx.exchange.deployment;

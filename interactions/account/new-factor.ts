@@ -228,6 +228,7 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
         return visit.done(METHODS_PATH, "factorsFull");
       case "outdated":
         return visit.done(METHODS_PATH, "factorOutdated");
+      case "required":
       case "gone":
         return backToMethods(visit);
       case "changed": {

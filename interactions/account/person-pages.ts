@@ -98,6 +98,8 @@ export interface PersonVisit {
     data: NoInfer<Data>,
     options?: Pick<SendOptions, "status" | "retryAfter">,
   ) => void;
+  /** Asks for the second factor of a person who has one, and redirects to a page. */
+  readonly stepUp: (path: string, query: Readonly<Record<string, string>>) => void;
   /** Answers with 429. @param retryAfter seconds. */
   readonly limited: (retryAfter: number) => void;
   /** Redirects to a page, which shows the notice. @param now the person as the next request sees them. */
@@ -164,6 +166,7 @@ export function createPersonPages(
       send(page, data, options) {
         pages.send(ctx, page, data, { ...options, visit: seen });
       },
+      stepUp: (target, more) => gate.stepUp(ctx, target, more),
       limited: (retryAfter) => pages.error(ctx, { status: 429, error: "too_many_changes", retryAfter }),
       done(next, about, now = person) {
         seeOther(ctx, `${ctx.exchange.deployment.url}${next}?done=${seals.seal(now, next, about)}`);

@@ -139,15 +139,18 @@ interface FactorLocals extends PersonLocals {
   /** Left out: the app. */
   readonly passkey?: Pick<Passkey, "id" | "name">;
   readonly isLast: boolean;
-  readonly problem?: "name";
+  readonly problem?: "name" | "required";
 }
 
 export const factorView: Page<FactorLocals> = {
   view: "account-factor",
   locals(t, locals) {
     const { base, passkey, isLast, problem } = locals;
-    const problems =
-      problem === undefined ? [] : [{ fields: ["name"], text: t("methods.problem.passkeyName") }];
+    const problems = {
+      none: [],
+      name: [{ fields: ["name"], text: t("methods.problem.passkeyName") }],
+      required: [{ fields: [], text: t("methods.problem.required") }],
+    }[problem ?? "none"];
     return {
       ...personLocals(t, locals, passkey?.name ?? t("methods.app"), problems),
       factor: factorKey(passkey?.id ?? "app"),
@@ -237,10 +240,16 @@ function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
     return passkey && { passkey, isLast };
   }
 
-  async function remove(visit: PersonVisit, id: string): Promise<void> {
+  async function remove(
+    visit: PersonVisit,
+    id: string,
+    found: Pick<FactorLocals, "passkey" | "isLast">,
+  ): Promise<void> {
     const { person, caller } = visit;
     const { sub } = person.account;
     const result = await accounts.removeOwnFactor(sub, id, { keepSession: person.session }, caller);
+    if (result.kind === "required")
+      return visit.send(factorView, { ...visit.locals, ...found, problem: "required" }, { status: 400 });
     if (result.kind !== "changed") return backToMethods(visit);
     await sessions.keep(person.session, result.sessions_generation);
     return doneAt(visit, id === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
@@ -258,7 +267,7 @@ function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
       const found = await find(visit, form.get("factor"));
       if (found === undefined) return backToMethods(visit);
       const { passkey } = found;
-      if (form.get("action") === "remove") return remove(visit, passkey?.id ?? "app");
+      if (form.get("action") === "remove") return remove(visit, passkey?.id ?? "app", found);
       if (passkey === undefined) return backToMethods(visit);
       const name = passkeyName(form.get("name") ?? "");
       if (name === undefined) {

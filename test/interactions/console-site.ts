@@ -174,6 +174,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     find: async () => site.visitor,
     enter,
     enterRecently: enter,
+    stepUp() {},
     async callback() {},
   };
   const seals = createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))]));
