@@ -1,0 +1,156 @@
+/** A first factor in a sign-in, in a real browser the size of a phone, with the authenticator that Chromium has for tests. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import type { MailMessage } from "../../config/configuration.ts";
+import { totpCode } from "../../testing/totp-code.ts";
+import { newProof } from "../flows/public-party.ts";
+import {
+  CALLBACK,
+  onLocalhost,
+  type RunningService,
+  startService,
+  UNLIMITED,
+} from "../flows/running-service.ts";
+import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+
+const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
+const PASSWORD = "a long sentence about nothing";
+const VAULT = {
+  client_id: "vault",
+  name: "Vault",
+  service: "1",
+  redirect_uris: [CALLBACK],
+  second_factor: "required",
+} as const;
+
+const sent: MailMessage[] = [];
+let browser: TestBrowser;
+let running: RunningService;
+let people = 0;
+let email: string;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  running = await startService({
+    deployments: onLocalhost,
+    config: { rateLimits: UNLIMITED, mail: { send: async (message) => void sent.push(message) } },
+  });
+  await running.service.clients.register(VAULT);
+});
+beforeEach(async () => {
+  people += 1;
+  email = `person${people}@example.com`;
+  await running.service.accounts.create({ email, password: PASSWORD, email_verified: true });
+});
+afterEach(async () => {
+  expect(await browser.settle()).toEqual([]);
+});
+afterAll(async () => {
+  await running?.close();
+  await browser?.close();
+});
+
+function authorize(): string {
+  const parameters = { response_type: "code", client_id: VAULT.client_id, redirect_uri: CALLBACK };
+  const { code_challenge } = newProof();
+  const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
+  return `${running.oauth2}/oauth2/authorize?${query}`;
+}
+
+async function mailedCode(): Promise<string> {
+  for (;;) {
+    const found = sent.find(({ to }) => to === email);
+    const code = /^([0-9A-Z]{8})$/m.exec(found?.text ?? "")?.[1];
+    if (code !== undefined) return code;
+    await new Promise((resolve) => void setTimeout(resolve, 20));
+  }
+}
+
+/** No rule of axe is broken, and nothing is wider than the phone. */
+async function isFine(page: Page): Promise<void> {
+  expect(await violations(page)).toEqual([]);
+  expect(await page.locator("html").evaluate((html) => html.scrollWidth <= html.clientWidth)).toBe(true);
+}
+
+/** A page at the step `enrol`. */
+async function enrolling(options: PageOptions): Promise<Page> {
+  const page = await browser.newPage(options);
+  // The client's address does not exist.
+  await page.route(`${CALLBACK}*`, (route) => route.fulfill({ body: "back" }));
+  await page.goto(authorize());
+  await signIn(page, { username: email, password: PASSWORD });
+  await page.getByRole("heading", { name: "Secure your account" }).waitFor();
+  if (options.javaScriptEnabled !== false) await isFine(page);
+  await page.getByLabel("Code from the message").fill(await mailedCode());
+  if (options.javaScriptEnabled === false) await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("heading", { name: "Add a second factor" }).waitFor();
+  return page;
+}
+
+/** Says that the codes are kept. */
+async function finish(page: Page): Promise<void> {
+  const back = page.waitForRequest((request) => request.url().startsWith(`${CALLBACK}?code=`));
+  await page.getByLabel("I have kept the codes").check();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await back;
+}
+
+describe("a person without a second factor", () => {
+  it.each([
+    ["with scripts", PHONE],
+    ["without scripts", { ...PHONE, javaScriptEnabled: false }],
+  ])("adds an authenticator app, %s", async (_name, options) => {
+    const page = await enrolling(options);
+    const details = page.getByText("Use an authenticator app");
+    await details.click();
+    const image = page.getByRole("img", { name: "QR code for the authenticator app" });
+    expect(await image.evaluate((each) => (each as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
+    if (options === PHONE) await isFine(page);
+    const field = page.getByLabel("Code from the app");
+    expect(await field.getAttribute("inputmode")).toBe("numeric");
+    expect(await field.getAttribute("autocomplete")).toBe("one-time-code");
+    await field.fill("000000");
+    await page.getByRole("button", { name: "Add the app" }).click();
+    // What was wrong is said, and the form is open again, with the same key.
+    await page.getByText("This code is wrong").first().waitFor();
+    const key = (await page.locator(".app-key").textContent()) ?? "";
+    await field.fill(totpCode(key, Date.now()));
+    await page.getByRole("button", { name: "Add the app" }).click();
+    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    expect(await page.locator(".codes code").count()).toBe(10);
+    if (options === PHONE) {
+      await isFine(page);
+      const download = page.waitForEvent("download");
+      await page.getByRole("button", { name: "Download" }).click();
+      expect((await download).suggestedFilename()).toBe("recovery-codes.txt");
+    } else expect(await page.getByRole("button", { name: "Download" }).isVisible()).toBe(false);
+    await finish(page);
+  });
+
+  it("adds a passkey", async () => {
+    const page = await enrolling(PHONE);
+    const session = await page.context().newCDPSession(page);
+    await session.send("WebAuthn.enable");
+    await session.send("WebAuthn.addVirtualAuthenticator", {
+      options: {
+        protocol: "ctap2",
+        transport: "internal",
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+      },
+    });
+    await page.getByLabel("Name of the passkey").fill("Phone");
+    await isFine(page);
+    await page.getByRole("button", { name: "Create a passkey" }).click();
+    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    // A reload does not show them again: it offers new ones.
+    await page.goto(page.url().replace(/\/enrol(?:\?.*)?$/, ""));
+    expect(await page.locator(".codes code").count()).toBe(0);
+    await isFine(page);
+    await page.getByRole("button", { name: "Make new ones" }).click();
+    await page.locator(".codes code").first().waitFor();
+    await finish(page);
+  });
+});
