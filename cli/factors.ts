@@ -1,4 +1,4 @@
-/** `factors`: shows and removes the second factors of accounts. */
+/** `factors`: shows and removes the second factors of accounts, and makes new recovery codes. */
 import type { Factors } from "../accounts/factors/factor.ts";
 import type { Command } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
@@ -86,6 +86,21 @@ async function remove(call: Call): Promise<void> {
   print.done(`Removed ${name}: ${sub}`, { sub, removed: which ?? "all" });
 }
 
+async function resetRecoveryCodes(call: Call): Promise<void> {
+  const { service, args, print, by } = call;
+  const sub = args.operand(0);
+  const { app, passkeys } = await factorsOf(call);
+  if (app === null && passkeys.length === 0) throw unknown("second factor");
+  await call.confirm(`Replace the recovery codes of ${sub}, end all sessions, and tell the person?`);
+  const { recovery_codes } = await service.accounts.resetRecoveryCodes(sub, by);
+  if (args.flag("json")) print.record({ sub, recovery_codes });
+  else
+    print.rows(
+      recovery_codes.map((recovery_code) => ({ recovery_code })),
+      ["recovery_code"],
+    );
+}
+
 export const factorCommands: readonly Command[] = [
   {
     words: ["factors", "list"],
@@ -111,5 +126,15 @@ export const factorCommands: readonly Command[] = [
     ],
     examples: ["factors remove SUB --app --yes", "factors remove SUB --all --yes"],
     load: async () => onService(remove),
+  },
+  {
+    words: ["factors", "reset-recovery-codes"],
+    summary: "makes new recovery codes, and prints them once",
+    about:
+      "Make sure first who asks: with the password, one of these codes signs in. The old codes stop working, all sessions end, and the person is told by mail. Hand the codes over in a way that nobody else can read.",
+    operands: [SUB],
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["factors reset-recovery-codes SUB --yes"],
+    load: async () => onService(resetRecoveryCodes),
   },
 ];

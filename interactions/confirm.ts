@@ -28,7 +28,7 @@ export const ELSEWHERE = "elsewhere";
 
 /** What the page says: a link confirms nothing in this browser, or nothing any more, or undoes a change. */
 interface ConfirmMessage {
-  readonly kind: "elsewhere" | "gone" | "taken" | "undo" | "undo-factor";
+  readonly kind: "elsewhere" | "gone" | "taken" | "blocked" | "undo" | "undo-factor";
   /** `undo` and `undo-factor` only: the address that comes back, if one does, and the form that asks for it. */
   readonly form?: { readonly email: string; readonly action: string; readonly csrf: string };
 }
@@ -39,6 +39,7 @@ const MESSAGES: Readonly<
   elsewhere: (t) => ({ heading: t("confirm-email.title"), text: t("confirm-email.elsewhere") }),
   gone: (t) => ({ heading: t("confirm-email.gone.title"), text: t("confirm-email.gone") }),
   taken: (t) => ({ heading: t("undo.taken.title"), text: t("undo.taken") }),
+  blocked: (t) => ({ heading: t("undo.blocked.title"), text: t("undo.blocked") }),
   undo: (t, email) => ({ heading: t("undo.title"), text: t("undo.text", { email }) }),
   "undo-factor": (t) => ({ heading: t("undo.factor.title"), text: t("undo.factor.text") }),
 };
@@ -72,16 +73,24 @@ export interface ConfirmHandlers {
   readonly submit: (ctx: ServiceContext) => Promise<void>;
 }
 
+/** Why a change can't be undone: another account has the address, or the account is disabled. */
+type UndoProblem = "taken" | "blocked";
+
 /** What to answer, as a page or as JSON. */
 type Answer =
   /** `used`: the link was good when the form was shown. Another tab may have gone on with a link for a new password. */
   | { readonly kind: "elsewhere" | "gone" | "used" }
   | { readonly kind: "location"; readonly location: string }
   /**
-   * Asks whether to undo a change of address, or a first second factor: then `email` is `null`. `isTaken`: it can't be
+   * Asks whether to undo a change of address, or a first second factor: then `email` is `null`. `problem`: it can't be
    * undone, another account has the address.
    */
-  | { readonly kind: "undo"; readonly link: string; readonly email: string | null; readonly isTaken?: true }
+  | {
+      readonly kind: "undo";
+      readonly link: string;
+      readonly email: string | null;
+      readonly problem?: UndoProblem;
+    }
   /** It is undone. The link is for a new password. */
   | { readonly kind: "undone"; readonly link: string }
   | { readonly kind: "password"; readonly link: string; readonly problems: readonly Problem[] }
@@ -146,13 +155,15 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     if (pending.purpose === "address-undo") {
       const { email } = pending.extra;
       const result = await addressChanges.undo(link, askedAt(ctx));
-      if (result.kind === "taken") return { kind: "undo", link, email, isTaken: true };
+      if (result.kind === "taken" || result.kind === "blocked")
+        return { kind: "undo", link, email, problem: result.kind };
       if (result.kind !== "undone") return { kind: "used" };
       links.write(ctx, result.reset);
       return { kind: "undone", link: result.reset };
     }
     if (pending.purpose === "factor-undo") {
       const result = await enrolments?.undo(link, askedAt(ctx));
+      if (result?.kind === "blocked") return { kind: "undo", link, email: null, problem: result.kind };
       if (result?.kind !== "undone") return { kind: "used" };
       links.write(ctx, result.reset);
       return { kind: "undone", link: result.reset };
@@ -211,8 +222,8 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       case "gone":
         return message(400, { kind: "gone" });
       case "undo": {
-        const { email, link, isTaken } = answer;
-        if (isTaken) return message(409, { kind: "taken" });
+        const { email, link, problem } = answer;
+        if (problem !== undefined) return message(409, { kind: problem });
         const form = { email: email ?? "", action: pathOf(ctx), csrf: csrfOf(link) };
         return message(200, { kind: email === null ? "undo-factor" : "undo", form });
       }
@@ -237,7 +248,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       case "used":
         return refuseGone(ctx);
       case "undo":
-        return answerJson(ctx, answer.isTaken ? 400 : 200, undoStep(ctx, answer));
+        return answerJson(ctx, answer.problem === undefined ? 200 : 400, undoStep(ctx, answer));
       case "undone":
         return answerJson(ctx, 200, describeFor(pages, ctx, passwordStep(ctx, answer.link, [])));
       case "password": {
@@ -253,14 +264,14 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
 
   function undoStep(
     ctx: ServiceContext,
-    { link, email, isTaken }: Answer & { kind: "undo" },
+    { link, email, problem }: Answer & { kind: "undo" },
   ): StepDescription {
     const { locale } = pages.visit(ctx);
     return describeUndo(pages.translator(locale), {
       email,
       csrf: csrfOf(link),
       href: pathOf(ctx),
-      isTaken: isTaken ?? false,
+      problem,
     });
   }
 
@@ -300,19 +311,20 @@ interface Undo {
   readonly csrf: string;
   /** The path to post to. */
   readonly href: string;
-  readonly isTaken: boolean;
+  readonly problem: UndoProblem | undefined;
 }
 
 /** The step `undo`, which belongs to no sign-in. */
-export function describeUndo(t: Translator, { email, csrf, href, isTaken }: Undo): StepDescription {
-  const taken: DescribedProblem = { code: "taken", text: t("undo.taken"), fields: [] };
+export function describeUndo(t: Translator, { email, csrf, href, problem }: Undo): StepDescription {
+  const problems: readonly DescribedProblem[] =
+    problem === undefined ? [] : [{ code: problem, text: t(`undo.${problem}`), fields: [] }];
   return {
     step: "undo",
     client: NO_CLIENT,
     title: email === null ? t("undo.factor.title") : t("undo.title"),
     text: [email === null ? t("undo.factor.text") : t("undo.text", { email }), t("undo.effect")].join("\n"),
     fields: [],
-    problems: isTaken ? [taken] : [],
+    problems,
     actions: [
       {
         name: "submit",

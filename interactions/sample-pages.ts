@@ -104,6 +104,7 @@ export function samplePages(text: string): readonly Sample[] {
     sample(confirmPage, "elsewhere", { accountUrl: text, kind: "elsewhere" }),
     sample(confirmPage, "gone", { accountUrl: text, kind: "gone" }),
     sample(confirmPage, "taken", { accountUrl: text, kind: "taken" }),
+    sample(confirmPage, "blocked", { accountUrl: text, kind: "blocked" }),
     sample(confirmPage, "undo", {
       accountUrl: text,
       kind: "undo",

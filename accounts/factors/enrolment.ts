@@ -130,9 +130,13 @@ export interface Enrolments {
   /**
    * Undoes the first factor of an account with the link from the mail about it, within seven days and in any browser: all
    * factors, codes, tokens, sessions and the password end.
-   * @returns `undone` with the token of a link to choose a new password, for this browser.
+   * @returns `undone` with the token of a link to choose a new password, for this browser; `blocked`: the account is
+   * disabled, and nothing was changed.
    */
-  undo(link: string, at: AskedAt): Promise<{ readonly kind: "undone"; readonly reset: string } | Unproven>;
+  undo(
+    link: string,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "undone"; readonly reset: string } | { readonly kind: "blocked" } | Unproven>;
 }
 
 export interface EnrolmentsOptions {
@@ -296,7 +300,10 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         async (pending, tx) => {
           const sub = pending.subject;
           const account = await accounts.undoFactors(tx, sub, callerAs(sub, at));
-          if (account === undefined) return { kind: "gone" };
+          if (account === undefined) {
+            const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+            return { kind: current !== undefined && isDisabled(current) ? "blocked" : "gone" };
+          }
           const reset = confirmations.prepare({
             purpose: "password-reset",
             subject: sub,

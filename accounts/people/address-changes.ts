@@ -4,6 +4,7 @@ import { type AccountState, isDisabled, stateOf } from "../account.ts";
 import { canonicalEmail, emailProblem } from "../text-rules.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
+import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 type AddressChangeStarted =
@@ -38,7 +39,9 @@ export interface AddressChanges {
   undo(
     link: string,
     at: AskedAt,
-  ): Promise<{ readonly kind: "undone"; readonly reset: string } | { readonly kind: "taken" } | Unproven>;
+  ): Promise<
+    { readonly kind: "undone"; readonly reset: string } | { readonly kind: "taken" | "blocked" } | Unproven
+  >;
 }
 
 /** The new address, and the account as it was when the person asked. */
@@ -119,7 +122,10 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
           const { sub, email } = pending.extra;
           try {
             const record = await accounts.undoAddress(tx, sub, pending.subject, email, callerAs(sub, at));
-            if (record === undefined) return { kind: "gone" };
+            if (record === undefined) {
+              const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+              return { kind: current !== undefined && isDisabled(current) ? "blocked" : "gone" };
+            }
             pending.remove();
             const extra = stateOf(record);
             const reset = confirmations.prepare({ purpose: "password-reset", subject: sub, extra });

@@ -4,6 +4,7 @@ import { type Check, type Flaw, kindChecks } from "../../records/record-check.ts
 import type { Clock } from "../../core/clock.ts";
 import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
 import { directoryChecks } from "../../records/directory/directory-check.ts";
+import { factorChecks } from "../../records/factors/factor-check.ts";
 import { namesOf } from "../../accounts/text-rules.ts";
 import { databaseFile } from "../../config/storage-address.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
@@ -141,6 +142,7 @@ async function checksOf(
     ...(artifacts === undefined ? [] : [settingsCheck(warnings)]),
     ...kindChecks(KINDS, stores, clock),
     ...directoryChecks(stores, namesOf, clock),
+    ...factorChecks(stores, clock),
     ...deliveryChecks(stores, KINDS, clock),
   ];
 }

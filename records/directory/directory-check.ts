@@ -74,7 +74,7 @@ interface Dependent {
 }
 
 /** Finds orphaned records. Repairing removes them. */
-function orphanCheck(scan: KindScan, { part, problem, owner, isWrong, show }: Dependent): Check {
+export function orphanCheck(scan: KindScan, { part, problem, owner, isWrong, show }: Dependent): Check {
   const { store } = scan;
 
   async function wrong(records: readonly Found[]): Promise<Found[]> {

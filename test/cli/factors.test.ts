@@ -209,3 +209,33 @@ describe("factors remove", () => {
     expect(unknown).toEqual({ code: 1, out: "", err: "There is no such account.\n" });
   });
 });
+
+describe("factors reset-recovery-codes", () => {
+  it("asks first, prints ten new codes once, ends the old ones, mails the person and is in the audit", async () => {
+    const { recovery_codes: old } = await running.service.accounts.addApp(sub, { secret: SECRET });
+    await running.mailTo(email);
+    const no = await factors(["reset-recovery-codes", sub], { confirm: async () => false });
+    expect(no).toEqual({ code: 1, out: "", err: "Nothing was changed.\n" });
+    const { code, out, err } = await factors(["reset-recovery-codes", sub, "--yes", "--json"]);
+    expect([code, err]).toEqual([0, ""]);
+    const { recovery_codes: codes } = JSON.parse(out) as { readonly recovery_codes: readonly string[] };
+    expect(new Set([...codes, ...old]).size).toBe(20);
+    expect((await running.mailTo(email)).text).toContain("new recovery codes");
+    expect(await audit("account.recovery_codes_replaced")).toMatchObject([
+      { actor: { kind: "command_line" } },
+    ]);
+    const table = await factors(["reset-recovery-codes", sub, "--yes"]);
+    expect(table.out.match(/^[0-9A-Z]{5}-[0-9A-Z]{5} *$/gmu)).toHaveLength(10);
+    for (const line of running.log) for (const each of codes) expect(line).not.toContain(each);
+  });
+
+  it("changes nothing without a second factor, an account or an answer", async () => {
+    const none = { code: 1, out: "", err: "There is no such second factor.\n" };
+    expect(await factors(["reset-recovery-codes", sub, "--yes"])).toEqual(none);
+    const unknown = await factors(["reset-recovery-codes", crypto.randomUUID(), "--yes"]);
+    expect(unknown).toEqual({ code: 1, out: "", err: "There is no such account.\n" });
+    await addApp();
+    const silent = await factors(["reset-recovery-codes", sub]);
+    expect(silent).toMatchObject({ code: 2, out: "" });
+  });
+});

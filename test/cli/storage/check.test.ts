@@ -7,6 +7,7 @@ import type { Commit, Found, RecordData, RecordStore, Ref } from "../../../adapt
 import { artifactKind, artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
 import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../../records/deliveries/delivery-kinds.ts";
 import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../../records/directory/directory-kinds.ts";
+import { PASSKEY, type StoredPasskey } from "../../../records/factors/factor-kinds.ts";
 import { type AnyKind, storeOf, type Stores } from "../../../records/kinds.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
 import { ROOT } from "../../examples/documents.ts";
@@ -179,6 +180,11 @@ const damages: readonly Damage[] = [
     /^account: 1 reserved identifiers of clients that do not exist \(account gone\)/m,
   ],
   [
+    "a passkey is of an account that has none",
+    ({ storage }, ada) => force(storage, { put: [PASSKEY.record(passkeyOf(ada))] }),
+    /^passkey: 1 passkeys that their account does not list \(account [\w-]+\)/m,
+  ],
+  [
     "a lane is missing",
     async ({ storage }, ada) => force(storage, { remove: [LANE_OF(ada)] }),
     /^lane: [12] deliveries missing from their lane/m,
@@ -217,6 +223,13 @@ const damages: readonly Damage[] = [
     /^grant: 1 records with wrong index entries, a wrong parent or a wrong expiry \(grant …g\)/m,
   ],
 ];
+
+function passkeyOf(sub: string): StoredPasskey {
+  const times = { added_at: 1_790_000_000, last_used_at: null };
+  const backup = { backup_eligible: true, backed_up: true };
+  const key = { public_key: "AAAA", counter: 0, transports: [], rp_id: "127.0.0.1" };
+  return { id: "cred", sub, name: "Phone", ...key, ...backup, ...times };
+}
 
 const GRANT = artifactKind("Grant");
 

@@ -1,0 +1,183 @@
+/** "Sign-in methods" in a real browser of the size of a phone, with the authenticator that Chromium has for tests. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import { totpCode } from "../../testing/totp-code.ts";
+import { METHODS, MethodsParty, type MethodsService, startMethodsService } from "../flows/methods-party.ts";
+import { codeIn } from "../interactions/self-service.ts";
+import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+
+const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
+
+let browser: TestBrowser;
+let running: MethodsService;
+let party: MethodsParty;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  running = await startMethodsService();
+});
+beforeEach(async () => {
+  party = await MethodsParty.create(running);
+});
+afterEach(async () => {
+  expect(await browser.settle()).toEqual([]);
+});
+afterAll(async () => {
+  await running?.close();
+  await browser?.close();
+});
+
+/** A page of a browser with an authenticator that always says yes. */
+async function withAuthenticator(): Promise<Page> {
+  const page = await browser.newPage(PHONE);
+  const session = await page.context().newCDPSession(page);
+  await session.send("WebAuthn.enable");
+  await session.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  return page;
+}
+
+/** Nothing is wider than the screen, and nothing is hard to reach. */
+async function expectUsable(page: Page): Promise<void> {
+  expect(await violations(page)).toEqual([]);
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  expect([page.url(), overflow <= 0]).toEqual([page.url(), true]);
+}
+
+const heading = (page: Page, name: string): Promise<void> =>
+  page.getByRole("heading", { name, level: 1 }).waitFor();
+
+/** Confirms with the code from the mail. @param isSent by the script, as soon as it is complete. */
+async function confirmByMail(page: Page, isSent: boolean): Promise<void> {
+  await page.getByRole("button", { name: "Send a code" }).click();
+  await page.getByLabel("Code").waitFor();
+  // The checks are scripts themselves.
+  if (isSent) await expectUsable(page);
+  await page.getByLabel("Code").fill(codeIn(await party.mail()));
+  if (!isSent) await page.getByRole("button", { name: "Continue" }).click();
+}
+
+async function secretOn(page: Page): Promise<string> {
+  return ((await page.locator(".app-key").textContent()) ?? "").replaceAll(" ", "");
+}
+
+const codesOn = (page: Page): Promise<string[]> => page.locator("#codes code").allTextContents();
+
+const signOut = async (page: Page): Promise<void> => {
+  await page.goto(`${running.openid}/account`);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await heading(page, "You are signed out");
+};
+
+describe("a person with a phone", () => {
+  it("adds a passkey, signs out, and signs in with it", async () => {
+    const page = await withAuthenticator();
+    await page.goto(`${running.openid}/account`);
+    await signIn(page, party.person);
+    await page.getByRole("link", { name: "Sign-in methods" }).click();
+    await heading(page, "Sign-in methods");
+    await expectUsable(page);
+    await page.getByRole("link", { name: "Add a passkey" }).click();
+    await confirmByMail(page, true);
+    await page.getByLabel("Name of the passkey").fill("My phone");
+    await expectUsable(page);
+    await page.getByRole("button", { name: "Create a passkey" }).click();
+    await heading(page, "Recovery codes");
+    await expectUsable(page);
+    expect(await codesOn(page)).toHaveLength(10);
+    await page.getByRole("link", { name: "I have kept the codes" }).click();
+    await page.getByRole("heading", { name: "My phone" }).waitFor();
+    await expectUsable(page);
+
+    await signOut(page);
+    // The browser suggests the passkey at once, and its authenticator always says yes.
+    await page.goto(running.openid + METHODS);
+    await heading(page, "Sign-in methods");
+    await page.getByText("Last used").first().waitFor();
+  });
+
+  it("adds the app by keyboard alone, loses it, and comes back with a recovery code", async () => {
+    const page = await browser.newPage(PHONE);
+    await page.goto(running.openid + METHODS);
+    await signIn(page, party.person);
+    await page.getByRole("link", { name: "Add the app" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Send a code" }).focus();
+    await page.keyboard.press("Enter");
+    // What was done has the focus; the field comes next.
+    await page.locator("[role=status]:focus").waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.type(codeIn(await party.mail()));
+    await page.getByLabel("Code from the app").waitFor();
+    await expectUsable(page);
+    expect(
+      await page.locator(".qr img").evaluate((image: HTMLImageElement) => image.naturalWidth),
+    ).toBeGreaterThan(0);
+    const secret = await secretOn(page);
+    await page.getByLabel("Code from the app").focus();
+    await page.keyboard.type(totpCode(secret, running.clock.now()));
+    await page.keyboard.press("Enter");
+    await heading(page, "Recovery codes");
+    const [recovery = ""] = await codesOn(page);
+    await signOut(page);
+
+    await page.goto(`${running.openid}${METHODS}/change?factor=app`);
+    await signIn(page, party.person);
+    await page.getByText("Use a recovery code").click();
+    await page.getByLabel("Recovery code").fill(recovery);
+    await page.getByRole("button", { name: "Use this code" }).click();
+    await heading(page, "Authenticator app");
+    await expectUsable(page);
+    await page.getByRole("button", { name: "Remove the authenticator app" }).click();
+    await page.getByText("The authenticator app is removed.").waitFor();
+    await expect(party.factors()).resolves.toEqual({ app: null, passkeys: [], recovery_codes_left: 0 });
+  });
+
+  it("removes a passkey that this browser still has: it signs in no more", async () => {
+    const page = await withAuthenticator();
+    await page.goto(`${running.openid}${METHODS}/new-passkey`);
+    await signIn(page, party.person);
+    await confirmByMail(page, true);
+    await page.getByRole("button", { name: "Create a passkey" }).click();
+    await page.getByRole("link", { name: "I have kept the codes" }).click();
+    await page.getByRole("link", { name: "Change", exact: true }).click();
+    await heading(page, "My passkey");
+    await expectUsable(page);
+    await page.getByRole("button", { name: "Remove this passkey" }).click();
+    await page.getByText("The passkey is removed.").waitFor();
+    await signOut(page);
+    await page.goto(running.openid + METHODS);
+    await page.getByText("This passkey could not be used.").waitFor();
+  });
+});
+
+describe("without JavaScript", () => {
+  it("the app and the codes work, and the page for a passkey says what it needs", async () => {
+    const page = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
+    await page.goto(`${running.openid}${METHODS}/new-app`);
+    await signIn(page, party.person);
+    await confirmByMail(page, false);
+    const secret = await secretOn(page);
+    await page.getByLabel("Code from the app").fill(totpCode(secret, running.clock.now()));
+    await page.getByRole("button", { name: "Add the app" }).click();
+    await heading(page, "Recovery codes");
+    expect(await codesOn(page)).toHaveLength(10);
+    expect(await page.getByRole("button", { name: "Copy" }).isVisible()).toBe(false);
+    await page.getByRole("link", { name: "I have kept the codes" }).click();
+    await page.getByRole("link", { name: "Add a passkey" }).click();
+    await heading(page, "Add a passkey");
+    expect(await page.content()).toContain("Passkeys need JavaScript.");
+    expect(await page.getByRole("button", { name: "Create a passkey" }).isVisible()).toBe(false);
+    await page.goto(`${running.openid}${METHODS}/recovery-codes`);
+    await page.getByRole("button", { name: "Make new recovery codes" }).click();
+    expect(new Set(await codesOn(page)).size).toBe(10);
+  });
+});
