@@ -7,7 +7,7 @@ import { withTimeout } from "../../core/with-timeout.ts";
 import { asFault, closedFault, DEFAULT_TIMEOUT_MS, isRefused, lateFault } from "./faults.ts";
 import { Transactions } from "./transactions.ts";
 
-/** Within this time, start-up says that the server does not answer. */
+/** After this, start-up says that the server does not answer. */
 const START_TIMEOUT_MS = 5_000;
 /** For the driver to find a primary. */
 const SELECTION_TIMEOUT_MS = 3_000;
@@ -15,7 +15,7 @@ const SELECTION_TIMEOUT_MS = 3_000;
 const RETRY_DELAY_MS = 200;
 /** For `MongoClient.close()`. */
 const CLOSE_TIMEOUT_MS = 2000;
-/** A call that has not returned from the driver so long after its time-out counts as hanging. */
+/** A call counts as hanging when it has not returned from the driver this long after its time-out. */
 const HANGING_AFTER_MS = 10_000;
 
 const DEFAULT_DATABASE = "sign-in";

@@ -5,7 +5,7 @@ import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
 
 /** Before the first attempt to end abandoned transactions, and between two attempts. */
 const RETRY_DELAY_MS = 500;
-/** After this, the server ends such a transaction itself. */
+/** After this, the server ends an abandoned transaction itself. */
 const SERVER_LIFETIME_MS = 60_000;
 /** Two successes, because the first may reach the server before the transaction does. */
 const SUCCESSES = 2;

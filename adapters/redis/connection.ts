@@ -124,7 +124,7 @@ export function script(...parts: readonly string[]): Script {
   return { text, sha: hash("sha1", text) };
 }
 
-/** A connection that brings no data for so long while commands wait is replaced. */
+/** A connection is replaced when it has brought no data for this long while commands wait. */
 const SILENCE_TIMEOUT_MS = 2000;
 /** For one command, and for one attempt to connect. */
 const COMMAND_TIMEOUT_MS = 4000;

@@ -15,9 +15,9 @@ import { openAddressed, type OpenStores } from "../program/open-stores.ts";
 import { printable } from "../program/printable.ts";
 import { Progress } from "../program/progress.ts";
 
-/** One check stops at so many flaws. */
+/** A check stops after this many flaws. */
 const MAX_FLAWS = 10_000;
-/** So many of them are listed. */
+/** At most this many flaws of a check are listed. */
 const MAX_LISTED = 5;
 /** The length of a listed flaw. */
 const MAX_SHOWN_CHARACTERS = 300;
