@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { AnyNewClient } from "../../accounts/clients/client.ts";
 import { Browser } from "../../testing/browser/browser.ts";
+import { DEVICE_GRANT, DeviceParty, TELEVISION } from "./device-party.ts";
 import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
 import { basic, relyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
@@ -315,5 +316,46 @@ describe("a machine or device client", () => {
     const body = new URLSearchParams({ client_id, ...credentials, response_type: "code" });
     const pushed = await send(`${running.openid}/oauth2/par`, { method: "POST", body });
     expect(pushed).toMatchObject({ status: 400, body: { error: "unauthorized_client" } });
+  });
+});
+
+describe("the metrics", () => {
+  it("count token responses by grant and by the kind of the client", async () => {
+    const { service } = running;
+    const counted = async (): Promise<Readonly<Record<string, number>>> => {
+      const lines = (await service.metrics()).matchAll(
+        /^sign_in_token_responses_total\{grant_type="([^"]+)",kind="([^"]+)"\} (\d+)$/gm,
+      );
+      return Object.fromEntries(
+        [...lines].map(([, grant, kind, count]) => [`${kind} ${grant}`, Number(count)]),
+      );
+    };
+    const before = await counted();
+    const identifier = "https://articles.example/";
+    await service.directory.apis.put(identifier, { name: "A", service: "1", scopes: { read: "Read" } });
+    await service.clients.update("machine", { apis: { [identifier]: ["read"] } });
+    const body = new URLSearchParams({
+      client_id: "machine",
+      client_secret: "the secret of the machine, of 32",
+      grant_type: "client_credentials",
+      resource: identifier,
+    });
+    await send(`${running.openid}/oauth2/token`, { method: "POST", body });
+    await relyingParty(running, "oauth2", NEWS).tokens();
+    const { refresh_token } = await app("openid").tokens();
+    await app("openid").refresh(refresh_token);
+    const device = new DeviceParty(running, "openid", { ...TELEVISION, client_id: "device" });
+    const codes = await device.codes();
+    await device.connect(codes);
+    await device.poll(codes);
+    const after = await counted();
+    const risen = Object.keys(after).filter((name) => after[name] !== before[name]);
+    expect(risen.toSorted()).toEqual([
+      `device ${DEVICE_GRANT}`,
+      "machine client_credentials",
+      "public authorization_code",
+      "public refresh_token",
+      "web authorization_code",
+    ]);
   });
 });
