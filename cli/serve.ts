@@ -19,7 +19,7 @@ export const processCommands: readonly Command[] = [
     about: `Runs until SIGTERM or Ctrl+C, which finishes running requests and exits with 0. A second signal ends it immediately.
 SIGHUP reads the configuration again without losing a request.
 
-With --demo and without --config, runs a demo at http://127.0.0.1:3000 with one user, a client on the next port, and a
+With --demo and without --config, runs a demo at http://localhost:3000 with one user, a client on the next port, and a
 receiver on the port after that. The receiver prints each notification to this terminal.
 
 Environment: PORT, HOST, LOG_LEVEL.`,

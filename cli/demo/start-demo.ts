@@ -123,7 +123,8 @@ function createLogger({ logLevel }: Environment): Logger {
 export async function startDemo(opened: Opened, asked: DemoStart): Promise<void> {
   const { server, client, receiver } = await takePorts(opened, asked);
   const origins = {
-    server: origin(server.port),
+    // Browsers make no passkeys for IP addresses.
+    server: `http://localhost:${server.port}`,
     client: origin(client?.port ?? server.port + 1),
     receiver: origin(receiver?.port ?? server.port + 2),
   };

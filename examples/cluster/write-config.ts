@@ -36,7 +36,8 @@ function keptSecret(folder: string): string {
 export function writeConfig({ folder, port, storage, redis, proxy, metricsHost }: ClusterConfig): string {
   const moved = [0, 1, 2].reduce(
     (text, step) => text.replaceAll(`127.0.0.1:${DEFAULT_PORT + step}`, `127.0.0.1:${port + step}`),
-    readFileSync(DEMO_FILE, "utf8"),
+    // The cluster is at an IP address, because its proxy is.
+    readFileSync(DEMO_FILE, "utf8").replaceAll("localhost", "127.0.0.1"),
   );
   // Nothing in the cluster sends mail, so nobody can register.
   const { interactions: _pages, ...demo } = JSON.parse(moved) as {
