@@ -340,7 +340,7 @@ function personScreens(pages: Pages): readonly Screen[] {
     ...methodScreens(pages, at("methods")),
     {
       name: "account-sessions",
-      html: (visit) => pages.render(sessionsView, visit, { ...signedIn, sessions }),
+      html: (visit) => pages.render(sessionsView, visit, { ...signedIn, sessions, remembered: [] }),
     },
     {
       name: "account-sessions-one",
@@ -348,6 +348,7 @@ function personScreens(pages: Pages): readonly Screen[] {
         pages.render(sessionsView, visit, {
           ...signedIn,
           sessions: sessions.slice(0, 1),
+          remembered: [],
           notice: "sessions",
         }),
     },

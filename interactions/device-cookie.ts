@@ -26,6 +26,9 @@ export interface DeviceCookies {
   write(ctx: CookieContext, account: CookieAccount): void;
   /** Whether somebody has signed in with a passkey in this browser. */
   prefersPasskey(ctx: CookieRequest): boolean;
+  /** What says that this browser need not show the second factor. It may be anything. */
+  remembered(ctx: CookieRequest): string | undefined;
+  remember(ctx: CookieContext, browser: { readonly cookie: string; readonly lifetimeSeconds: number }): void;
   /** From now on the page offers passkeys first. The cookie says nothing else, so no one can be told apart by it. */
   preferPasskey(ctx: CookieContext): void;
 }
@@ -48,15 +51,18 @@ const ofPassword = (id: string, { sub, password_generation = 0 }: CookieAccount)
  * @param parts.signer cookies signed with any of its keys are valid.
  * @param parts.name name of the cookie.
  * @param parts.passkeyName name of the cookie that says that a passkey was used here.
+ * @param parts.rememberedName name of the cookie of a browser that need not show the second factor.
  */
 export function createDeviceCookies({
   signer,
   name,
   passkeyName,
+  rememberedName,
 }: {
   readonly signer: Signer;
   readonly name: string;
   readonly passkeyName: string;
+  readonly rememberedName: string;
 }): DeviceCookies {
   /** The id, and the signatures of each account. */
   function parsed(ctx: CookieContext): readonly string[] {
@@ -82,6 +88,11 @@ export function createDeviceCookies({
       const value = [id, own, ...others.slice(0, MAX_ACCOUNTS - 1)].join(".");
       const { secure } = ctx.exchange.deployment;
       setCookie(ctx, { name, value, lifetimeSeconds: LIFETIME_SECONDS, secure });
+    },
+    remembered: (ctx) => readCookie(ctx, rememberedName),
+    remember(ctx, { cookie: value, lifetimeSeconds }) {
+      const { secure } = ctx.exchange.deployment;
+      setCookie(ctx, { name: rememberedName, value, lifetimeSeconds, secure });
     },
     prefersPasskey: (ctx) => readCookie(ctx, passkeyName) === "1",
     preferPasskey(ctx) {

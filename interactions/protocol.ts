@@ -16,7 +16,7 @@ import { ALL_FIELDS, isPersonal, requestedAcr, requestedClaims, scopeClaims } fr
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
-import { STEP_UPS } from "../provider/policy.ts";
+import { SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
 import { provenOf } from "./steps/sign-in.ts";
 import type {
   ConsentApi,
@@ -65,6 +65,12 @@ export const consentApi = ({ api, scopes }: RequestedApi): ConsentApi => ({
 /** What a consent stores of APIs. */
 export const allowedApis = (apis: readonly RequestedApi[]): Record<string, readonly string[]> =>
   Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
+
+/** Whether the request wants a recent sign-in, or says how strong it must be. */
+function wantsEverything({ prompt, max_age, acr_values, claims, ...params }: Interaction["params"]): boolean {
+  if ([max_age, params[SENT_MAX_AGE], acr_values].some((value) => value !== undefined)) return true;
+  return (text(prompt)?.split(" ").includes("login") ?? false) || (text(claims)?.includes('"acr"') ?? false);
+}
 
 /** The model of the running sign-ins. */
 const INTERACTION = "Interaction";
@@ -160,6 +166,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
       expiresAt: exp * 1_000,
       ...(demanded !== undefined && { demandedAcr: demanded }),
+      ...(wantsEverything(params) && { wantsEverything: true }),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
       ...(account === undefined ? {} : { account }),
@@ -192,8 +199,8 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       const { session, ...others } = payload as { readonly session?: { readonly accountId?: string } };
       if (session?.accountId === sub) units.required().save({ ...rest, payload: others });
     },
-    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, { at, amr }) {
-      const login = { accountId: sub, ts: at, acr: acrOf(amr), amr: [...amr], generation };
+    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, { at, amr, remembered = false }) {
+      const login = { accountId: sub, ts: at, acr: acrOf(amr), amr: [...amr], generation, remembered };
       return finish(ctx, prompt === "create" ? { login, create: {} } : { login }, false);
     },
     async allow(ctx, callerOf) {

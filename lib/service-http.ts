@@ -37,8 +37,8 @@ import { type BackchannelLogout, createBackchannelLogout } from "../provider/ses
 import { createFindBrowser } from "../provider/sessions/browser-cookie.ts";
 import {
   cookieName,
-  deviceCookieName,
   endedSessionCookies,
+  hostCookieName,
   sessionCookieName,
 } from "../provider/sessions/cookies.ts";
 import type { Passwords } from "../accounts/passwords/passwords.ts";
@@ -274,6 +274,7 @@ function createSteps(
   },
 ): Steps {
   const { people, secondFactors, pages } = shared;
+  const { days } = secondFactors.rememberedBrowsers;
   const forms = createSigner(keys.forms);
   const devices = deviceCookies(configuration, forms);
   const links = linkCookie(configuration);
@@ -281,6 +282,7 @@ function createSteps(
     ...(people.registrations !== undefined && { registration: people.registrations.settings }),
     resets: people.passwordResets !== undefined,
     passwordLength: passwords.length,
+    ...(days !== undefined && { rememberDays: days }),
   };
   const protocol = createSignInProtocol({ ...shared, forms });
   const { sealer } = keys;
@@ -313,8 +315,9 @@ function linkCookie(configuration: Configuration): LinkCookie {
 function deviceCookies(configuration: Configuration, signer: Signer): DeviceCookies {
   return createDeviceCookies({
     signer,
-    name: deviceCookieName(configuration),
-    passkeyName: cookieName(configuration, "passkey"),
+    name: hostCookieName(configuration, "device"),
+    passkeyName: hostCookieName(configuration, "passkey"),
+    rememberedName: hostCookieName(configuration, "remembered"),
   });
 }
 
@@ -378,6 +381,7 @@ function accountPages(
     operatorPages,
     accounts,
     addressChanges: people.addressChanges,
+    rememberedBrowsers: secondFactors.rememberedBrowsers,
     confirmations: people.confirmations,
     secondFactors,
     links: linkCookie(configuration),

@@ -139,12 +139,15 @@ export async function rolesAtClient(
 /** A session of oidc-provider with the account's `sessions_generation` at sign-in. */
 export interface SessionGeneration {
   generation?: number;
+  /** The second factor was not shown, because the browser is remembered: the sign-in never counts as recent. */
+  remembered?: boolean;
 }
 
 /** What the sign-in form reports to oidc-provider. */
 interface LoginResult {
   readonly accountId: string;
   readonly generation?: number;
+  readonly remembered?: boolean;
 }
 
 /** Copies the generation from the result of the sign-in form to the session, before any rule reads it. */
@@ -152,7 +155,10 @@ export function storeSessionGeneration(provider: Provider): void {
   provider.on("interaction.ended", ({ oidc: { session, result } }) => {
     const login = result?.["login"] as LoginResult | undefined;
     if (login?.generation === undefined || login.accountId !== session?.accountId) return;
-    (session as SessionGeneration).generation = login.generation;
+    Object.assign(session as SessionGeneration, {
+      generation: login.generation,
+      remembered: login.remembered === true ? true : undefined,
+    });
   });
 }
 
@@ -161,7 +167,7 @@ export interface SignedIn {
   readonly account: AccountRecord;
   /** The session's `uid`, which is different in each browser. */
   readonly session: string;
-  /** When the person last entered the password there, in seconds since the epoch. */
+  /** When the person last signed in there, in seconds since the epoch. */
   readonly signedInAt: number;
   /** How the person signed in. */
   readonly acr?: string;

@@ -33,7 +33,10 @@ const WITH_GENERATIONS = [
 function keepMembers(provider: Provider): void {
   for (const name of WITH_GENERATIONS) {
     const model = provider[name] as unknown as ModelClass;
-    const members = [...model.IN_PAYLOAD, ...(name === "Session" ? ["generation", "use"] : ["generations"])];
+    const members = [
+      ...model.IN_PAYLOAD,
+      ...(name === "Session" ? ["generation", "remembered", "use"] : ["generations"]),
+    ];
     Object.defineProperty(model, "IN_PAYLOAD", { value: members });
   }
 }

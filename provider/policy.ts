@@ -107,6 +107,13 @@ function isTooOld({ oidc: { session, params, result } }: KoaContextWithOIDC): bo
   return !session?.accountId || session.past(Number(maxAge));
 }
 
+/** In a remembered browser only the password was shown: that is not as recent as any `max_age`. */
+function isOnlyRemembered({ oidc: { session, params, result } }: KoaContextWithOIDC): boolean {
+  if (result?.login !== undefined || (session as SessionGeneration | undefined)?.remembered !== true)
+    return false;
+  return params?.["max_age"] !== undefined || params?.[SENT_MAX_AGE] !== undefined;
+}
+
 /** The `sub` of an `id_token_hint`. oidc-provider verifies the hint when the request arrives, and not again after the sign-in. */
 function hintedSub(hint: unknown): unknown {
   const [, payload] = typeof hint === "string" ? hint.split(".") : [];
@@ -182,6 +189,9 @@ export function signInPolicy(addable: string): interactionPolicy.DefaultPolicy {
   );
   login?.checks.add(
     new Check(CLIENT_POLICY, "the client needs a second factor", "interaction_required", needsSecondFactor),
+  );
+  login?.checks.add(
+    new Check("remembered", "the second factor was not shown", "login_required", isOnlyRemembered),
   );
   // oidc-provider shows the form to somebody else again and again.
   login?.checks.remove("id_token_hint");

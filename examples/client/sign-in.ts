@@ -110,7 +110,9 @@ export function openidSignIn(settings: ClientSettings): SignIn {
   function discover(): Promise<openid.Configuration> {
     const authentication = openid.ClientSecretBasic(client_secret);
     // Allow plain http only on loopback, for the demo.
-    const execute = settings.openid.startsWith("http://127.") ? [openid.allowInsecureRequests] : [];
+    const execute = /^http:\/\/(?:127\.|localhost:)/.test(settings.openid)
+      ? [openid.allowInsecureRequests]
+      : [];
     discovered ??= openid
       .discovery(new URL(settings.openid), client_id, undefined, authentication, { execute })
       .catch((error: unknown) => {

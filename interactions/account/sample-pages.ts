@@ -140,6 +140,8 @@ export function personPages(text: string): readonly Sample[] {
   const at = 1_790_000_000_000;
   const session = { uid: text, firstUse: at / 1000, lastUse: at / 1000 };
   const where = { address: text, browser: text, system: text };
+  const kept = { id: text, browser: text, system: null, added_at: at / 1000, expires_at: at / 1000 };
+  const seen = { ...common, network: text, remembered: [kept], now: at };
   const one = { isThis: true, session };
   const sessions = [one, { isThis: false, session: { ...session, ...where } }];
   const apis = [{ identifier: text, name: text, scopes: [{ name: text, label: text }] }];
@@ -191,8 +193,8 @@ export function personPages(text: string): readonly Sample[] {
     }),
     sample(passwordView, "empty", password),
     sample(passwordView, "refused", { ...password, problem: "too-short" }),
-    sample(sessionsView, "one", { ...common, network: text, sessions: [one], now: at }),
-    sample(sessionsView, "several", { ...common, network: text, sessions, now: at + 1, notice: "session" }),
+    sample(sessionsView, "one", { ...seen, remembered: [], sessions: [one] }),
+    sample(sessionsView, "several", { ...seen, sessions, now: at + 1, notice: "session" }),
     sample(servicesView, "none", {
       ...common,
       services: [],

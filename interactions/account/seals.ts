@@ -10,6 +10,7 @@ export const NOTICES = [
   "password",
   "session",
   "sessions",
+  "remembered",
   "service",
   "address",
   "addressCancelled",

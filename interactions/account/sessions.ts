@@ -1,5 +1,6 @@
-/** Where the person is signed in, and ending that. */
+/** Where the person is signed in, where the second factor is not asked for, and ending both. */
 import type { AccountInternals } from "../../accounts/account.ts";
+import type { RememberedBrowser, RememberedBrowsers } from "../../accounts/factors/remembered-browsers.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { SignInSession, SignInSessions } from "../../provider/sessions/sessions.ts";
@@ -19,6 +20,8 @@ interface ShownSession {
 /** `account-sessions`: the browsers, a form for each other one, and a form for all others. */
 interface SessionsLocals extends PersonLocals {
   readonly sessions: readonly ShownSession[];
+  /** Where the second factor is not asked for. */
+  readonly remembered: readonly RememberedBrowser[];
   /** The network of this request, in the form of those of the sessions. */
   readonly network: string | undefined;
   /** Milliseconds since the epoch. */
@@ -40,13 +43,29 @@ export const sessionsView: Page<SessionsLocals> = {
         firstUse: moment(session.firstUse * 1000),
         lastUse: moment(session.lastUse * 1000),
       })),
+      remembered: locals.remembered.map(({ id, browser, system, added_at, expires_at }) => {
+        const families = { browser: browser ?? undefined, system: system ?? undefined };
+        return {
+          id,
+          device: deviceOf(families),
+          name: nameOf(t, families),
+          since: moment(added_at * 1000),
+          until: moment(expires_at * 1000),
+        };
+      }),
       others: locals.sessions.filter(({ isThis }) => !isThis).length,
     };
   },
 };
 
+/** `undefined` if unknown. */
+interface Families {
+  readonly browser?: string | undefined;
+  readonly system?: string | undefined;
+}
+
 /** The icon of a system. */
-function deviceOf({ system }: SignInSession): "phone" | "tablet" | "computer" {
+function deviceOf({ system }: Families): "phone" | "tablet" | "computer" {
   if (system === "iPhone" || system === "Android") return "phone";
   return system === "iPad" ? "tablet" : "computer";
 }
@@ -57,7 +76,7 @@ function networkText(t: Translator, last: string | undefined, now: string | unde
   return last === now ? t("sessions.thisNetwork") : t("sessions.otherNetwork");
 }
 
-function nameOf(t: Translator, { browser, system }: SignInSession): string {
+function nameOf(t: Translator, { browser, system }: Families): string {
   const named = browser === undefined || browser === "other" ? t("sessions.otherBrowser") : browser;
   return system === undefined ? named : t("sessions.browserOn", { browser: named, system });
 }
@@ -65,24 +84,33 @@ function nameOf(t: Translator, { browser, system }: SignInSession): string {
 export interface SessionsPageParts {
   readonly accounts: Pick<AccountInternals, "endOtherSessions">;
   readonly sessions: SignInSessions;
+  readonly rememberedBrowsers: Pick<RememberedBrowsers, "list" | "end">;
   readonly clock: Clock;
 }
 
-/** A form sends `session`, the `uid` of one to end, or `action` = `others`. */
-export function sessionsPage({ accounts, sessions, clock }: SessionsPageParts): PersonPage {
+/** A form sends `session`, the `uid` of one to end, `remembered`, the id of a browser to forget, or `action` = `others`. */
+export function sessionsPage({
+  accounts,
+  sessions,
+  rememberedBrowsers,
+  clock,
+}: SessionsPageParts): PersonPage {
   return {
     path: PATH,
     place: "sessions",
     async show({ ctx, locals, person, send }) {
       const now = clock.now();
       const network = shortenedAddress(ctx.exchange.address);
-      const found = await sessions.list(person.account);
+      const [found, remembered] = await Promise.all([
+        sessions.list(person.account),
+        rememberedBrowsers.list(person.account),
+      ]);
       const shown = found.map((session) => ({
         session,
         isThis: session.uid === person.session,
       }));
       const first = shown.toSorted((one, other) => Number(other.isThis) - Number(one.isThis));
-      send(sessionsView, { ...locals, sessions: first, network, now });
+      send(sessionsView, { ...locals, sessions: first, remembered, network, now });
     },
     async submit(visit, form) {
       const { person, caller } = visit;
@@ -91,6 +119,11 @@ export function sessionsPage({ accounts, sessions, clock }: SessionsPageParts): 
         const ended = await accounts.endOtherSessions(account.sub, session, caller);
         if (ended !== undefined) await sessions.keep(session, ended.sessions_generation);
         return visit.done(PATH, "sessions", { ...person, account: { ...account, ...generationOf(ended) } });
+      }
+      const forgotten = form.get("remembered");
+      if (forgotten !== undefined) {
+        await rememberedBrowsers.end(account.sub, forgotten);
+        return visit.done(PATH, "remembered");
       }
       const uid = form.get("session") ?? "";
       // This one is ended by signing out.

@@ -222,7 +222,7 @@ function describeField(
   return Object.assign(
     field,
     {
-      label: labelOf(t, step, field.name),
+      label: labelOf(t, step, field.name, { days: offers.rememberDays ?? 0 }),
       value,
       problems: described.filter(({ fields }) => fields.includes(field.name)),
     },
@@ -232,8 +232,8 @@ function describeField(
 }
 
 /** The label of a field: that of the step, if it has one of its own. */
-function labelOf(t: Translator, step: StepName, field: string): string {
-  return firstText(t, [`${step}.${field}`, `label.${field}`, `field.${field}`]);
+function labelOf(t: Translator, step: StepName, field: string, values?: Problem["values"]): string {
+  return firstText(t, [`${step}.${field}`, `label.${field}`, `field.${field}`], values);
 }
 
 function hintOf(

@@ -9,10 +9,27 @@ import type { RefusedCode } from "../../accounts/factors/codes.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { goOn, stillProven } from "./sign-in.ts";
 import { parsed } from "./passkey-sign-in.ts";
-import { askedAt, type Entry, type Outcome, type Proven, type Step, type StepServices } from "./step.ts";
+import {
+  askedAt,
+  type Entry,
+  type Field,
+  type Outcome,
+  type Proven,
+  type Step,
+  type StepServices,
+} from "./step.ts";
 
 /** How long a right password counts. */
 const LIFETIME_SECONDS = 300;
+
+/** A tick that is off. */
+const REMEMBER = {
+  name: "remember",
+  type: "checkbox",
+  autocomplete: "off",
+  required: false,
+  value: "1",
+} as const satisfies Field;
 
 export const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
   stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
@@ -22,10 +39,12 @@ export const secondFactor: Step = {
     (prompt === "login" || prompt === "create") &&
     state.step === "second-factor" &&
     state.proven !== undefined,
-  fields: ({ state: { proven } }) =>
-    proven?.app === true && proven.passkeyOnly !== true
-      ? [{ name: "code", type: "text", autocomplete: "one-time-code", required: true }]
-      : [],
+  fields({ state: { proven } }, { rememberDays }) {
+    if (proven?.app !== true || proven.passkeyOnly === true) return [];
+    const code: Field = { name: "code", type: "text", autocomplete: "one-time-code", required: true };
+    // Never ticked beforehand: it makes the next sign-ins weaker.
+    return rememberDays === undefined || proven.stepUp === true ? [code] : [code, REMEMBER];
+  },
   actions({ state: { proven, passkey } }) {
     const byPasskey = passkey === undefined ? [] : ["passkey"];
     if (proven?.passkeyOnly === true) return byPasskey;
@@ -74,7 +93,24 @@ async function useCode(
     ? await codes.useApp(record.sub, code, at)
     : await codes.useRecovery(record.sub, code, at);
   if (result.kind !== "right") return refused(result, isApp);
+  if (isApp && proven.stepUp !== true && entry.values.get(REMEMBER.name) === REMEMBER.value)
+    await rememberBrowser(entry, services, record);
   return complete(entry, services, record, proven, AMR_CODE);
+}
+
+/** From now on the password is enough in this browser, until something ends that. */
+async function rememberBrowser(
+  { ctx }: Entry,
+  { devices, secondFactors, units, configuration }: StepServices,
+  record: AccountRecord,
+): Promise<void> {
+  const userAgent = ctx.req.headers["user-agent"];
+  const known = devices.remembered(ctx);
+  const remembered = await secondFactors.rememberedBrowsers.remember(record, { cookie: known, userAgent });
+  if (remembered === undefined) return;
+  const { cookie, expires_at } = remembered;
+  const lifetimeSeconds = expires_at - seconds(configuration.clock);
+  units.current()?.whenCommitted(() => devices.remember(ctx, { cookie, lifetimeSeconds }));
 }
 
 function refused(result: RefusedCode, isApp: boolean): Outcome {

@@ -83,9 +83,10 @@ export async function goOn(
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
   const { devices, newBrowsers, offers } = services;
-  const proven = provenOf(record, shown.at, shown.amr);
-  if (hasSecondFactor(record) && !shown.amr.includes("mfa"))
-    return { kind: "next", state: { step: "second-factor", proven } };
+  const needsFactor = hasSecondFactor(record) && !shown.amr.includes("mfa");
+  const remembered = needsFactor && !shown.stepUp && (await isRemembered(entry, services, record));
+  const proven = { ...provenOf(record, shown.at, shown.amr), ...(remembered && { remembered }) };
+  if (needsFactor && !remembered) return { kind: "next", state: { step: "second-factor", proven } };
   const { demandedAcr } = signIn;
   if (demandedAcr !== undefined && !hasSecondFactor(record) && !satisfies(acrOf(shown.amr), demandedAcr))
     return confirmEnrolment(entry, services, record, proven);
@@ -95,7 +96,18 @@ export async function goOn(
   // Who is signed in already is asked at the next sign-in.
   if (terms !== undefined && !shown.stepUp && record.terms_version !== terms.version)
     return { kind: "next", state: { step: "terms", proven } };
-  return finishSignIn(entry, services, record, shown);
+  return finishSignIn(entry, services, record, { ...shown, ...(remembered && { remembered }) });
+}
+
+/** Whether the person has asked not to be asked for the second factor here, and may be spared it now. */
+async function isRemembered(
+  { ctx, signIn }: Entry,
+  { devices, secondFactors }: StepServices,
+  record: AccountRecord,
+): Promise<boolean> {
+  const cookie = devices.remembered(ctx);
+  if (cookie === undefined || signIn.wantsEverything || signIn.demandedAcr !== undefined) return false;
+  return secondFactors.rememberedBrowsers.isRemembered(record, cookie);
 }
 
 /**
@@ -133,7 +145,7 @@ export async function finishSignIn(
   { ctx, signIn }: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "amr">,
+  shown: Pick<Proven, "at" | "amr" | "remembered">,
 ): Promise<Outcome> {
   const { units, events, audit, devices, protocol } = services;
   const { client_id } = signIn.client;

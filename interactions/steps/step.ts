@@ -79,6 +79,8 @@ export interface Proven {
   readonly passkeys: boolean;
   /** The person is signed in, and shows only what is missing; `at` is the time of that sign-in. */
   readonly stepUp?: true;
+  /** The browser is remembered: the second factor was not shown. */
+  readonly remembered?: true;
   /** A step-up for which only a passkey is enough. */
   readonly passkeyOnly?: true;
 }
@@ -136,6 +138,8 @@ export interface RunningSignIn {
   readonly enrolment?: Enrolment;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
+  /** The request wants a recent sign-in, or a strong one: a remembered browser is none. */
+  readonly wantsEverything?: true;
   /** Somebody has used a passkey in this browser: that comes first. */
   readonly prefersPasskey?: true;
   /** Milliseconds since the epoch. */
@@ -149,6 +153,8 @@ export interface Offers {
   /** Whether there is mail for a forgotten password. */
   readonly resets: boolean;
   readonly passwordLength: PasswordLength;
+  /** Days for which a browser can be remembered; missing if none can. */
+  readonly rememberDays?: number;
 }
 
 /** A field of a step. */
@@ -263,7 +269,7 @@ export interface StepServices {
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;
   readonly people: Pick<People, "registrations" | "passwordResets">;
-  readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys" | "enrolments">;
+  readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys" | "enrolments" | "rememberedBrowsers">;
   readonly sealer: Pick<Sealer, "seal" | "open">;
   readonly offers: Offers;
   readonly links: LinkCookie;
@@ -287,7 +293,7 @@ export interface SignInProtocol {
     ctx: ServiceContext,
     signIn: RunningSignIn,
     account: AccountRecord,
-    shown: Pick<Proven, "at" | "amr">,
+    shown: Pick<Proven, "at" | "amr" | "remembered">,
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;

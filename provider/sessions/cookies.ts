@@ -32,9 +32,12 @@ export const sessionCookieName = (configuration: Configuration): string =>
 export const browserCookieName = (configuration: Configuration): string =>
   boundName(configuration, "browser");
 
-/** With https, the device cookie is bound to the host. */
-export function deviceCookieName(configuration: Configuration): string {
-  return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, "device")}`;
+/** The cookies that browsers keep between sign-ins. With https, they are bound to the host. */
+export function hostCookieName(
+  configuration: Configuration,
+  purpose: "device" | "passkey" | "remembered",
+): string {
+  return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, purpose)}`;
 }
 
 /** What Koa's cookies need of the signing keys. */

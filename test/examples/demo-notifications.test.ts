@@ -21,7 +21,12 @@ async function startDemo(...args: readonly string[]): Promise<Demo> {
   demos.push(running);
   await running.until(/Ctrl\+C stops it/);
   const origin = (steps: number): string => `http://127.0.0.1:${port + steps}`;
-  return { running, client: origin(1), receiver: origin(2), console: `http://localhost:${port}/account/deliveries` };
+  return {
+    running,
+    client: origin(1),
+    receiver: origin(2),
+    console: `http://localhost:${port}/account/deliveries`,
+  };
 }
 
 async function signIn({ client }: Demo, way = "OAuth 2.0"): Promise<Browser> {

@@ -12,7 +12,12 @@ const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0" };
 type Account = { readonly sub: string; readonly password_generation?: number };
 
 function cookies(...keys: KeyObject[]) {
-  return createDeviceCookies({ signer: createSigner(keys), name: NAME, passkeyName: "passkey" });
+  return createDeviceCookies({
+    signer: createSigner(keys),
+    name: NAME,
+    passkeyName: "passkey",
+    rememberedName: "remembered",
+  });
 }
 const devices = cookies(KEY);
 

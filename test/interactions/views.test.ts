@@ -44,7 +44,7 @@ describe("the texts", () => {
         "console\\.(?:state|action|result|reason|error|empty)",
       ].join(
         "|",
-      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
+      )})\\.|^[a-z-]+\\.(?:title|submit|username|password|code|name|passkey|remember)$|^account\\.home$|^mail\\.[a-z]+\\.(?:subject|what|notYou)$`,
     );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),

@@ -112,7 +112,7 @@ describe("a session", () => {
     const html = pages.render(
       sessionsView,
       { locale: "en" },
-      { ...common, network, sessions: [shown], now: NOW },
+      { ...common, network, sessions: [shown], remembered: [], now: NOW },
     );
     expect(textOf(mainOf(html))).toContain(text);
     expect(html).not.toMatch(/\/24|\/48|192\.0|2001:db8/);

@@ -1,0 +1,213 @@
+/** A browser in which the password is enough, because the person wanted that: what it spares, and what ends it. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import { KNOWN_ACRS } from "../../provider/authentication.ts";
+import { TestClock } from "../../testing/test-clock.ts";
+import { totpCode } from "../../testing/totp-code.ts";
+import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { newStorage } from "../servers/storage.ts";
+import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const [PASSWORD, MFA = ""] = KNOWN_ACRS;
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+
+let clock: TestClock;
+let running: RunningService;
+let news: RelyingParty;
+let visitor: JsonVisitor;
+
+async function open(days: number | undefined): Promise<void> {
+  clock = new TestClock();
+  const secondFactor = days === undefined ? {} : { secondFactor: { remember: days } };
+  running = await startService({ config: { ...(await newStorage()), ...secondFactor, clock } });
+  news = relyingParty(running, "openid", NEWS);
+  visitor = new JsonVisitor(news.browser());
+  for (const { sub } of [running.ada, running.bob])
+    await running.service.accounts.addApp(sub, { secret: SECRET });
+}
+beforeEach(() => open(30));
+afterEach(() => running.close());
+
+/** The step after the right password. */
+async function password(who: typeof ADA | typeof BOB = ADA, parameters: Parameters = {}, at = visitor) {
+  const { body: login } = await at.open(
+    news.authorizeUrl({ scope: "openid", prompt: "login", ...parameters }),
+  );
+  const { body } = await at.act(login, "submit", { username: who.username, password: who.password });
+  return body;
+}
+
+/** Forgets the session, as closing the browser and coming back after its end would. */
+async function signOut(at = visitor): Promise<void> {
+  await at.browser.get(`${running.openid}/oauth2/logout`);
+  await at.browser.submit(at.browser.form("logout"), { logout: "yes" });
+}
+
+async function claimsOf(location = "", at = visitor): Promise<ReturnType<typeof decodeJwt>> {
+  await at.browser.get(location);
+  const answer = await news.exchange(at.browser.location?.searchParams.get("code") ?? "");
+  return decodeJwt(String(answer.body["id_token"]));
+}
+
+/** Signs in with the tick, and out. */
+async function remember(who: typeof ADA | typeof BOB = ADA): Promise<void> {
+  clock.advance(60);
+  const step = await password(who);
+  expect(step.fields[1]).toMatchObject({ name: "remember", type: "checkbox", required: false, value: "1" });
+  const { body } = await visitor.act(step, "submit", { code: totpCode(SECRET, clock.now()), remember: "1" });
+  await expect(claimsOf(body.location)).resolves.toMatchObject({ acr: MFA });
+  await signOut();
+}
+
+/** A sign-in that asks for nothing special. */
+const again = (who: typeof ADA | typeof BOB = ADA, parameters: Parameters = {}) =>
+  password(who, { prompt: "consent", ...parameters });
+
+const hasCookie = (): boolean => visitor.browser.jar.all().some(({ name }) => name.includes("_remembered_"));
+
+describe("a remembered browser", () => {
+  it("is spared the second factor, and such a sign-in is one by password", async () => {
+    await remember();
+    const claims = await claimsOf((await again()).location);
+    expect(claims).toMatchObject({ amr: ["pwd"], acr: PASSWORD });
+  });
+
+  it("still needs the right password", async () => {
+    await remember();
+    const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+    const { status, body } = await visitor.act(login, "submit", {
+      username: ADA.username,
+      password: "wrong",
+    });
+    expect([status, body.step]).toEqual([400, "login"]);
+  });
+
+  it.each<[string, Parameters]>([
+    ["a new sign-in", { prompt: "login" }],
+    ["a recent one", { max_age: "300" }],
+    ["acr_values", { acr_values: MFA }],
+    ["an essential acr", { claims: JSON.stringify({ id_token: { acr: { essential: true, value: MFA } } }) }],
+  ])("is asked for it where the request wants %s", async (_what, parameters) => {
+    await remember();
+    const step = await again(ADA, parameters);
+    expect(step.step).toBe("second-factor");
+  });
+
+  it("is asked once more where a later request of the session wants that", async () => {
+    await remember();
+    await claimsOf((await again()).location);
+    await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "3600", prompt: "none" }));
+    expect(visitor.browser.location?.searchParams.get("error")).toBe("login_required");
+    const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid", max_age: "3600" }));
+    const { body: step } = await visitor.act(login, "submit", {
+      username: ADA.username,
+      password: ADA.password,
+    });
+    expect(step.step).toBe("second-factor");
+    clock.advance(60);
+    const { body } = await visitor.act(step, "submit", { code: totpCode(SECRET, clock.now()) });
+    await expect(claimsOf(body.location)).resolves.toMatchObject({ acr: MFA });
+    await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "3600", prompt: "none" }));
+    expect(visitor.browser.location?.searchParams.has("code")).toBe(true);
+  });
+
+  it("changes nothing of the account before everything is shown", async () => {
+    await remember();
+    await claimsOf((await again()).location);
+    const { body } = await visitor.open(`${running.oauth2}/account/password`);
+    expect(body.step).toBe("reauthenticate");
+    const { body: step } = await visitor.act(body, "submit", { password: ADA.password });
+    expect(step.step).toBe("second-factor");
+  });
+
+  it("is remembered for the accounts that asked, and for no other", async () => {
+    await remember();
+    expect((await again(BOB)).step).toBe("second-factor");
+    await remember(BOB);
+    for (const who of [ADA, BOB]) {
+      expect((await again(who)).done).toBe(true);
+      await signOut();
+    }
+  });
+
+  it("does not count with a cookie that was made up", async () => {
+    await remember();
+    const stolen = visitor.browser.jar.all().find(({ name }) => name.includes("_remembered_"));
+    const name = stolen?.name ?? "";
+    for (const value of ["A".repeat(43), "", `${stolen?.value}x`]) {
+      const other = new JsonVisitor(news.browser());
+      other.browser.jar.take(new URL(running.openid), [`${name}=${value}; Path=/`]);
+      expect((await password(ADA, { prompt: "consent" }, other)).step).toBe("second-factor");
+    }
+  });
+
+  it("is not made without the tick, or with another value", async () => {
+    for (const values of [{}, { remember: "0" }, { remember: "true" }]) {
+      clock.advance(60);
+      const step = await password();
+      const { body } = await visitor.act(step, "submit", { code: totpCode(SECRET, clock.now()), ...values });
+      await claimsOf(body.location);
+      expect(hasCookie()).toBe(false);
+    }
+  });
+
+  it("is not made by a wrong code: only the tick of the person stays", async () => {
+    const step = await password();
+    const { body } = await visitor.act(step, "submit", { code: "000000", remember: "1" });
+    expect(body.fields[1]).toMatchObject({ name: "remember", value: "1", checked: true });
+    const { body: other } = await visitor.act(body, "submit", { code: "000000" });
+    expect(other.fields[1]?.checked).toBe(false);
+    expect(hasCookie()).toBe(false);
+  });
+
+  it.each<[string, (sub: string) => Promise<unknown>]>([
+    ["a new password", (sub) => running.service.accounts.setPassword(sub, "another good password")],
+    ["a new address", (sub) => running.service.accounts.update(sub, { email: "ada@elsewhere.example" })],
+    ["the end of all sessions", (sub) => running.service.accounts.endSessions(sub)],
+    ["new recovery codes", (sub) => running.service.accounts.resetRecoveryCodes(sub)],
+    ["30 days", async () => clock.advance(30 * 86_400)],
+  ])("ends with %s", async (what, act) => {
+    await remember();
+    await act(running.ada.sub);
+    const changed = what === "a new password" ? { ...ADA, password: "another good password" } : ADA;
+    expect((await again(changed)).step).toBe("second-factor");
+  });
+
+  it("ends with another app, and is none of an account without a second factor", async () => {
+    await remember();
+    const { accounts } = running.service;
+    await accounts.removeFactors(running.ada.sub);
+    await accounts.addApp(running.ada.sub, { secret: SECRET });
+    expect((await again()).step).toBe("second-factor");
+  });
+
+  it("is listed among the sessions, and forgotten there", async () => {
+    await remember();
+    await claimsOf((await again()).location);
+    await visitor.browser.get(`${running.oauth2}/account/sessions`);
+    expect(visitor.browser.html).toContain("Browsers that are remembered");
+    await visitor.browser.submit(visitor.browser.form("remembered"), {});
+    expect(visitor.browser.html).toContain("This browser is no longer remembered.");
+    await signOut();
+    expect((await again()).step).toBe("second-factor");
+  });
+});
+
+describe("where browsers are not remembered", () => {
+  beforeEach(async () => {
+    await running.close();
+    await open(undefined);
+  });
+
+  it("there is no tick, and a value for it does nothing", async () => {
+    const step = await password();
+    expect(step.fields.map(({ name }) => name)).toEqual(["code"]);
+    const { body } = await visitor.act(step, "submit", {
+      code: totpCode(SECRET, clock.now()),
+      remember: "1",
+    });
+    await claimsOf(body.location);
+    expect(hasCookie()).toBe(false);
+  });
+});
