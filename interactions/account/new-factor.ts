@@ -98,6 +98,7 @@ function newFactorLocals(t: Translator, locals: NewFactorLocals, field: string) 
   return {
     ...personLocals(t, locals, t(`methods.new.${kind}`), problemsOf(t, field, problem)),
     back: base + METHODS_PATH,
+    backTo: t("account.methods"),
   };
 }
 

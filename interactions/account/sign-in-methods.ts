@@ -158,6 +158,7 @@ export const factorView: Page<FactorLocals> = {
       isPasskey: passkey !== undefined,
       isLast,
       back: base + METHODS_PATH,
+      backTo: t("account.methods"),
     };
   },
 };
@@ -178,6 +179,7 @@ export const codesView: Page<CodesLocals> = {
       codes,
       left,
       back: base + METHODS_PATH,
+      backTo: t("account.methods"),
     };
   },
 };
