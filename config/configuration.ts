@@ -181,6 +181,11 @@ export interface Theme {
   readonly text?: string;
   /** Radius of corners, in pixels. Default 10. */
   readonly radius?: number;
+  /**
+   * `compact` makes everything on the pages an eighth smaller, but only where people use a mouse on a screen that is not
+   * narrow. Default `comfortable`.
+   */
+  readonly density?: "comfortable" | "compact";
   /** Fonts of the person's device to use; none is loaded. Default `system-ui, sans-serif`. */
   readonly fonts?: string;
   /** Logo, shown instead of the name. Default: the name. */

@@ -106,6 +106,10 @@ export const interactions: z.ZodType<InteractionSettings> = section<InteractionS
         background: colour,
         text: colour,
         radius: described(whole(0, 24), { otherwise: "10" }),
+        density: described(z.enum(["comfortable", "compact"]), {
+          form: "`comfortable` or `compact`",
+          otherwise: "`comfortable`",
+        }),
         fonts: described(text(200, isFontList, "names of fonts, such as `Inter, system-ui, sans-serif`"), {
           otherwise: "`system-ui, sans-serif`",
         }),

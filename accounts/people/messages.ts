@@ -210,7 +210,8 @@ export function createMessages({
     const content = MAILS[kind]({ t, params, time, links });
     const service = theme.name ?? t("service.name");
     const help = pages.help?.replaceAll("{locale}", locale);
-    const { logo, main, dark, radius } = look;
+    const { logo, logoDark, main, dark, radius } = look;
+    const attachments = [logo, logoDark].filter((each) => each !== undefined);
     return {
       messageId: `<${id}@${host}>`,
       from: configuredSender ?? sender(theme.name, `no-reply@${host}`),
@@ -229,19 +230,20 @@ export function createMessages({
         service,
         help,
         logo: logo?.cid,
+        logoDark: logoDark?.cid,
         main,
         dark,
         radius,
       }),
-      ...(logo !== undefined && { attachments: [logo] }),
+      ...(attachments.length > 0 && { attachments }),
     };
   };
 }
 
 /** Many mail programs show no other formats. */
 const MAIL_PICTURES: ReadonlyMap<string, string> = new Map([
-  ["image/png", "logo.png"],
-  ["image/jpeg", "logo.jpg"],
+  ["image/png", "png"],
+  ["image/jpeg", "jpg"],
 ]);
 /** Pixels, as on the pages. */
 const DEFAULT_RADIUS = 10;
@@ -249,21 +251,28 @@ const DEFAULT_RADIUS = 10;
 /** What mail uses of the theme, or the problems with it. */
 function readLook(theme: InteractionSettings["theme"]) {
   const colours = palettes(theme);
-  const picture = theme.logo === undefined ? undefined : readPicture(theme.logo, MAX_BYTES.logo);
   const problems: string[] = [];
-  if (picture !== undefined && "problem" in picture)
-    problems.push(`config.interactions.theme.logo: ${picture.problem}`);
+  const attached = (key: "logo" | "logoDark", cid: string): MailAttachment | undefined => {
+    const path = theme[key];
+    const picture = path === undefined ? undefined : readPicture(path, MAX_BYTES[key]);
+    if (picture === undefined || "url" in picture) return picture && attachmentOf(picture.url, cid);
+    problems.push(`config.interactions.theme.${key}: ${picture.problem}`);
+    return undefined;
+  };
   if ("ratio" in colours) problems.push("config.interactions.theme.text: can't be read on the background");
   const { main, dark } = "main" in colours ? colours : { main: undefined, dark: undefined };
-  const logo = picture !== undefined && "url" in picture ? attachmentOf(picture.url) : undefined;
-  return { main, dark, logo, radius: theme.radius ?? DEFAULT_RADIUS, problems };
+  const logo = attached("logo", "logo");
+  const inTheDark = attached("logoDark", "dark-logo");
+  // Without a second look, or beside a name in letters, it would never be seen.
+  const logoDark = logo === undefined || dark === undefined ? undefined : inTheDark;
+  return { main, dark, logo, logoDark, radius: theme.radius ?? DEFAULT_RADIUS, problems };
 }
 
-function attachmentOf(dataUrl: string): MailAttachment | undefined {
+function attachmentOf(dataUrl: string, cid: string): MailAttachment | undefined {
   const [, contentType = "", base64 = ""] = /^data:([^;]+);base64,(.*)$/.exec(dataUrl) ?? [];
-  const filename = MAIL_PICTURES.get(contentType);
-  if (filename === undefined) return undefined;
-  return { cid: "logo", filename, contentType, content: Buffer.from(base64, "base64") };
+  const ending = MAIL_PICTURES.get(contentType);
+  if (ending === undefined) return undefined;
+  return { cid, filename: `${cid}.${ending}`, contentType, content: Buffer.from(base64, "base64") };
 }
 
 /** With the name of the service, as a quoted string of RFC 5322: it may contain every printable character. */

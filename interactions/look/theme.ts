@@ -50,6 +50,10 @@ const CHECKS: Readonly<Record<string, { accepts(value: unknown): boolean; readon
     accepts: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_RADIUS_PX,
     problem: `must be a whole number of pixels from 0 to ${MAX_RADIUS_PX}`,
   },
+  density: {
+    accepts: (value) => value === "comfortable" || value === "compact",
+    problem: "must be comfortable or compact",
+  },
   fonts: {
     accepts: (value) => isText(value, 200) && isFontList(value),
     problem: "must be names of fonts, such as Inter, system-ui, sans-serif",
@@ -109,11 +113,20 @@ export function readTheme(theme: InteractionSettings["theme"]): Theme {
   };
 }
 
+/**
+ * Every size of the pages is in rem. A percentage keeps the person's own font size; fingers keep large targets, and browsers
+ * on phones zoom in on inputs of less than 16 pixels.
+ */
+const COMPACT =
+  "@media screen and (min-width: 40rem) and (hover: hover) and (pointer: fine) { html { font-size: 87.5%; } }";
+
 /** What doesn't depend on light and dark. */
-function shape({ radius = DEFAULT_RADIUS, fonts = DEFAULT_FONTS }: InteractionSettings["theme"]): string {
+function shape(theme: InteractionSettings["theme"]): string {
+  const { radius = DEFAULT_RADIUS, fonts = DEFAULT_FONTS, density } = theme;
   const families = fonts.split(",").map((each) => each.trim());
   const quoted = families.map((family) => (GENERIC_FONTS.has(family) ? family : `"${family}"`));
-  return `html { --radius: ${radius}px; --fonts: ${quoted.join(", ")}; }`;
+  const variables = `html { --radius: ${radius}px; --fonts: ${quoted.join(", ")}; }`;
+  return density === "compact" ? `${variables}\n${COMPACT}` : variables;
 }
 
 /** The colours as CSS, or why they can't be used. */

@@ -29,6 +29,9 @@ describe("the theme", () => {
     ["radius", -1],
     ["radius", 25],
     ["radius", "4px;}body{display:none"],
+    ["density", "dense"],
+    ["density", "compact; } body { display: none"],
+    ["density", true],
     ["fonts", 'x"; } body { display: none'],
     ["fonts", "url(https://other.example/font)"],
     ["fonts", "a\\22 "],
@@ -64,6 +67,15 @@ describe("the theme", () => {
       }
     },
   );
+
+  it("is smaller where it is compact, but not under fingers and on narrow screens", () => {
+    const { css } = readTheme({ density: "compact" });
+    expect(css).toMatch(
+      /\(min-width: 40rem\) and \(hover: hover\) and \(pointer: fine\) \{ html \{ font-size: 87\.5%/,
+    );
+    for (const density of [undefined, "comfortable"] as const)
+      expect(readTheme({ ...(density && { density }) }).css).not.toContain("font-size");
+  });
 
   it("shows the name as text", async () => {
     const html = pagesWith({ theme: { name: "<b>Contoso</b>" } }).render(

@@ -135,8 +135,8 @@ it("has the colours of the theme, light and dark, and its text can be read on ea
   expect(one).not.toContain("prefers-color-scheme");
 });
 
-const withLogo = (logo: string): RenderMail =>
-  messagesWith({ interactions: { theme: { name: "A & B", logo } } });
+const withLogo = (logo: string, more: object = {}): RenderMail =>
+  messagesWith({ interactions: { theme: { name: "A & B", logo, ...more } } });
 
 it("brings the logo along if mail programs show its format, and names the service otherwise", () => {
   const folder = newFolder();
@@ -153,6 +153,35 @@ it("brings the logo along if mail programs show its format, and names the servic
   expect(plain.html).not.toContain("<img");
   expect(plain.html).toMatch(/>A &amp; B<\/p>/);
   expect(() => withLogo(join(folder, "none.png"))).toThrow("config.interactions.theme.logo");
+});
+
+it("shows the logo for the dark in the dark, and brings it only where it can be seen", () => {
+  const folder = newFolder();
+  const [png, dark, svg] = ["logo.png", "dark.png", "dark.svg"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const bytes = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+  writeFileSync(png, Buffer.from([...bytes, 1]));
+  writeFileSync(dark, Buffer.from([...bytes, 2]));
+  writeFileSync(svg, '<svg xmlns="http://www.w3.org/2000/svg"/>');
+  const { html, attachments } = withLogo(png, { logoDark: dark })("1", KNOWN);
+  expect(attachments).toMatchObject([
+    { cid: "logo", filename: "logo.png", content: Buffer.from([...bytes, 1]) },
+    { cid: "dark-logo", filename: "dark-logo.png", content: Buffer.from([...bytes, 2]) },
+  ]);
+  expect(html).toMatch(/<img class="logo-dark text" src="cid:dark-logo" alt="A &amp; B"[^>]*display:none/);
+  expect(html).toContain(".logo { display: none !important }");
+  for (const render of [
+    withLogo(png, { logoDark: svg }),
+    withLogo(png, { logoDark: dark, background: "#ffffff" }),
+  ])
+    expect(render("1", KNOWN).attachments).toMatchObject([{ cid: "logo" }]);
+  expect(withLogo(svg, { logoDark: dark })("1", KNOWN).attachments).toBeUndefined();
+  expect(() => withLogo(png, { logoDark: join(folder, "none.png") })).toThrow(
+    "config.interactions.theme.logoDark",
+  );
 });
 
 it("ends with the help of the service, in the language of the mail", () => {
