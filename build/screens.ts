@@ -1,6 +1,7 @@
 /**
  * `npm run screens` takes a picture of every page and every mail in Chromium, by language, theme and width, and writes a contact sheet:
- * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`.
+ * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`. The name `documents`
+ * takes the pictures of README.md and docs/.
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -100,7 +101,7 @@ try {
   const shots: Shot[] = [];
   for (const screen of all) shots.push(...(await shoot(page, screen)));
   writeFileSync(join(OUT, "index.html"), sheet(shots));
-  if (wanted.length === 0) {
+  if (wanted.length === 0 || wanted.includes("documents")) {
     const [login] = screens(screenPages({ locales: ["en", "pl"] }));
     await page.setViewportSize({ width: 760, height: 680 });
     await page.emulateMedia({ colorScheme: "light" });
