@@ -75,7 +75,7 @@ ${figures.join("\n")}
 
 /** The login page in each theme of `examples/themes`, light and dark, for docs/pages.md. */
 async function shootThemes(page: Page): Promise<void> {
-  await page.setViewportSize({ width: 560, height: 680 });
+  await page.setViewportSize({ width: 680, height: 680 });
   for (const file of readdirSync(EXAMPLE_THEMES)) {
     const { interactions } = JSON.parse(readFileSync(join(EXAMPLE_THEMES, file), "utf8"));
     const [login] = screens(screenPages({ locales: ["en", "pl"], theme: interactions.theme }));
