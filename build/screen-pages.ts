@@ -23,7 +23,7 @@ import {
 import { confirmPage } from "../interactions/confirm.ts";
 import type { Pages, Visit } from "../interactions/page.ts";
 import { createPages, type PageSettings } from "../interactions/pages.ts";
-import { type SampleStep, sampleStep } from "../interactions/sample-steps.ts";
+import { type SampleStep, sampleState, sampleStep } from "../interactions/sample-steps.ts";
 import type { StepName } from "../interactions/steps/step.ts";
 import { stepPage } from "../interactions/steps/views.ts";
 import { consoleScreens } from "./screen-console.ts";
@@ -71,6 +71,11 @@ const MINUTE = 60_000;
 const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
 const ADA = "ada@example.com";
 const ACCOUNT_URL = "/account";
+const HALF = ["K7QM2-XTV4N", "2D9GH-W5RKC", "ZB8PT-3YN6J", "QX4VM-7HDC2", "5RTKW-G9JPN"];
+const RECOVERY_CODES: readonly string[] = [
+  ...HALF,
+  ...HALF.map((each) => each.split("").toReversed().join("")),
+];
 
 /** The steps of a sign-in. */
 function stepScreens(pages: Pages): readonly Screen[] {
@@ -111,6 +116,12 @@ function stepScreens(pages: Pages): readonly Screen[] {
     screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
     screen("reauthenticate", "reauthenticate", { signIn: { account: { sub: SUB, email: ADA } } }),
     screen("second-factor", "second-factor"),
+    screen("enrol-confirm", "enrol-confirm", {
+      signIn: { state: { ...sampleState("enrol-confirm", ADA), email: ADA } },
+    }),
+    screen("enrol", "enrol"),
+    screen("recovery-codes", "recovery-codes", { recoveryCodes: RECOVERY_CODES }),
+    screen("recovery-codes-lost", "recovery-codes"),
     screen("register", "register"),
     screen("register-problems", "register", {
       signIn: { loginHint: ADA },
@@ -166,8 +177,6 @@ function methodScreens(pages: Pages, common: PersonLocals): readonly Screen[] {
   const key32 = "JBSW Y3DP EHPK 3PXP JBSW Y3DP EHPK 3PXP";
   const newApp = { ...common, kind: "app", app: { qrCode: QR_CODE, key: key32, uri }, setUp: "s" } as const;
   const newPasskey = { ...common, kind: "passkey", passkey: "{}", setUp: "s" } as const;
-  const codes = ["K7QM2-XTV4N", "2D9GH-W5RKC", "ZB8PT-3YN6J", "QX4VM-7HDC2", "5RTKW-G9JPN"];
-  const allCodes = [...codes, ...codes.map((each) => each.split("").toReversed().join(""))];
   const shown: readonly [string, (visit: Visit) => string][] = [
     ["", (visit) => pages.render(methodsView, visit, { ...methods, factors: nothing })],
     ["-several", (visit) => pages.render(methodsView, visit, { ...methods, factors: both })],
@@ -196,7 +205,7 @@ function methodScreens(pages: Pages, common: PersonLocals): readonly Screen[] {
     ["-new-app", (visit) => pages.render(newAppView, visit, newApp)],
     ["-new-passkey", (visit) => pages.render(newPasskeyView, visit, newPasskey)],
     ["-codes-left", (visit) => pages.render(codesView, visit, { ...common, codes: [], left: 2 })],
-    ["-codes", (visit) => pages.render(codesView, visit, { ...common, codes: allCodes, left: 10 })],
+    ["-codes", (visit) => pages.render(codesView, visit, { ...common, codes: RECOVERY_CODES, left: 10 })],
   ];
   return shown.map(([name, html]) => ({ name: `account-methods${name}`, html }));
 }

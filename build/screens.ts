@@ -38,6 +38,10 @@ async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
         // In a new document, so that the focus is where the page puts it.
         await page.goto("about:blank");
         await page.setContent(html);
+        // As the script of the pages does where there are passkeys.
+        await page.locator("form[data-passkey]").evaluateAll((forms) => {
+          for (const form of forms) form.removeAttribute("hidden");
+        });
         const file = `${screen.name}-${language}-${width}-${theme}.png`;
         await page.screenshot({ path: join(OUT, file), fullPage: true });
         shots.push({ screen: screen.name, language, theme, width, file });
