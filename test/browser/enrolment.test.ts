@@ -1,4 +1,6 @@
 /** A first factor in a sign-in, in a real browser the size of a phone, with the authenticator that Chromium has for tests. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import type { MailMessage } from "../../config/configuration.ts";
@@ -50,11 +52,11 @@ afterAll(async () => {
   await browser?.close();
 });
 
-function authorize(): string {
+function authorize({ oauth2 }: RunningService = running): string {
   const parameters = { response_type: "code", client_id: VAULT.client_id, redirect_uri: CALLBACK };
   const { code_challenge } = newProof();
   const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
-  return `${running.oauth2}/oauth2/authorize?${query}`;
+  return `${oauth2}/oauth2/authorize?${query}`;
 }
 
 async function mailedCode(): Promise<string> {
@@ -70,6 +72,22 @@ async function mailedCode(): Promise<string> {
 async function isFine(page: Page): Promise<void> {
   expect(await violations(page)).toEqual([]);
   expect(await page.locator("html").evaluate((html) => html.scrollWidth <= html.clientWidth)).toBe(true);
+}
+
+/** An authenticator that answers at once. */
+async function withAuthenticator(page: Page): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("WebAuthn.enable");
+  await session.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
 }
 
 /** A page at the step `enrol`. */
@@ -129,18 +147,7 @@ describe("a person without a second factor", () => {
 
   it("adds a passkey", async () => {
     const page = await enrolling(PHONE);
-    const session = await page.context().newCDPSession(page);
-    await session.send("WebAuthn.enable");
-    await session.send("WebAuthn.addVirtualAuthenticator", {
-      options: {
-        protocol: "ctap2",
-        transport: "internal",
-        hasResidentKey: true,
-        hasUserVerification: true,
-        isUserVerified: true,
-        automaticPresenceSimulation: true,
-      },
-    });
+    await withAuthenticator(page);
     await page.getByLabel("Name of the passkey").fill("Phone");
     await isFine(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
@@ -152,5 +159,60 @@ describe("a person without a second factor", () => {
     await page.getByRole("button", { name: "Make new ones" }).click();
     await page.locator(".codes code").first().waitFor();
     await finish(page);
+  });
+});
+
+/** The page that docs/pages.md shows for a UI of one's own. */
+const OWN_UI = /```html\n(<!doctype html>[\s\S]*?)```/.exec(
+  readFileSync(join(import.meta.dirname, "../../docs/pages.md"), "utf8"),
+)?.[1];
+
+describe("a UI of one's own, as in the documentation", () => {
+  it("adds a passkey in the sign-in, and signs in with it the next time", async () => {
+    const own = await startService({
+      deployments: onLocalhost,
+      config: {
+        rateLimits: UNLIMITED,
+        mail: { send: async (message) => void sent.push(message) },
+        interactions: { ui: "/login" },
+      },
+      host(application) {
+        application.use(async (ctx, next) => {
+          if (ctx.path !== "/login") return next();
+          ctx.body = OWN_UI;
+          return undefined;
+        });
+      },
+    });
+    try {
+      await own.service.clients.register(VAULT);
+      await own.service.accounts.create({ email, password: PASSWORD, email_verified: true });
+      const page = await browser.newPage();
+      await withAuthenticator(page);
+      await page.route(`${CALLBACK}*`, (route) => route.fulfill({ body: "back" }));
+      const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
+      const arrived = (): Promise<unknown> =>
+        page.waitForRequest((request) => request.url().startsWith(`${CALLBACK}?code=`));
+      await page.goto(authorize(own));
+      await page.getByLabel("Username or email address").fill(email);
+      await page.getByLabel("Password").fill(PASSWORD);
+      await press("submit");
+      await page.getByLabel("Code from the message").fill(await mailedCode());
+      await press("submit");
+      await page.getByLabel("Name of the passkey").fill("Laptop");
+      await press("passkey");
+      await page.getByText(/(?:[0-9A-Z]{5}-[0-9A-Z]{5} ?){10}/).waitFor();
+      await page.getByRole("checkbox").check();
+      const first = arrived();
+      await press("submit");
+      await first;
+      await page.context().clearCookies();
+      await page.goto(authorize(own));
+      const second = arrived();
+      await press("passkey");
+      await second;
+    } finally {
+      await own.close();
+    }
   });
 });
