@@ -37,7 +37,11 @@ export function chosenFile(usage: string): string | undefined {
 async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const text = await readFile(file, "utf8");
   const value: unknown = JSON.parse(
-    text.replaceAll(`http://127.0.0.1:${DEFAULT_PORT}`, `http://127.0.0.1:${port}`),
+    // Browsers make no passkeys for IP addresses.
+    ["127.0.0.1", "localhost"].reduce(
+      (changed, name) => changed.replaceAll(`http://${name}:${DEFAULT_PORT}`, `http://${name}:${port}`),
+      text,
+    ),
   );
   return checkConfigFile(value, fileURLToPath(new URL(".", file)));
 }

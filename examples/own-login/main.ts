@@ -1,7 +1,7 @@
 /**
  * A login page of your own: React instead of the built-in pages, over the JSON interface of a running sign-in.
  *
- *     npx node examples/own-login/main.ts        then open http://127.0.0.1:3000
+ *     npx node examples/own-login/main.ts        then open http://localhost:3000
  */
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -55,7 +55,7 @@ app.use((ctx) => {
 });
 
 const server = app.listen(port, host, () =>
-  console.log(`Sign in at http://127.0.0.1:${port}, read mail at http://127.0.0.1:${port}/dev/mail`),
+  console.log(`Sign in at http://localhost:${port}, read mail at http://localhost:${port}/dev/mail`),
 );
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => void service.close().then(() => server.close().closeAllConnections()));

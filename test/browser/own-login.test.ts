@@ -12,7 +12,7 @@ let origin: string;
 beforeAll(async () => {
   browser = await TestBrowser.launch();
   const port = await freePorts();
-  origin = `http://127.0.0.1:${port}`;
+  origin = `http://localhost:${port}`;
   example = start("examples/own-login/main.ts", { env: { PORT: `${port}` } });
   await example.until(/Sign in at/);
 });
@@ -103,6 +103,36 @@ describe("a login page of a team's own", () => {
     await signIn(page, "ada", "analytical-engine-1843");
     await heading(page, "Share your data with Partner?");
     await press(page, "Allow");
+    await ends(page, "You are signed in.");
+  });
+
+  it("adds a passkey for a client that needs one", async () => {
+    const page = await browser.newPage();
+    const session = await page.context().newCDPSession(page);
+    await session.send("WebAuthn.enable");
+    await session.send("WebAuthn.addVirtualAuthenticator", {
+      options: {
+        protocol: "ctap2",
+        transport: "internal",
+        hasResidentKey: true,
+        hasUserVerification: true,
+        isUserVerified: true,
+        automaticPresenceSimulation: true,
+      },
+    });
+    await page.goto(`${origin}/oauth2/authorize?response_type=code&client_id=vault`);
+    await signIn(page, "grace@example.com", "cobol-and-the-moth");
+    await heading(page, "Secure your account");
+    await page.getByLabel(/code/i).fill(await codeFor("grace@example.com"));
+    await press(page, "Continue");
+    await heading(page, "Add a second factor");
+    expect(await violations(page)).toEqual([]);
+    await page.getByLabel("Name of the passkey").fill("Laptop");
+    await press(page, "Create a passkey");
+    await heading(page, "Keep your recovery codes");
+    expect(await page.locator("code").count()).toBe(10);
+    await page.getByLabel("I have kept the codes").check();
+    await press(page, "Continue");
     await ends(page, "You are signed in.");
   });
 

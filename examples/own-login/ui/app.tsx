@@ -2,7 +2,7 @@
 import { type SubmitEvent, useEffect, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 import type { DescribedAction, DescribedField, StepDescription } from "../../../interactions/index.ts";
-import { type Answer, interactionAddress, request } from "./steps.ts";
+import { type Answer, askPasskey, interactionAddress, request } from "./steps.ts";
 
 function Input({ field, isFirst }: { field: DescribedField; isFirst: boolean }) {
   const { name, label, type, options, value } = field;
@@ -87,6 +87,21 @@ function StepForm({
           ))}
         </ul>
       )}
+      {step.app !== undefined && (
+        <p>
+          {/* A QR code of `step.app.uri` belongs here. */}
+          <a href={step.app.uri}>{step.app.secret}</a>
+        </p>
+      )}
+      {step.recovery_codes !== undefined && (
+        <ul>
+          {step.recovery_codes.map((code) => (
+            <li key={code}>
+              <code>{code}</code>
+            </li>
+          ))}
+        </ul>
+      )}
       {step.terms !== undefined && <a href={step.terms.url}>{step.terms.label}</a>}
       {step.fields.map((field, index) => (
         <Input key={field.name} field={field} isFirst={index === 0} />
@@ -116,9 +131,13 @@ function App({ address }: { address: string }) {
     location.assign(answer.location);
     return <p role="status">One moment …</p>;
   }
-  const { csrf, step } = answer;
-  const go = (action: DescribedAction, form?: FormData) =>
-    void request(action, form && { ...Object.fromEntries(form), csrf }).then(show);
+  const { csrf, step, passkey } = answer;
+  async function send(action: DescribedAction, form: FormData | undefined): Promise<void> {
+    const credential = action.name === "passkey" && passkey && { credential: await askPasskey(passkey) };
+    show(await request(action, form && { ...Object.fromEntries(form), ...credential, csrf }));
+  }
+  // Cancelled, or there is no passkey: the person may try again, or in another way.
+  const go = (action: DescribedAction, form?: FormData) => void send(action, form).catch(() => undefined);
   // The key makes a new form for each step: nothing that was typed stays.
   return <StepForm key={step} step={answer} go={go} />;
 }

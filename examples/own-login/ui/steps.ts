@@ -19,10 +19,28 @@ export function interactionAddress(): string | undefined {
   return INTERACTION.test(given) ? given : undefined;
 }
 
+/** What a passkey answers, or a new one. Only the options for a new one have `rp`. */
+export async function askPasskey({ publicKey }: NonNullable<StepDescription["passkey"]>): Promise<unknown> {
+  const json = publicKey as unknown;
+  const credential =
+    "rp" in publicKey
+      ? await navigator.credentials.create({
+          publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(
+            json as PublicKeyCredentialCreationOptionsJSON,
+          ),
+        })
+      : await navigator.credentials.get({
+          publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
+            json as PublicKeyCredentialRequestOptionsJSON,
+          ),
+        });
+  return (credential as PublicKeyCredential).toJSON();
+}
+
 /** Gets the step that an address shows, or posts what the person entered. */
 export async function request(
   { method, href }: { readonly method: "GET" | "POST"; readonly href: string },
-  body?: Record<string, FormDataEntryValue>,
+  body?: Record<string, unknown>,
 ): Promise<Answer> {
   const answer = await fetch(href, {
     method,
