@@ -11,6 +11,7 @@ import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
+import { createRelatedOrigins } from "./related-origins.ts";
 import { JSON_TYPE, readFields, readForm, readJson } from "./request-body.ts";
 
 /** From the last byte of a request until it may no longer commit. A fault is answered within 5 s. */
@@ -68,6 +69,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     return Object.assign(exchange, { ctx });
   }
 
+  const isRelatedOrigins = createRelatedOrigins(configuration);
   return {
     arrivals: () => arrivals.all(),
     locate(ctx) {
@@ -76,6 +78,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     },
     async middleware(ctx, next) {
       const destination = find(ctx);
+      if (destination === undefined && isRelatedOrigins(ctx)) return;
       if (destination === undefined || !(await isOffered(destination, parts))) {
         await next();
         adviseOnDiscovery(ctx, configuration);
