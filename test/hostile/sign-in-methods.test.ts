@@ -1,6 +1,6 @@
 /** What somebody tries on the page "Sign-in methods" who has only a session, only the password, or only a form. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Browser } from "../../testing/browser/browser.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import type { Form } from "../../testing/browser/forms.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import {
@@ -95,6 +95,36 @@ describe("a session alone", () => {
       expect(running.sent).toHaveLength(sent);
     },
   );
+
+  it("of a remembered browser, which has shown the password only, changes nothing however recent it is", async () => {
+    await enrolled();
+    const browser = await new Browser().get(`${running.openid}/account`);
+    await signIn(browser, party.person);
+    await browser.submit(browser.forms()[0], { code: party.appCode(), remember: "1" });
+    expect(browser.title).toBe("Your account");
+    await browser.submit(browser.form("csrf"));
+    await browser.get(running.openid + METHODS);
+    await signIn(browser, party.person);
+    // No second factor was asked for: enough to look.
+    expect(browser.title).toBe("Sign-in methods");
+    for (const path of [
+      NEW.passkey,
+      `${CHANGE}?factor=app`,
+      CODES,
+      "/account/email/new",
+      "/account/password",
+    ]) {
+      await browser.getOnly(running.openid + path);
+      expect([path, browser.location?.searchParams.get("prompt")]).toEqual([path, "login"]);
+    }
+    await browser.get(`${running.openid}${CHANGE}?factor=app`);
+    await signIn(browser, party.person);
+    expect(browser.title).toBe("Confirm that it’s you");
+    await browser.submit(browser.forms()[0], { code: party.appCode() });
+    expect(browser.title).toBe("Authenticator app");
+    await browser.submit(formOf(browser, "remove"));
+    await expect(party.factors()).resolves.toMatchObject({ app: null });
+  });
 
   it("asks for everything again: the password, then the factor", async () => {
     const browser = await enrolled();
@@ -295,6 +325,45 @@ describe("at most", () => {
     expect(browser.url.pathname).toBe(`/openid${METHODS}`);
     await expect(party.factors()).resolves.toEqual(before);
   });
+});
+
+it("the last factor stays while a client that the person uses needs one, whichever of two forms is first", async () => {
+  const { accounts, clients, directory } = running.service;
+  await directory.services.put("must", { name: "Bank" });
+  await clients.register({
+    client_id: "bank",
+    name: "Bank",
+    service: "must",
+    redirect_uris: ["http://127.0.0.1:4000/must"],
+    second_factor: "required",
+  });
+  const browser = await enrolled();
+  await party.add(browser, "passkey");
+  await accounts.assign(party.person.sub, "must");
+  await browser.get(running.openid + METHODS);
+  const pages = [...browser.html.matchAll(/href="([^"]*change\?factor=[\w-]+)"/g)].map(
+    ([, href = ""]) => href,
+  );
+  const forms: Record<string, string>[] = [];
+  for (const page of pages) {
+    await browser.get(page);
+    forms.push(fieldsOf(formOf(browser, "remove"), {}));
+  }
+  expect(forms).toHaveLength(2);
+  // The second is refused, or comes while the session has not been carried over yet, and is asked to sign in.
+  await Promise.all(forms.map((fields) => post(browser, CHANGE, fields)));
+  await browser.get(running.openid + METHODS);
+  await browser.click("Change");
+  await browser.submit(formOf(browser, "remove"));
+  expect([browser.status, textOf(browser)]).toEqual([
+    400,
+    expect.stringContaining("You can’t remove your last second factor"),
+  ]);
+  const { app, passkeys } = await party.factors();
+  expect((app === null ? 0 : 1) + passkeys.length).toBe(1);
+  await accounts.unassign(party.person.sub, ["must"]);
+  await browser.submit(formOf(browser, "remove"));
+  await expect(party.factors()).resolves.toMatchObject({ app: null, passkeys: [] });
 });
 
 describe("the name of a passkey", () => {
