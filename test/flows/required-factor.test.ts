@@ -1,8 +1,11 @@
 /** Where a client that needs a second factor meets the rest: devices, and the removal of the last factor. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Browser } from "../../testing/browser/browser.ts";
+import { ACR_MFA } from "../../provider/authentication.ts";
+import { Browser } from "../../testing/browser/browser.ts";
 import { decide, DeviceParty, enter, TELEVISION } from "./device-party.ts";
 import { formOf, METHODS, MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
+import { relyingParty, signIn } from "./relying-party.ts";
+import { NEWS } from "./running-service.ts";
 
 const VAULT = { ...TELEVISION, client_id: "vault", name: "Vault", second_factor: "required" } as const;
 
@@ -18,6 +21,20 @@ beforeEach(async () => {
 afterEach(() => running.close());
 
 const atDevicePage = (browser: Browser): Promise<Browser> => browser.get(`${running.openid}/device`);
+
+/** Signs in with the tick, out, and in again with nothing but the password. */
+async function remembered(): Promise<Browser> {
+  await party.add(await party.browser(), "app");
+  const browser = await new Browser().get(running.openid + METHODS);
+  await signIn(browser, party.person);
+  await browser.submit(browser.forms()[0], { code: party.appCode(), remember: "1" });
+  await browser.get(`${running.openid}/oauth2/logout`);
+  await browser.submit(browser.form("logout"), { logout: "yes" });
+  await browser.get(`${running.openid}/device`);
+  await signIn(browser, party.person);
+  expect(browser.url.pathname).toBe("/openid/device");
+  return browser;
+}
 
 describe("the code of a device whose client needs a second factor", () => {
   it("connects nothing for a person without one, whatever the form says", async () => {
@@ -41,6 +58,29 @@ describe("the code of a device whose client needs a second factor", () => {
     await enter(await atDevicePage(browser), codes.user_code);
     await decide(browser, "connect");
     expect((await device.poll(codes)).status).toBe(200);
+  });
+});
+
+describe("a session of a remembered browser, which has shown only the password", () => {
+  it("steps up before a device is connected, and comes back with the code", async () => {
+    const codes = await device.codes();
+    const browser = await remembered();
+    await enter(browser, codes.user_code);
+    expect(browser.title).toContain("Confirm that it’s you");
+    expect((await device.poll(codes)).body["error"]).toBe("authorization_pending");
+    await browser.submit(browser.forms()[0], { code: party.appCode() });
+    expect(browser.url.pathname).toBe("/openid/device");
+    await browser.submit(browser.form("user_code"));
+    await decide(browser, "connect");
+    running.clock.advance(10);
+    expect((await device.poll(codes)).status).toBe(200);
+  });
+
+  it("steps up for acr_values without the scope openid (RFC 9470)", async () => {
+    const browser = await remembered();
+    const news = relyingParty(running, "oauth2", NEWS);
+    await browser.get(news.authorizeUrl({ acr_values: ACR_MFA }));
+    expect(browser.title).toContain("Confirm that it’s you");
   });
 });
 
