@@ -94,6 +94,15 @@ describe("a remembered browser", () => {
     expect(step.step).toBe("second-factor");
   });
 
+  it("is asked for it by a client that needs it", async () => {
+    await remember();
+    await running.service.clients.update(NEWS.client_id, {
+      password_grant: false,
+      second_factor: "required",
+    });
+    expect((await again()).step).toBe("second-factor");
+  });
+
   it("is asked once more where a later request of the session wants that", async () => {
     await remember();
     await claimsOf((await again()).location);
