@@ -109,11 +109,13 @@ export function readViews(folders: readonly string[], variables: string): Views 
 const compactScript = (text: string): string =>
   text.replaceAll(/^ *(?:\/\/.*\n)?/gm, "").replaceAll(/([;{,(])\n/g, "$1");
 
-/** Without comments and indents: the sheet is part of each page. */
+/** Without comments, indents and needless spaces: the sheet is part of each page. */
 function compact(css: string): string {
   return css
     .replaceAll(/\/\*[\s\S]*?\*\//g, "")
     .replaceAll(/\n\s*/g, "\n")
+    .replaceAll(/^([\w-]+): /gm, "$1:")
+    .replaceAll(/;\n(?!\})/g, ";")
     .replaceAll(/ \{\n/g, "{")
     .replaceAll(/;\n\}/g, "}");
 }
