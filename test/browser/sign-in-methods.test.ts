@@ -3,7 +3,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
 import { METHODS, MethodsParty, type MethodsService, startMethodsService } from "../flows/methods-party.ts";
-import { codeIn } from "../interactions/self-service.ts";
 import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
@@ -61,7 +60,7 @@ async function confirmByMail(page: Page, isSent: boolean): Promise<void> {
   await page.getByLabel("Code").waitFor();
   // The checks are scripts themselves.
   if (isSent) await expectUsable(page);
-  await page.getByLabel("Code").fill(codeIn(await party.mail()));
+  await page.getByLabel("Code").fill(await party.mailedCode());
   if (!isSent) await page.getByRole("button", { name: "Continue" }).click();
 }
 
@@ -115,7 +114,7 @@ describe("a person with a phone", () => {
     // What was done has the focus; the field comes next.
     await page.locator("[role=status]:focus").waitFor();
     await page.keyboard.press("Tab");
-    await page.keyboard.type(codeIn(await party.mail()));
+    await page.keyboard.type(await party.mailedCode());
     await page.getByLabel("Code from the app").waitFor();
     await expectUsable(page);
     expect(

@@ -100,7 +100,7 @@ describe("the first factor", () => {
     expect(browser.html).not.toContain("otpauth:");
     await browser.submit(formOf(browser, "send"));
     expect(textOf(browser)).toContain("A message with a code is on its way.");
-    const code = codeIn(await party.mail());
+    const code = await party.mailedCode();
     const form = formOf(browser, "code");
     for (const [typed, text] of [
       ["", "Enter the code."],
@@ -140,7 +140,7 @@ describe("the first factor", () => {
     await browser.get(running.openid + NEW.app);
     expect(textOf(browser)).toContain("so the code goes to the one before.");
     await browser.submit(formOf(browser, "send"));
-    expect(codeIn(await party.mail())).toMatch(/^[0-9A-Z]{8}$/);
+    expect(await party.mailedCode()).toMatch(/^[0-9A-Z]{8}$/);
   });
 
   it("is tried before it counts: after a wrong code the same key is shown again", async () => {
@@ -157,7 +157,7 @@ describe("the first factor", () => {
   it("on the oauth2 deployment, too", async () => {
     const browser = await party.browser(NEW.passkey, "oauth2");
     await browser.submit(formOf(browser, "send"));
-    await browser.submit(formOf(browser, "code"), { code: codeIn(await party.mail()) });
+    await browser.submit(formOf(browser, "code"), { code: await party.mailedCode() });
     await party.finish(browser, "passkey");
     expect((await party.factors()).passkeys).toHaveLength(1);
   });
