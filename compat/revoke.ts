@@ -51,7 +51,10 @@ export function eitherRevocation(documented: Step, standard: Step): Step {
   };
 }
 
-/** Revokes exactly the bearer token of the request. */
+/**
+ * Revokes exactly the bearer token of the request. It is one delete on one condition, so there is nothing to read in a
+ * transaction; of two requests at once, the condition lets one through.
+ */
 export function revokeBearer(artifacts: Pick<ArtifactStore, "commit">, events: ServiceEmitter): Step {
   return async ({ ctx, token, account, client, deadline }) => {
     if (!token || !account || !client) throw invalidToken();
