@@ -273,7 +273,8 @@ describe("the script of the pages", () => {
       200,
       "text/javascript; charset=utf-8",
     ]);
-    expect(Buffer.byteLength(body)).toBeLessThan(4_096);
+    // With passkeys: decisions.md, On the page.
+    expect(Buffer.byteLength(body)).toBeLessThan(8_192);
     expect(answer.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
     expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
     const again = await send(origin + src, {
