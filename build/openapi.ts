@@ -43,7 +43,7 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
-    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
+    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `allow` and `deny` for consent; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
   ),
   label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
@@ -207,7 +207,7 @@ const ACTION = {
   in: "query",
   schema: {
     type: "string",
-    enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery", "app", "renew"],
+    enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery", "app", "renew", "more-time"],
   },
   description: "Part of the `href` of an action. Without it, the fields are submitted.",
 };

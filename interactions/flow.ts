@@ -4,6 +4,8 @@ import { ConditionFailed } from "../core/errors.ts";
 import {
   type Field,
   isAppCode,
+  LATE_SECONDS,
+  MORE_TIME,
   type Outcome,
   type PresentStep,
   type Problem,
@@ -69,17 +71,21 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     const pathOf = (each: StepName): string => (each === first ? signIn.path : `${signIn.path}/${each}`);
     const step = STEPS[name];
     const passkey = step.passkey?.(signIn, services);
+    const expiresIn = Math.max(0, Math.floor((signIn.expiresAt - configuration.clock.now()) / 1_000));
+    // Showing the step anew would lose new recovery codes.
+    const extendable = signIn.extendable === true && signIn.state.step !== "recovery-codes";
     return {
       name,
       signIn,
       path: pathOf(name),
       fields: step.fields(signIn, offers),
-      actions: step.actions(signIn),
+      actions: [...step.actions(signIn), ...(extendable && expiresIn <= LATE_SECONDS ? [MORE_TIME] : [])],
+      ...(extendable && { extendable }),
       ...(passkey && { passkey }),
       ways: step.ways.filter(isOpen).map((each) => ({ name: each, path: `${signIn.path}/${each}` })),
       offers,
       problems: [],
-      expiresIn: Math.max(0, Math.floor((signIn.expiresAt - configuration.clock.now()) / 1_000)),
+      expiresIn,
     };
   }
 
@@ -101,6 +107,22 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     if (state === undefined) return step;
     protocol.keep(step.signIn, state);
     return present({ ...step.signIn, state }, step.name);
+  }
+
+  /** The same step with more time, and with what was typed, except for secrets. */
+  async function moreTime(ctx: ServiceContext, at: PresentStep, values: Values): Promise<Answer> {
+    // Another tab has asked for it.
+    if (!at.actions.includes(MORE_TIME)) return { kind: "next", step: withEntries(at, values) };
+    const signIn = await protocol.extend(ctx, at.signIn);
+    const step = await prepared(present(signIn, at.name));
+    try {
+      await units.current()?.commit();
+    } catch (error) {
+      // Something else has happened to the sign-in: the person looks again.
+      if (error instanceof ConditionFailed) return { kind: "next", step: at };
+      throw error;
+    }
+    return { kind: "next", step: withEntries(step, values) };
   }
 
   async function submitTo(
@@ -148,8 +170,11 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     async submit(ctx, { step, isOpen }, submission) {
       if (!protocol.isOwnForm(step.signIn, submission.csrf)) return { kind: "forged" };
       if (!isOpen) return { kind: "next", step };
-      if (!step.actions.includes(submission.action)) return { kind: "unusable" };
+      const { action, values } = submission;
+      const isMoreTime = action === MORE_TIME && step.extendable === true;
+      if (!isMoreTime && !step.actions.includes(action)) return { kind: "unusable" };
       try {
+        if (isMoreTime) return await moreTime(ctx, step, values);
         return await submitTo(ctx, step, submission);
       } catch (error) {
         if (error instanceof ConditionFailed) return { kind: "gone" };
@@ -172,6 +197,11 @@ function again(step: PresentStep, values: Values, problems: readonly Problem[]):
   });
   return { ...step, fields, problems };
 }
+
+const withEntries = (step: PresentStep, values: Values): PresentStep => ({
+  ...again(step, values, []),
+  hasEntries: true,
+});
 
 function missingValues(fields: readonly Field[], values: Values): readonly Problem[] {
   return fields.flatMap(({ name, type, required }) => {

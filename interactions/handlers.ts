@@ -101,8 +101,11 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
       switch (answer.kind) {
         case "done":
           return seeOther(ctx, answer.location);
-        case "next":
-          return answer.step.recoveryCodes === undefined ? seeOther(ctx, path) : send(ctx, answer.step, 200);
+        case "next": {
+          const { recoveryCodes, hasEntries } = answer.step;
+          const isOnlyHere = recoveryCodes !== undefined || hasEntries === true;
+          return isOnlyHere ? send(ctx, answer.step, 200) : seeOther(ctx, path);
+        }
         case "invalid":
           return send(ctx, answer.step, 400);
         case "limited":

@@ -13,6 +13,9 @@ import type { DirectoryRecords } from "../records/directory/directory-records.ts
 import { ConditionFailed } from "../core/errors.ts";
 import { acrOf, acrRequest, demandedAcr } from "../provider/authentication.ts";
 import { ALL_FIELDS, isPersonal, requestedAcr, requestedClaims, scopeClaims } from "../provider/claims.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { seconds } from "../core/clock.ts";
+import { renewSignInCookies } from "../provider/sessions/cookies.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
@@ -29,6 +32,7 @@ import type {
 
 /** The parts of the service that are used here. */
 export interface ProtocolParts {
+  readonly configuration: Configuration;
   readonly currentProvider: CurrentProvider;
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
@@ -72,6 +76,15 @@ function wantsEverything({ prompt, max_age, acr_values, claims, ...params }: Int
   return (text(prompt)?.split(" ").includes("login") ?? false) || (text(claims)?.includes('"acr"') ?? false);
 }
 
+/**
+ * How often a person can have more time: WCAG 2.2.1 asks for ten times. So no sign-in takes longer than eleven times
+ * `lifetimes.interaction`, and no longer than that once after the person has shown something (`stillProven`).
+ */
+const MAX_EXTENSIONS = 10;
+
+const isExtendable = ({ payload, extensions = 0 }: Artifact): boolean =>
+  payload["result"] === undefined && extensions < MAX_EXTENSIONS;
+
 /** The model of the running sign-ins. */
 const INTERACTION = "Interaction";
 
@@ -100,7 +113,7 @@ function stateOf(stored: SignInState, stepUp: Proven | undefined): SignInState {
 }
 
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { currentProvider, units, accounts, clients, directory, forms } = parts;
+  const { configuration, currentProvider, units, accounts, clients, directory, forms } = parts;
 
   /** Who is signed in; `undefined` if the account is unusable or the session has ended. */
   async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
@@ -144,12 +157,15 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     const needsAccount = name === "consent" || name === "continue";
     const account = needsAccount || (own && name === "login") ? await sessionAccount(found) : undefined;
     if (needsAccount && account === undefined) return undefined;
-    const stored: SignInState = units.required().known(INTERACTION, artifactKey(uid))?.state ?? {};
+    const artifact = units.required().known(INTERACTION, artifactKey(uid));
+    const stored: SignInState = artifact?.state ?? {};
     const stepUp = await steppingUp(found);
     const { scopes, claims } = requestedAccess(found);
     const demanded = demandedAcr(client, acrRequest(requestedAcr(params["claims"])));
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
+    // Whoever got no answer when the time was extended still has the cookies of the old end.
+    if (artifact?.extensions !== undefined) renewCookies(ctx, found);
     return {
       uid,
       prompt: name,
@@ -165,12 +181,31 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       shares: name === "consent" ? consentFields(scopes, claims) : [],
       apis: name === "consent" ? (await requestedApis(client, params, directory)).map(consentApi) : [],
       expiresAt: exp * 1_000,
+      ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
       ...(account === undefined ? {} : { account }),
     };
+  }
+
+  /** Gives the cookies of a sign-in the lifetime of the sign-in. */
+  function renewCookies(
+    { req, res, exchange: { deployment } }: ServiceContext,
+    { uid, returnTo, exp }: Pick<Interaction, "uid" | "returnTo" | "exp">,
+  ): void {
+    renewSignInCookies(
+      currentProvider().provider,
+      { req, res },
+      { uid, returnTo },
+      {
+        configuration,
+        path: `${deployment.path}/interaction/${uid}`,
+        secure: deployment.secure,
+        lifetimeSeconds: exp - seconds(configuration.clock),
+      },
+    );
   }
 
   /** The record of a sign-in that was found in this request. @throws ConditionFailed if it has ended since. */
@@ -191,6 +226,27 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
   return {
     find,
     isOwnForm: ({ uid }, csrf) => forms.verify(formOf(uid), csrf),
+    async extend(ctx, signIn) {
+      const { uid } = signIn;
+      const found = await details(currentProvider(), ctx);
+      const { extensions = 0, ...record } = recordOf(uid);
+      if (found === undefined || !isExtendable({ ...record, extensions }))
+        throw new ConditionFailed("the sign-in has ended");
+      const { clock, lifetimes } = configuration;
+      const exp = seconds(clock) + lifetimes.interaction;
+      const expiresAt = exp * 1_000;
+      const after = {
+        ...record,
+        payload: { ...record.payload, exp },
+        expiresAt,
+        extensions: extensions + 1,
+      };
+      units.required().save(after);
+      const { returnTo } = found;
+      units.required().whenCommitted(() => renewCookies(ctx, { uid, returnTo, exp }));
+      const { extendable: _before, ...rest } = signIn;
+      return { ...rest, expiresAt, ...(isExtendable(after) && { extendable: true }) };
+    },
     keep({ uid }, state) {
       units.required().save({ ...recordOf(uid), state });
     },

@@ -109,6 +109,7 @@ export function sampleStep(
     offers,
     problems,
     expiresIn: 3_480,
+    extendable: true,
     ...(name === "enrol" && { qrCode: SAMPLE_PICTURE }),
     ...(recoveryCodes && { recoveryCodes }),
   };

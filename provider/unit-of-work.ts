@@ -131,7 +131,10 @@ const isNumber = (value: unknown): value is number => typeof value === "number";
 /** The change of this request, applied to what another request has written in the meantime. */
 function rebased(after: Artifact, there: StoredArtifact): Artifact {
   // A step that lost against the end of the sign-in does not undo it.
-  if (after.model === INTERACTION && after.state !== undefined) return { ...after, payload: there.payload };
+  if (after.model === INTERACTION && after.state !== undefined) {
+    const { payload, expiresAt, extensions } = there;
+    return { ...after, payload, expiresAt, ...(extensions !== undefined && { extensions }) };
+  }
   // The device has polled meanwhile.
   if (after.model === DEVICE_CODE && there.state !== undefined)
     return { ...withMarks(after, there), state: there.state };
@@ -366,6 +369,8 @@ class PendingUnit implements Unit {
       if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
       // Of two people who type one code, the first decides.
       if (there.model === DEVICE_CODE && isDecided(there) && !isDecided(before)) return false;
+      // More time is given for what the person has seen, and once.
+      if ((one.after?.extensions ?? 0) > (before.extensions ?? 0)) return false;
       if (one.isUnchanged || there.version === before.version) continue;
       hasChanged = true;
       this.#read.set(name, there);

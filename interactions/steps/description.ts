@@ -3,15 +3,16 @@ import { waitText } from "../look/moments.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
 import { offeredFactors } from "./enrol.ts";
-import type {
-  ConsentApi,
-  Field,
-  Offers,
-  PresentStep,
-  Problem,
-  RunningSignIn,
-  SignInClient,
-  StepName,
+import {
+  type ConsentApi,
+  type Field,
+  MORE_TIME,
+  type Offers,
+  type PresentStep,
+  type Problem,
+  type RunningSignIn,
+  type SignInClient,
+  type StepName,
 } from "./step.ts";
 
 /** Something that is wrong with what was submitted. */
@@ -41,8 +42,8 @@ export interface DescribedAction {
   /**
    * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
    * `name`; `recovery` for a recovery code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes;
-   * `allow` and `deny` for consent; `cancel` to go back to the client
-   * without signing in; or the name of another step.
+   * `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
+   * minutes, for the full time again; or the name of another step.
    */
   readonly name: string;
   /** In the language of `locale`. */
@@ -136,7 +137,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     actions: [
       ...actions.map((action) => ({
         name: action,
-        label: t(`${name}.${action}`),
+        label: action === MORE_TIME ? t("moreTime") : t(`${name}.${action}`),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),

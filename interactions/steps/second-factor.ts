@@ -57,7 +57,7 @@ export const secondFactor: Step = {
     const { proven, challenge } = state;
     if (passkeys === undefined || proven?.passkeys !== true) return undefined;
     if (challenge !== undefined && challenge.expiresAt > configuration.clock.now()) return undefined;
-    const record = await stillProven(proven, { accounts });
+    const record = await stillProven(proven, { accounts, configuration });
     if (record === undefined) return undefined;
     const fresh = passkeys.challenge();
     return { ...state, challenge: fresh, passkey: await passkeys.accountRequest(record, fresh) };

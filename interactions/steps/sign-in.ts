@@ -61,11 +61,15 @@ export function provenOf(record: AccountRecord, at: number, amr: readonly string
   return { sub, generation, at, amr, app, passkeys: passkeys.length > 0 };
 }
 
-/** The account as it is now, if what was proven of it still counts: a new password, for example, ends that. */
+/**
+ * The account as it is now, if what was proven of it still counts: a new password, for example, ends that. Even a person who
+ * gets more time again and again has that of one sign-in from then on.
+ */
 export async function stillProven(
-  { sub, generation }: Proven,
-  { accounts }: Pick<StepServices, "accounts">,
+  { sub, generation, at, stepUp }: Proven,
+  { accounts, configuration: { clock, lifetimes } }: Pick<StepServices, "accounts" | "configuration">,
 ): Promise<AccountRecord | undefined> {
+  if (!stepUp && at + lifetimes.interaction <= seconds(clock)) return undefined;
   const record = await accounts.record(sub);
   if (record === undefined || isDisabled(record)) return undefined;
   return record.sessions_generation === generation ? record : undefined;

@@ -144,7 +144,15 @@ export interface RunningSignIn {
   readonly prefersPasskey?: true;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
+  /** The person can be given more time, near the end. */
+  readonly extendable?: true;
 }
+
+/** The action that gives the person more time. It belongs to no step. */
+export const MORE_TIME = "more-time";
+
+/** How long before its end a sign-in says so, and offers more time. */
+export const LATE_SECONDS = 300;
 
 /** What the service offers to everybody. */
 export interface Offers {
@@ -198,6 +206,10 @@ export interface PresentStep {
   readonly problems: readonly Problem[];
   /** New recovery codes: only in the answer to what made them. */
   readonly recoveryCodes?: readonly string[];
+  /** Set when the fields have what the person has typed so far: showing the step anew would lose it. */
+  readonly hasEntries?: true;
+  /** The person can be given more time, near the end. */
+  readonly extendable?: true;
   /** Seconds until the sign-in expires. */
   readonly expiresIn: number;
 }
@@ -259,7 +271,7 @@ export interface Step {
 /** What the steps need of the service. */
 export interface StepServices {
   readonly units: UnitsOfWork;
-  readonly configuration: Pick<Configuration, "clock">;
+  readonly configuration: Pick<Configuration, "clock" | "lifetimes">;
   readonly accounts: AccountInternals;
   readonly limits: Pick<AttemptLimits, "signIn">;
   readonly passwordCheck: PasswordCheck;
@@ -284,6 +296,12 @@ export interface SignInProtocol {
   find(ctx: ServiceContext, uid: string): Promise<RunningSignIn | undefined>;
   /** Whether this is the hidden field `csrf` of a form of this sign-in. Fields signed by earlier keys count. */
   isOwnForm(signIn: Pick<RunningSignIn, "uid">, csrf: string): boolean;
+  /**
+   * Gives the person the full time of a sign-in again, if nothing else changes it before the commit.
+   * @returns the sign-in with its new end.
+   * @throws ConditionFailed if it has ended, or was extended as often as it may.
+   */
+  extend(ctx: ServiceContext, signIn: RunningSignIn): Promise<RunningSignIn>;
   /** Stores what the person has done so far. */
   keep(signIn: RunningSignIn, state: SignInState): void;
   /** All sessions of this account have ended. A sign-in that began in one of them goes on without it. */

@@ -13,16 +13,13 @@ import {
   type StepDescription,
   wayLabel,
 } from "./description.ts";
-import { isAppCode, languageOf, type PresentStep, type StepName } from "./step.ts";
+import { isAppCode, languageOf, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 
 /** A step as its page gets it. */
 export interface StepWithPicture extends PresentStep {
   /** The address of the image of a QR code, at `enrol`. */
   readonly qrCode?: string;
 }
-
-/** How long before its end a page says so. */
-const WARNING_SECONDS = 300;
 
 /** What only the view of consent gets. */
 function consentLocals(t: Translator, { client, shares = [], apis = [] }: StepDescription): Locals {
@@ -105,7 +102,13 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     fields,
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     ways: ways.filter((way) => way !== aside),
-    timeLeft: expires_in > 0 && { text: t("timeLeft"), after: warnAfter(expires_in) },
+    timeLeft: expires_in > 0 && {
+      text: t("timeLeft"),
+      after: warnAfter(expires_in),
+      more: step.extendable ? t("moreTime") : "",
+      // The button belongs to the form of the step, so that nothing is lost that was typed there.
+      form: step.name === "consent" || (step.fields.length > 0 && step.name !== "enrol"),
+    },
     ...(step.name === "consent" && consentLocals(t, described)),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&
       enrolLocals(described, step.qrCode ?? "")),
@@ -114,7 +117,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
 
 /** In whole minutes: two people who do the same must get the same page. */
 function warnAfter(expiresIn: number): number {
-  return 60 * Math.max(0, Math.ceil((expiresIn - WARNING_SECONDS) / 60));
+  return 60 * Math.max(0, Math.ceil((expiresIn - LATE_SECONDS) / 60));
 }
 
 /** What stands before the link to another step. */

@@ -79,7 +79,7 @@ async function askPasskey(form, options) {
         input.value =
           code.length > 4 && !/^\d{5,6}$/.test(code) ? `${code.slice(0, 4)} ${code.slice(4)}` : code;
       const others = [...input.form.elements].filter(
-        (each) => each.type !== "hidden" && each.name !== input.name,
+        ({ type, name }) => !/hidden|submit/.test(type) && name !== input.name,
       );
       if (code.length === 8 && others.every(({ name }) => !name)) input.form.requestSubmit();
     });
@@ -136,6 +136,17 @@ async function askPasskey(form, options) {
     });
   }
 
-  for (const late of all("[data-after]"))
-    setTimeout(() => (late.hidden = false), Math.min(Number(late.dataset.after) * 1000, 2 ** 31 - 1));
+  // Until time is short, a form has one button.
+  for (const late of all("[data-after]")) {
+    const { after, more } = late.dataset;
+    setTimeout(
+      () => {
+        late.hidden = false;
+        if (!more) return;
+        late.insertAdjacentHTML("beforeend", "<button class=plain form=step name=action value=more-time>");
+        late.lastChild.textContent = more;
+      },
+      Math.min(after * 1e3, 2e9),
+    );
+  }
 })();

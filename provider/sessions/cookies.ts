@@ -1,6 +1,7 @@
 /** Names and flags of the cookies (decisions.md, Cookies). */
 import { createSecretKey, hash } from "node:crypto";
-import type { Configuration as ProviderConfiguration } from "oidc-provider";
+import type { ParameterizedContext } from "koa";
+import type { Configuration as ProviderConfiguration, Provider } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import { cookieHeader, cookiePairs } from "../../core/cookies.ts";
 import { createSigner, type Signer } from "../../core/sealing.ts";
@@ -57,19 +58,23 @@ export function cookieSignatures(keys: readonly string[]): CookieSignatures {
   return { ...signer, index: (data, signature) => (signer.verify(data, signature) ? 0 : -1) };
 }
 
-/** `cookies` of oidc-provider. */
-export function cookieSettings(
-  configuration: Configuration,
-  keys: readonly string[],
-): NonNullable<ProviderConfiguration["cookies"]> {
-  const { domain } = configuration.cookies;
-  const flags = {
+/** The flags of the cookies of a sign-in. */
+function shortFlags({ cookies: { domain } }: Configuration) {
+  return {
     signed: true,
     httpOnly: true,
     sameSite: "lax" as const,
     overwrite: true,
     ...(domain === undefined ? {} : { domain }),
   };
+}
+
+/** `cookies` of oidc-provider. */
+export function cookieSettings(
+  configuration: Configuration,
+  keys: readonly string[],
+): NonNullable<ProviderConfiguration["cookies"]> {
+  const flags = shortFlags(configuration);
   return {
     keys: cookieSignatures(keys),
     names: {
@@ -85,6 +90,37 @@ export function cookieSettings(
     },
     short: flags,
   };
+}
+
+/** What is read of a running sign-in of oidc-provider to set its cookies again. */
+interface CookiesOf {
+  readonly uid: string;
+  readonly returnTo: string;
+}
+
+/**
+ * Sets the two cookies of a running sign-in again, as oidc-provider has set them at its beginning (interactions.js in
+ * lib/actions/authorization), with a new lifetime. It has no call for that.
+ * @param path that of the sign-in's pages.
+ */
+export function renewSignInCookies(
+  provider: Provider,
+  { req, res }: Pick<ParameterizedContext, "req" | "res">,
+  { uid, returnTo }: CookiesOf,
+  settings: {
+    readonly configuration: Configuration;
+    readonly path: string;
+    readonly secure: boolean;
+    readonly lifetimeSeconds: number;
+  },
+): void {
+  const { configuration, path, secure, lifetimeSeconds } = settings;
+  const ctx = provider.createContext(req, res);
+  Object.defineProperty(ctx.request, "protocol", { value: secure ? "https" : "http" });
+  const options = { ...shortFlags(configuration), maxAge: lifetimeSeconds * 1_000 };
+  ctx.cookies.set(cookieName(configuration, "interaction"), uid, { ...options, path });
+  const { domain: _domain, ...bound } = options;
+  ctx.cookies.set(cookieName(configuration, "resume"), uid, { ...bound, path: new URL(returnTo).pathname });
 }
 
 /** `Set-Cookie` headers that remove the session cookie from a browser. */

@@ -30,6 +30,8 @@ export interface Artifact {
   readonly browser?: string;
   /** Of an interaction: what the person has done so far. Of a device code: how it is polled. oidc-provider doesn't know it. */
   readonly state?: object;
+  /** Of an interaction: how often the person was given more time. Beside `state`, which each step replaces. */
+  readonly extensions?: number;
 }
 
 /** An artifact as it was read: frozen, or a private copy. */

@@ -221,6 +221,20 @@ describe("the script of the pages", () => {
     await page.waitForURL(`${callback}?**`);
   });
 
+  it("shows a button for more time when time is short, and what was typed stays", async () => {
+    const page = await browser.newPage();
+    await page.clock.install();
+    await page.goto(authorize(running.oauth2));
+    const more = page.getByRole("button", { name: "Give me more time" });
+    await page.clock.fastForward(3_200_000);
+    expect(await more.count()).toBe(0);
+    await page.getByLabel(/user ?name/i).fill(ADA.username);
+    await page.clock.fastForward(100_000);
+    await more.click();
+    await more.waitFor({ state: "detached" });
+    await expect(page.getByLabel(/user ?name/i).inputValue()).resolves.toBe(ADA.username);
+  });
+
   it("sends a form once, and again when the browser goes back to it", async () => {
     const page = await browser.newPage();
     await page.goto(authorize(running.oauth2, { client_id: "partner", prompt: "login" }));

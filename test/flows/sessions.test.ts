@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser, Send } from "../../testing/browser/browser.ts";
+import { TestClock } from "../../testing/test-clock.ts";
 import {
   type Parameters,
   readTokens,
@@ -230,6 +231,32 @@ describe("on https", () => {
       expect(browser.headers.get("location")).toContain(encodeURIComponent(urls.openid));
     });
   });
+
+  it.each([undefined, "login.example"])(
+    "more time sets the cookies of a sign-in again as they were, domain %s",
+    async (domain) => {
+      const clock = new TestClock();
+      const config = { clock, ...(domain !== undefined && { cookies: { domain } }) };
+      const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } };
+      await behindTls({ deployments: () => deployments, config }, async (service, send) => {
+        const party = relyingParty(service, "openid", NEWS);
+        const browser = party.browser({ send });
+        const cookies = () =>
+          browser.jar
+            .all()
+            .filter(({ name }) => /sis_(?:interaction|resume)_/.test(name))
+            .map(({ expires: _end, ...flags }) => flags)
+            .toSorted((a, b) => a.name.localeCompare(b.name));
+        await browser.get(party.authorizeUrl());
+        const before = cookies();
+        expect(before.map(({ secure }) => secure)).toEqual([true, true, true, true]);
+        clock.advance(3_590);
+        await browser.submit(browser.form("password"), { action: "more-time" });
+        expect([browser.status, browser.headers.getSetCookie().length]).toEqual([200, 4]);
+        expect(cookies()).toEqual(before);
+      });
+    },
+  );
 
   it("the authorization endpoint accepts POST only on openid, if configured [D-DEPLOY-7]", async () => {
     const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid, post: true } };
