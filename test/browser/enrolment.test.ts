@@ -1,29 +1,23 @@
 /** A first factor in a sign-in, in a real browser the size of a phone, with the authenticator that Chromium has for tests. */
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import type { MailMessage } from "../../config/configuration.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { newProof } from "../flows/public-party.ts";
-import {
-  CALLBACK,
-  onLocalhost,
-  type RunningService,
-  startService,
-  UNLIMITED,
-} from "../flows/running-service.ts";
+import { onLocalhost, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 const PASSWORD = "a long sentence about nothing";
-const VAULT = {
-  client_id: "vault",
-  name: "Vault",
-  service: "1",
-  redirect_uris: [CALLBACK],
-  second_factor: "required",
-} as const;
+const VAULT = { client_id: "vault", name: "Vault", service: "1", second_factor: "required" } as const;
+
+/** The client, whose page says that the browser is back. */
+const client = createServer((_request, response) => void response.end("back"));
+let callback: string;
 
 const sent: MailMessage[] = [];
 let browser: TestBrowser;
@@ -33,11 +27,13 @@ let email: string;
 
 beforeAll(async () => {
   browser = await TestBrowser.launch();
+  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
+  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
   running = await startService({
     deployments: onLocalhost,
     config: { rateLimits: UNLIMITED, mail: { send: async (message) => void sent.push(message) } },
   });
-  await running.service.clients.register(VAULT);
+  await running.service.clients.register({ ...VAULT, redirect_uris: [callback] });
 });
 beforeEach(async () => {
   people += 1;
@@ -50,10 +46,11 @@ afterEach(async () => {
 afterAll(async () => {
   await running?.close();
   await browser?.close();
+  client.close();
 });
 
 function authorize({ oauth2 }: RunningService = running): string {
-  const parameters = { response_type: "code", client_id: VAULT.client_id, redirect_uri: CALLBACK };
+  const parameters = { response_type: "code", client_id: VAULT.client_id, redirect_uri: callback };
   const { code_challenge } = newProof();
   const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
   return `${oauth2}/oauth2/authorize?${query}`;
@@ -93,8 +90,6 @@ async function withAuthenticator(page: Page): Promise<void> {
 /** A page at the step `enrol`. */
 async function enrolling(options: PageOptions): Promise<Page> {
   const page = await browser.newPage(options);
-  // The client's address does not exist.
-  await page.route(`${CALLBACK}*`, (route) => route.fulfill({ body: "back" }));
   await page.goto(authorize());
   await signIn(page, { username: email, password: PASSWORD });
   await page.getByRole("heading", { name: "Secure your account" }).waitFor();
@@ -107,7 +102,7 @@ async function enrolling(options: PageOptions): Promise<Page> {
 
 /** Says that the codes are kept. */
 async function finish(page: Page): Promise<void> {
-  const back = page.waitForRequest((request) => request.url().startsWith(`${CALLBACK}?code=`));
+  const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
   await page.getByLabel("I have kept the codes").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await back;
@@ -185,14 +180,13 @@ describe("a UI of one's own, as in the documentation", () => {
       },
     });
     try {
-      await own.service.clients.register(VAULT);
+      await own.service.clients.register({ ...VAULT, redirect_uris: [callback] });
       await own.service.accounts.create({ email, password: PASSWORD, email_verified: true });
       const page = await browser.newPage();
       await withAuthenticator(page);
-      await page.route(`${CALLBACK}*`, (route) => route.fulfill({ body: "back" }));
       const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
       const arrived = (): Promise<unknown> =>
-        page.waitForRequest((request) => request.url().startsWith(`${CALLBACK}?code=`));
+        page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
       await page.goto(authorize(own));
       await page.getByLabel("Username or email address").fill(email);
       await page.getByLabel("Password").fill(PASSWORD);
