@@ -428,6 +428,19 @@ describe("a set-up", () => {
 });
 
 describe("recovery codes in a sign-in", () => {
+  it("leave no more time, whichever step it is asked at", async () => {
+    const { visitor, step } = await enrolled();
+    clock.advance(3_590);
+    const { body: late } = await visitor.get();
+    expect(late.step).toBe("recovery-codes");
+    expect(late.expires_in).toBeLessThanOrEqual(10);
+    expect(late.actions.map(({ name }) => name)).not.toContain("more-time");
+    const href = (step.actions[0]?.href ?? "").replace(/\/recovery-codes.*$/, "");
+    for (const path of ["", "/login", "/forgot-password", "/recovery-codes"])
+      await visitor.post(`${href}${path}?action=more-time`, { csrf: step.csrf });
+    expect((await visitor.get()).body.expires_in).toBe(late.expires_in);
+  });
+
   it("are made anew, and the ones before end; of two requests at once, one leaves codes that work", async () => {
     const { visitor, step } = await enrolled();
     const answers = await Promise.all([visitor.act(step, "renew"), visitor.act(step, "renew")]);
