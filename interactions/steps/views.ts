@@ -107,7 +107,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       after: warnAfter(expires_in),
       more: step.extendable ? t("moreTime") : "",
       // The button belongs to the form of the step, so that nothing is lost that was typed there.
-      form: step.name === "consent" || (step.fields.length > 0 && step.name !== "enrol"),
+      form: !(step.name === "enrol" || (step.name === "second-factor" && step.fields.length === 0)),
     },
     ...(step.name === "consent" && consentLocals(t, described)),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&

@@ -83,7 +83,7 @@ describe("the page", () => {
     expect(browser.html).toContain(`value="${ADA.username}"`);
     expect(browser.html).not.toContain("half a passwo");
     expect(browser.html).toContain('data-after="3300" data-more=');
-    clock.advance(LIFETIME - 1);
+    clock.advance(LIFETIME - 10);
     await browser.get(browser.url.href);
     await signIn(browser, ADA);
     await browser.submit(browser.forms()[0], { terms: TERMS.version });
@@ -109,10 +109,11 @@ describe("more time", () => {
   it("gives the full time again, ten times and not once more, and renews the two cookies", async () => {
     const { visitor, login } = await begin();
     expect(offers(await visitor.get())).toBe(false);
+    // Not in the last second: cookies end by the system's clock.
     for (let times = 1; times <= 10; times += 1) {
-      clock.advance(LIFETIME - 1);
+      clock.advance(LIFETIME - 10);
       const late = await visitor.get();
-      expect([times, offers(late), late.body.expires_in]).toEqual([times, true, 1]);
+      expect([times, offers(late), late.body.expires_in]).toEqual([times, true, 10]);
       const answer = await visitor.act(late.body, "more-time");
       expect([answer.status, answer.body.expires_in, offers(answer)]).toEqual([200, LIFETIME, false]);
       const renewed = answer.headers.getSetCookie().filter((line) => /_(?:interaction|resume)_/.test(line));
@@ -127,12 +128,12 @@ describe("more time", () => {
         expect(Math.abs(end - Date.now() - LIFETIME * 1_000)).toBeLessThan(60_000);
       }
     }
-    clock.advance(LIFETIME - 1);
+    clock.advance(LIFETIME - 10);
     const last = await visitor.get();
-    expect([offers(last), last.body.expires_in]).toEqual([false, 1]);
+    expect([offers(last), last.body.expires_in]).toEqual([false, 10]);
     expect((await ask(visitor, login)).status).toBe(400);
-    expect((await visitor.get()).body.expires_in).toBe(1);
-    clock.advance(1);
+    expect((await visitor.get()).body.expires_in).toBe(10);
+    clock.advance(10);
     expect((await ask(visitor, login)).status).toBe(410);
   });
 
