@@ -2,14 +2,19 @@
 import { emailProblem, normaliseName } from "../../accounts/text-rules.ts";
 import type { AddressChanges } from "../../accounts/people/address-changes.ts";
 import type { Confirmations } from "../../accounts/people/confirmations.ts";
-import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { Form, FormProblem } from "../forms.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 import { waitText } from "../look/moments.ts";
 import type { Page, SendOptions } from "../page.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import {
+  askedAt,
+  personLocals,
+  type PersonLocals,
+  type PersonPage,
+  type PersonVisit,
+} from "./person-pages.ts";
 
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";
@@ -90,17 +95,6 @@ export function emailPages(parts: EmailPageParts): readonly PersonPage[] {
     : [addressPage(parts, addressChanges), newAddressPage(parts, addressChanges)];
 }
 
-function askedAt({ devices }: EmailPageParts, { ctx, caller, locale }: PersonVisit): AskedAt {
-  const { deployment, address } = ctx.exchange;
-  return {
-    deployment: deployment.kind,
-    caller,
-    address,
-    locale,
-    ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
-  };
-}
-
 /** The address, and a change that waits. A form sends `action`: `code` or `link` to confirm, `again`, or `cancel`. */
 function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage {
   const { confirmations, links } = parts;
@@ -131,7 +125,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
     const link = form.get("action") === "link" ? await linkOf(visit) : undefined;
     const proof = link === undefined ? { code: form.get("code") ?? "" } : { link };
     if ("code" in proof && proof.code.trim() === "") return shown(visit, { reason: "noCode" });
-    const result = await changes.confirm(sub, proof, askedAt(parts, visit));
+    const result = await changes.confirm(sub, proof, askedAt(visit, parts.devices));
     if (result.kind === "wrong") {
       const { triesLeft } = result;
       return shown(visit, triesLeft === 0 ? { reason: "noTries" } : { reason: "wrongCode", triesLeft });
@@ -154,7 +148,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
       if (action !== "again") return confirm(visit, form);
       const pending = await changes.pending(sub);
       if (pending === undefined) return shown(visit, { reason: "gone" });
-      const result = await changes.start(sub, pending.email, askedAt(parts, visit));
+      const result = await changes.start(sub, pending.email, askedAt(visit, parts.devices));
       if (result.kind === "limited")
         return shown(visit, { reason: "limited", retryAfter: result.retryAfter });
       return visit.done(PATH, "codeSent");
@@ -174,7 +168,7 @@ function newAddressPage(parts: EmailPageParts, changes: AddressChanges): PersonP
       if (emailProblem(email) !== undefined) return sendNewAddress(visit, email, { reason: "invalid" });
       if (normaliseName(email) === normaliseName(account.email) && account.email_verified)
         return sendNewAddress(visit, email, { reason: "same" });
-      const result = await changes.start(account.sub, email, askedAt(parts, visit));
+      const result = await changes.start(account.sub, email, askedAt(visit, parts.devices));
       if (result.kind === "limited")
         return sendNewAddress(visit, email, { reason: "limited", retryAfter: result.retryAfter });
       if (result.kind === "invalid") return sendNewAddress(visit, email, { reason: "invalid" });

@@ -5,7 +5,6 @@
  */
 import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
 import { passkeyName } from "../../accounts/factors/factor.ts";
-import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
@@ -16,7 +15,13 @@ import { waitText } from "../look/moments.ts";
 import { groupedKey, qrCode } from "../look/qr-code.ts";
 import type { Page, SendOptions } from "../page.ts";
 import { parsed } from "../steps/passkey-sign-in.ts";
-import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import {
+  askedAt,
+  personLocals,
+  type PersonLocals,
+  type PersonPage,
+  type PersonVisit,
+} from "./person-pages.ts";
 import type { AccountSeals } from "./seals.ts";
 import {
   backToMethods,
@@ -135,17 +140,6 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
   const { seals, sessions, devices, clock } = parts;
   const path = PATHS[kind];
 
-  function askedAt({ ctx, caller, locale }: PersonVisit): AskedAt {
-    const { deployment, address } = ctx.exchange;
-    return {
-      deployment: deployment.kind,
-      caller,
-      address,
-      locale,
-      ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
-    };
-  }
-
   function showConfirmation(visit: PersonVisit, isSent: boolean, problem?: NewFactorProblem): void {
     const { account } = visit.person;
     const isGuarded = (account.address_undos ?? []).some(({ expires_at }) => expires_at > clock.now());
@@ -182,7 +176,7 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
   /** @param code from the mail; left out: none is there. */
   async function begin(visit: PersonVisit, code?: string): Promise<void> {
     const { account, session } = visit.person;
-    const begun = await enrolments.begin(account.sub, session, code, askedAt(visit));
+    const begun = await enrolments.begin(account.sub, session, code, askedAt(visit, devices));
     if (begun.kind === "begun") return showSetUp(visit, begun.enrolment);
     if (begun.kind === "code-required") return showConfirmation(visit, visit.locals.notice === "factorCode");
     if (begun.kind === "wrong") {
@@ -197,7 +191,7 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
 
   async function send(visit: PersonVisit): Promise<void> {
     const { account, session } = visit.person;
-    const sent = await enrolments.sendCode(account.sub, session, askedAt(visit));
+    const sent = await enrolments.sendCode(account.sub, session, askedAt(visit, devices));
     if (sent.kind === "limited")
       return showConfirmation(visit, false, { reason: "limited", retryAfter: sent.retryAfter });
     return visit.done(path, "factorCode");
@@ -218,8 +212,14 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
     const change = { keepSession: session };
     const added =
       kind === "app"
-        ? await enrolments.addApp(made, form.get("code") ?? "", change, askedAt(visit))
-        : await enrolments.addPasskey(made, parsed(form.get("credential")), name, change, askedAt(visit));
+        ? await enrolments.addApp(made, form.get("code") ?? "", change, askedAt(visit, devices))
+        : await enrolments.addPasskey(
+            made,
+            parsed(form.get("credential")),
+            name,
+            change,
+            askedAt(visit, devices),
+          );
     switch (added.kind) {
       case "limited":
         return visit.limited(added.retryAfter);

@@ -13,6 +13,8 @@ import type { Page, Pages, SendOptions } from "../page.ts";
 import type { Locals } from "../look/views.ts";
 import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { AccountGate } from "./gate.ts";
+import type { AskedAt } from "../../accounts/people/requests.ts";
+import type { DeviceCookies } from "../device-cookie.ts";
 import { firstLetter } from "../../core/pictures.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
 
@@ -104,6 +106,21 @@ export interface PersonVisit {
   readonly limited: (retryAfter: number) => void;
   /** Redirects to a page, which shows the notice. @param now the person as the next request sees them. */
   readonly done: (path: string, notice: Notice, now?: SignedIn) => void;
+}
+
+/** Where and by whom something was asked that may send mail. */
+export function askedAt(
+  { ctx, caller, locale }: PersonVisit,
+  devices: Pick<DeviceCookies, "has" | "read">,
+): AskedAt {
+  const { deployment, address } = ctx.exchange;
+  return {
+    deployment: deployment.kind,
+    caller,
+    address,
+    locale,
+    ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
+  };
 }
 
 /** A page of the signed-in person. */

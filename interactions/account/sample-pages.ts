@@ -1,4 +1,4 @@
-/** Every page of a person in its states, for `interactions/sample-pages.ts`. A new state of a page needs a row here. */
+/** The account pages in all their states, for `interactions/sample-pages.ts`. Add a row here for each new state. */
 import { compareView, deviceDoneView, deviceView } from "./device.ts";
 import { deletionView } from "./delete.ts";
 import { addressView, newAddressView } from "./email.ts";

@@ -38,7 +38,7 @@ export interface AccountSeals {
   seal(person: SignedIn, path: string, notice: Notice): string;
   /** `undefined` unless it was sealed for this page and session. */
   open(person: SignedIn, path: string, sealed: string | undefined): Notice | undefined;
-  /** Encrypts what only this service may read and only this session may send back, in a form of one page. */
+  /** Encrypts a hidden field of a form. Only this service can read it, and it is accepted only from this session and page. */
   encrypt(person: SignedIn, path: string, text: string): string;
   /** `undefined` unless it was encrypted for this page and session. */
   decrypt(person: SignedIn, path: string, sealed: string): string | undefined;

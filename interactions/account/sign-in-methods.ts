@@ -163,7 +163,7 @@ export const factorView: Page<FactorLocals> = {
   },
 };
 
-/** `account-codes`: new recovery codes, or a form that makes them. */
+/** `account-codes`: shows new recovery codes, or a form to create them. */
 interface CodesLocals extends PersonLocals {
   /** In plain text, only in the answer to the form that made them. */
   readonly codes: readonly string[];

@@ -26,7 +26,7 @@ export type Locals = Readonly<Record<string, unknown>>;
 export interface Views {
   /** Renders a view. @param name without `.ejs`. @throws TypeError if there is no such view. */
   render(name: string, locals: Locals): string;
-  /** The exact text that `include("style")` prints between `<style>` and `</style>` on a page with this layout. */
+  /** The exact content of the `<style>` element that `include("style")` prints on a page with this layout. */
   style(layout: string): string;
   /** The script that every page loads. */
   readonly script: string;

@@ -115,8 +115,8 @@ async function isRemembered(
 }
 
 /**
- * The person has to add a first factor, and proves with a code from the mailbox that the account is theirs: a stolen password
- * alone must not add one. A code that was sent in this sign-in still works, even after the person had to begin anew.
+ * Sends a code before the person adds a first factor, so that a stolen password alone can't add one. A code that was sent
+ * earlier in this sign-in still works, even if the person had to start again.
  */
 async function confirmEnrolment(
   entry: Entry,

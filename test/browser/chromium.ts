@@ -1,6 +1,6 @@
 /** A real browser with its console messages. */
 import { AxeBuilder } from "@axe-core/playwright";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
 
 /** Where test/machine.mjs puts it. */
 const CHROMIUM = "/usr/bin/chromium";
@@ -73,4 +73,27 @@ export async function violations(page: Page, ...rules: string[]): Promise<string
   const builder = new AxeBuilder({ page }).setLegacyMode();
   const { violations: found } = await (rules.length > 0 ? builder.withRules(rules) : builder).analyze();
   return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+/** The authenticator of a page, to be told what its person does. */
+export interface PageAuthenticator {
+  readonly session: CDPSession;
+  readonly authenticatorId: string;
+}
+
+/** Gives a page an authenticator that verifies its person and answers at once. */
+export async function addAuthenticator(page: Page): Promise<PageAuthenticator> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("WebAuthn.enable");
+  const { authenticatorId } = await session.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+  return { session, authenticatorId };
 }

@@ -9,7 +9,7 @@ import type { MailMessage } from "../../config/configuration.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
-import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import { addAuthenticator, type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 const PASSWORD = "a long sentence about nothing";
@@ -71,22 +71,6 @@ async function isFine(page: Page): Promise<void> {
   expect(await page.locator("html").evaluate((html) => html.scrollWidth <= html.clientWidth)).toBe(true);
 }
 
-/** An authenticator that answers at once. */
-async function withAuthenticator(page: Page): Promise<void> {
-  const session = await page.context().newCDPSession(page);
-  await session.send("WebAuthn.enable");
-  await session.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
-}
-
 /** A page at the step `enrol`. */
 async function enrolling(options: PageOptions): Promise<Page> {
   const page = await browser.newPage(options);
@@ -142,12 +126,12 @@ describe("a person without a second factor", () => {
 
   it("adds a passkey", async () => {
     const page = await enrolling(PHONE);
-    await withAuthenticator(page);
+    await addAuthenticator(page);
     await page.getByLabel("Name of the passkey").fill("Phone");
     await isFine(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
     await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
-    // A reload does not show them again: it offers new ones.
+    // Reloading the page offers new codes instead of showing these again.
     await page.goto(page.url().replace(/\/enrol(?:\?.*)?$/, ""));
     expect(await page.locator(".codes code").count()).toBe(0);
     await isFine(page);
@@ -183,7 +167,7 @@ describe("a UI of one's own, as in the documentation", () => {
       await own.service.clients.register({ ...VAULT, redirect_uris: [callback] });
       await own.service.accounts.create({ email, password: PASSWORD, email_verified: true });
       const page = await browser.newPage();
-      await withAuthenticator(page);
+      await addAuthenticator(page);
       const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
       const arrived = (): Promise<unknown> =>
         page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));

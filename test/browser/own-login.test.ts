@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
-import { TestBrowser, violations } from "./chromium.ts";
+import { addAuthenticator, TestBrowser, violations } from "./chromium.ts";
 
 let browser: TestBrowser;
 let example: Running;
@@ -108,18 +108,7 @@ describe("a login page of a team's own", () => {
 
   it("adds a passkey for a client that needs one", async () => {
     const page = await browser.newPage();
-    const session = await page.context().newCDPSession(page);
-    await session.send("WebAuthn.enable");
-    await session.send("WebAuthn.addVirtualAuthenticator", {
-      options: {
-        protocol: "ctap2",
-        transport: "internal",
-        hasResidentKey: true,
-        hasUserVerification: true,
-        isUserVerified: true,
-        automaticPresenceSimulation: true,
-      },
-    });
+    await addAuthenticator(page);
     await page.goto(`${origin}/oauth2/authorize?response_type=code&client_id=vault`);
     await signIn(page, "grace@example.com", "cobol-and-the-moth");
     await heading(page, "Secure your account");

@@ -1,12 +1,19 @@
 /** The page for the second factor in a real browser, with the authenticator that Chromium has for tests. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { CDPSession, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPasskey } from "../accounts/factors/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
-import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import {
+  addAuthenticator,
+  type PageAuthenticator,
+  type PageOptions,
+  signIn,
+  TestBrowser,
+  violations,
+} from "./chromium.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
@@ -14,7 +21,7 @@ const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 let browser: TestBrowser;
 let running: RunningService;
 let page: Page;
-let authenticator: { readonly session: CDPSession; readonly authenticatorId: string };
+let authenticator: PageAuthenticator;
 
 beforeAll(async () => {
   browser = await TestBrowser.launch();
@@ -25,19 +32,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   page = await browser.newPage(PHONE);
-  const session = await page.context().newCDPSession(page);
-  await session.send("WebAuthn.enable");
-  const { authenticatorId } = await session.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
-  authenticator = { session, authenticatorId };
+  authenticator = await addAuthenticator(page);
 });
 afterEach(async () => {
   expect(await browser.settle()).toEqual([]);

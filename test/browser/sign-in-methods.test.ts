@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
 import { METHODS, MethodsParty, type MethodsService, startMethodsService } from "../flows/methods-party.ts";
-import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import { addAuthenticator, type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 
@@ -29,18 +29,7 @@ afterAll(async () => {
 /** A page of a browser with an authenticator that always says yes. */
 async function withAuthenticator(): Promise<Page> {
   const page = await browser.newPage(PHONE);
-  const session = await page.context().newCDPSession(page);
-  await session.send("WebAuthn.enable");
-  await session.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-      automaticPresenceSimulation: true,
-    },
-  });
+  await addAuthenticator(page);
   return page;
 }
 

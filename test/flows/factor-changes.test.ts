@@ -55,7 +55,7 @@ interface Expected {
   readonly mail: string;
   /** Whether the browser in which it was made stays signed in. */
   readonly keepsOwn: boolean;
-  /** Whether the mail has the link that undoes it. */
+  /** Whether the mail contains the undo link. */
   readonly hasLink?: true;
 }
 

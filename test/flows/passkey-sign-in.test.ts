@@ -8,7 +8,7 @@ import {
   type TestAuthenticator,
 } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { addPasskey } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../accounts/factors/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
@@ -27,17 +27,11 @@ beforeEach(async () => {
     deployments: onLocalhost,
   });
   news = relyingParty(running, "openid", NEWS);
-  phone = await withPasskey(running.ada.sub);
+  phone = await addPhone(running, running.ada.sub, clock);
 });
 afterEach(() => running.close());
 
-async function withPasskey(sub: string): Promise<TestAuthenticator> {
-  const authenticator = createAuthenticator({ origin: new URL(running.openid).origin });
-  await addPasskey(running, sub, clock, (options) => authenticator.create(options));
-  return authenticator;
-}
-
-/** A browser at a step that a passkey can answer. */
+/** A browser at a step that accepts a passkey. */
 interface Asked {
   readonly visitor: JsonVisitor;
   readonly step: JsonAnswer["body"];
@@ -165,7 +159,7 @@ describe("a passkey on the first page", () => {
 
   it("gets one answer for an unknown one, a disabled or deleted account, a removed one and a wrong signature", async () => {
     const { accounts } = running.service;
-    const bobs = await withPasskey(running.bob.sub);
+    const bobs = await addPhone(running, running.bob.sub, clock);
     const stranger = createAuthenticator({ origin: new URL(running.openid).origin });
     stranger.create({
       challenge: "x",
@@ -275,7 +269,7 @@ async function recent(username = ADA.username, password = ADA.password): Promise
 
 describe("a passkey for a recent sign-in", () => {
   it("is offered to somebody who has one, and must be theirs", async () => {
-    const bobs = await withPasskey(running.bob.sub);
+    const bobs = await addPhone(running, running.bob.sub, clock);
     const asked = await recent();
     expect(publicKeyOf(asked.step).allowCredentials).toEqual([]);
     expect(asked.step.fields[0]?.autocomplete).toBe("current-password webauthn");

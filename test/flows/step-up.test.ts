@@ -2,14 +2,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
-import {
-  type AnswerOverrides,
-  createAuthenticator,
-  type TestAuthenticator,
-} from "../../testing/authenticator.ts";
+import { type AnswerOverrides, type TestAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { addPasskey } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../accounts/factors/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
@@ -34,16 +30,9 @@ beforeEach(async () => {
   });
   news = relyingParty(running, "openid", NEWS);
   await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });
-  phone = await withPasskey(running.ada.sub);
+  phone = await addPhone(running, running.ada.sub, clock);
 });
 afterEach(() => running.close());
-
-async function withPasskey(sub: string): Promise<TestAuthenticator> {
-  const { origin } = new URL(running.openid);
-  const authenticator = createAuthenticator({ origin });
-  await addPasskey(running, sub, clock, (options) => authenticator.create(options));
-  return authenticator;
-}
 
 async function halfway(username: string = ADA.username, parameters: Parameters = {}) {
   const visitor = new JsonVisitor(news.browser());
@@ -115,7 +104,7 @@ describe("a passkey after the password", () => {
   });
 
   it("of another account is refused", async () => {
-    const other = await withPasskey(running.bob.sub);
+    const other = await addPhone(running, running.bob.sub, clock);
     const found = await halfway();
     const asked = { ...publicKeyOf(found.step), allowCredentials: [] };
     const { body } = await withCredential(found, other.get(asked));

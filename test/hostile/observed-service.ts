@@ -15,7 +15,7 @@ export interface ObservedService {
     headers?: Record<string, string>,
     body?: string,
   ) => Promise<RawAnswer>;
-  /** The target of a valid authorization request. */
+  /** Path and query of a valid authorization request. */
   readonly authorizePath: (kind: DeploymentKind) => string;
   /** Closes it. Neither the host application nor the log may have errors. */
   readonly close: () => Promise<void>;

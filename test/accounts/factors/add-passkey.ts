@@ -8,7 +8,19 @@ import {
 } from "../../../accounts/factors/passkeys.ts";
 import type { Clock } from "../../../core/clock.ts";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
+import { createAuthenticator, type TestAuthenticator } from "../../../testing/authenticator.ts";
 import type { RunningService } from "../../flows/running-service.ts";
+
+/** Adds a passkey of a new authenticator. */
+export async function addPhone(
+  running: RunningService,
+  sub: string,
+  clock: Clock,
+): Promise<TestAuthenticator> {
+  const phone = createAuthenticator({ origin: new URL(running.openid).origin });
+  await addPasskey(running, sub, clock, (options) => phone.create(options));
+  return phone;
+}
 
 /** @param create what the browser does with the options. Its answer is JSON, and may be anything. */
 export async function addPasskey(
