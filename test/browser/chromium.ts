@@ -97,3 +97,11 @@ export async function addAuthenticator(page: Page): Promise<PageAuthenticator> {
   });
   return { session, authenticatorId };
 }
+
+/** Whether somebody answers at once, whatever the browser asks the authenticator for. */
+export async function setPresence(
+  { session, authenticatorId }: PageAuthenticator,
+  enabled: boolean,
+): Promise<void> {
+  await session.send("WebAuthn.setAutomaticPresenceSimulation", { authenticatorId, enabled });
+}

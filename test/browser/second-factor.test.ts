@@ -10,6 +10,7 @@ import {
   addAuthenticator,
   type PageAuthenticator,
   type PageOptions,
+  setPresence,
   signIn,
   TestBrowser,
   violations,
@@ -63,11 +64,7 @@ function authorize(): string {
 }
 
 /** Whether somebody answers at once, whatever the browser asks the authenticator for. */
-const present = (enabled: boolean): Promise<unknown> =>
-  authenticator.session.send("WebAuthn.setAutomaticPresenceSimulation", {
-    authenticatorId: authenticator.authenticatorId,
-    enabled,
-  });
+const present = (enabled: boolean): Promise<void> => setPresence(authenticator, enabled);
 
 /** Waits until the browser is sent back with a code. The client's address does not exist. */
 const arrived = (): Promise<unknown> =>

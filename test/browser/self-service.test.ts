@@ -240,6 +240,8 @@ describe("the UI of the documentation", () => {
       const again = await browser.newPage();
       await again.goto(authorize(own));
       await again.getByRole("button", { name: "forgot-password" }).click();
+      // Both steps ask for the name.
+      await again.getByLabel("Password").waitFor({ state: "detached" });
       await again.getByLabel("Username or email address").fill(email);
       await again.getByRole("button", { name: "submit" }).click();
       await again.getByLabel("Code from the message").waitFor();

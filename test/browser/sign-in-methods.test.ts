@@ -3,7 +3,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
 import { METHODS, MethodsParty, type MethodsService, startMethodsService } from "../flows/methods-party.ts";
-import { addAuthenticator, type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import {
+  addAuthenticator,
+  type PageAuthenticator,
+  type PageOptions,
+  setPresence,
+  signIn,
+  TestBrowser,
+  violations,
+} from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 
@@ -27,10 +35,9 @@ afterAll(async () => {
 });
 
 /** A page of a browser with an authenticator that always says yes. */
-async function withAuthenticator(): Promise<Page> {
+async function withAuthenticator(): Promise<{ page: Page; authenticator: PageAuthenticator }> {
   const page = await browser.newPage(PHONE);
-  await addAuthenticator(page);
-  return page;
+  return { page, authenticator: await addAuthenticator(page) };
 }
 
 /** Nothing is wider than the screen, and nothing is hard to reach. */
@@ -67,7 +74,7 @@ const signOut = async (page: Page): Promise<void> => {
 
 describe("a person with a phone", () => {
   it("adds a passkey, signs out, and signs in with it", async () => {
-    const page = await withAuthenticator();
+    const { page } = await withAuthenticator();
     await page.goto(`${running.openid}/account`);
     await signIn(page, party.person);
     await page.getByRole("link", { name: "Sign-in methods" }).click();
@@ -130,7 +137,7 @@ describe("a person with a phone", () => {
   });
 
   it("removes a passkey that this browser still has: it signs in no more", async () => {
-    const page = await withAuthenticator();
+    const { page, authenticator } = await withAuthenticator();
     await page.goto(`${running.openid}${METHODS}/new-passkey`);
     await signIn(page, party.person);
     await confirmByMail(page, true);
@@ -142,6 +149,11 @@ describe("a person with a phone", () => {
     await page.getByRole("button", { name: "Remove this passkey" }).click();
     await page.getByText("The passkey is removed.").waitFor();
     await signOut(page);
+    // It answers once: the page with the refusal suggests it again.
+    await page.route("**/interaction/**", async (route) => {
+      if (route.request().method() === "POST") await setPresence(authenticator, false);
+      await route.continue();
+    });
     await page.goto(running.openid + METHODS);
     await page.getByText("This passkey could not be used.").waitFor();
   });
