@@ -190,7 +190,7 @@ export interface Theme {
   readonly fonts?: string;
   /** Logo, shown instead of the name. Default: the name. */
   readonly logo?: string;
-  /** Logo for people whose system is dark. Default: `logo`. */
+  /** Logo for people whose system is dark; at most 8,000 bytes together with `logo`. Default: `logo`. */
   readonly logoDark?: string;
   /** Icon of the browser's tab. Default: the first letter of the name. */
   readonly favicon?: string;

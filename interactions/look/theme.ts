@@ -97,6 +97,15 @@ export function readTheme(theme: InteractionSettings["theme"]): Theme {
   const problems = Object.entries(pictures).flatMap(([key, picture]) =>
     picture && "problem" in picture ? [`config.interactions.theme.${key}: ${picture.problem}`] : [],
   );
+  // Both are in every page.
+  const logos = [pictures.logo, pictures.logoDark].flatMap((each) =>
+    each && "url" in each ? [each.size] : [],
+  );
+  const size = logos.reduce((sum, each) => sum + each, 0);
+  if (size > MAX_BYTES.logo)
+    problems.push(
+      `config.interactions.theme.logoDark: has ${size} bytes together with logo, at most ${MAX_BYTES.logo} are allowed`,
+    );
   const { css, colors, problem } = colours(theme);
   if (problem !== undefined) problems.push(problem);
   const urlOf = (picture: (typeof pictures)["logo"]): string | undefined =>

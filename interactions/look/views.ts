@@ -78,16 +78,11 @@ export function readViews(folders: readonly string[], variables: string): Views 
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
   const styleWith = (sheet: string | undefined): string =>
-    [variables, sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
+    [compact(variables), sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
       .join("\n")
       // Browsers normalise these characters before they compute the hash for the CSP.
       .replaceAll(/\r\n?/g, "\n")
-      .replaceAll("\0", "")
-      // Every page has the style sheet in it.
-      .replaceAll(/^[ \t]+/gm, "")
-      .replaceAll(/^([a-z-]+): /gm, "$1:")
-      .replaceAll(/ ?([{;,])\n/g, "$1")
-      .replaceAll(/;?\}\n/g, "}");
+      .replaceAll("\0", "");
   const plain = styleWith(undefined);
   const styles = new Map([...LAYOUT_SHEETS].map(([layout, sheet]) => [layout, styleWith(sheet)]));
   const style = (layout: string): string => styles.get(layout.split(" ")[0] ?? "") ?? plain;
@@ -109,15 +104,15 @@ export function readViews(folders: readonly string[], variables: string): Views 
 const compactScript = (text: string): string =>
   text.replaceAll(/^ *(?:\/\/.*\n)?/gm, "").replaceAll(/([;{,(])\n/g, "$1");
 
-/** Without comments, indents and needless spaces: the sheet is part of each page. */
+/** Without comments, needless spaces and zeros: the sheet is part of each page. No text in it has one of these signs. */
 function compact(css: string): string {
   return css
     .replaceAll(/\/\*[\s\S]*?\*\//g, "")
-    .replaceAll(/\n\s*/g, "\n")
-    .replaceAll(/^([\w-]+): /gm, "$1:")
-    .replaceAll(/;\n(?!\})/g, ";")
-    .replaceAll(/ \{\n/g, "{")
-    .replaceAll(/;\n\}/g, "}");
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/ ?([{};,]) ?/g, "$1")
+    .replaceAll(/(?<=[{;][\w-]+:) /g, "")
+    .replaceAll(/(?<=[:,( ])0\./g, ".")
+    .replaceAll(";}", "}");
 }
 
 function unreadable(folder: string, { code, path = folder }: NodeJS.ErrnoException): string {
