@@ -63,6 +63,7 @@ export type AccountAction =
   | "account.factors_removed"
   | "account.factors_undone"
   | "account.recovery_codes_replaced"
+  | "account.factors_reviewed"
   | "account.disabled"
   | "account.enabled"
   | "account.rehashed"
@@ -87,6 +88,7 @@ const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.factors_removed",
   "account.factors_undone",
   "account.recovery_codes_replaced",
+  "account.factors_reviewed",
   "account.sessions_ended",
   "account.tokens_revoked",
   "account.device_connected",

@@ -30,6 +30,7 @@ import { accountChanges, accountPage, importedAccount, newAccount } from "./acco
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { appRecord, createAccountFactors, importedFactors } from "./factors/account-factors.ts";
+import { withReview } from "./factors/factor.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
@@ -190,7 +191,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     async resetPassword(within, sub, password_hash, as, caller) {
       const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
-        const after = withPassword(before, password_hash, seconds(clock));
+        const after = withReview(withPassword(before, password_hash, seconds(clock)));
         return { action: "account.password_reset", record: after, mails: notices.passwordChanged(after) };
       };
       return (await writer.change(sub, caller, decide, { within })).changed;
@@ -223,7 +224,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const index = undos.findIndex((each) => each.id === id);
         if (before === undefined || isDisabled(before) || index === -1) return undefined;
         const after = {
-          ...withPassword(before, null, seconds(clock)),
+          ...withReview(withPassword(before, null, seconds(clock))),
           email,
           email_verified: true,
           // The link to undo a later change leads to an address of whoever made this one.

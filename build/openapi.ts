@@ -4,6 +4,7 @@ import { sampleStep } from "../interactions/sample-steps.ts";
 import type {
   DescribedAction,
   DescribedField,
+  DescribedMethod,
   DescribedProblem,
   StepDescription,
 } from "../interactions/steps/description.ts";
@@ -43,7 +44,7 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
-    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `allow` and `deny` for consent; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
+    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `remove` for one of `methods`; `allow` and `deny` for consent; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
   ),
   label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
@@ -79,6 +80,18 @@ const passkeyCreation = z.strictObject({
     userVerification: z.literal("required"),
   }),
   attestation: z.literal("none"),
+});
+
+const method: z.ZodType<Loose<DescribedMethod>> = z.strictObject({
+  id: text("Sent as `method` with the action `remove`."),
+  kind: z
+    .enum(["app", "passkey", "browser"])
+    .describe("`browser`: one in which the second factor is not asked for."),
+  label: text("What to call it, in the language of `locale`; a passkey as the person calls it."),
+  text: text("What it is, and its times, in the language of `locale`."),
+  added_at: z.int().describe("Seconds since the epoch."),
+  last_used_at: z.int().nullable().optional().describe("`null`: never. Missing for a browser."),
+  expires_at: z.int().optional().describe("Of a browser."),
 });
 
 /** A step as it is answered. */
@@ -125,6 +138,10 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .array(z.string())
     .optional()
     .describe("`recovery-codes` only, in the answer that made them, and never again: show them now."),
+  methods: z
+    .array(method)
+    .optional()
+    .describe("`review-methods` only: what the field `method` can be, with its times."),
   fields: z.array(field).describe("The fields to show, in this order."),
   problems: z.array(problem).describe("Everything that is wrong with what was submitted."),
   shares: z
@@ -207,7 +224,7 @@ const ACTION = {
   in: "query",
   schema: {
     type: "string",
-    enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery", "app", "renew", "more-time"],
+    enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery", "app", "renew", "remove", "more-time"],
   },
   description: "Part of the `href` of an action. Without it, the fields are submitted.",
 };

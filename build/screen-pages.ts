@@ -24,7 +24,7 @@ import { confirmPage } from "../interactions/confirm.ts";
 import type { Pages, Visit } from "../interactions/page.ts";
 import { createPages, type PageSettings } from "../interactions/pages.ts";
 import { type SampleStep, sampleState, sampleStep } from "../interactions/sample-steps.ts";
-import type { StepName } from "../interactions/steps/step.ts";
+import type { SignInMethod, StepName } from "../interactions/steps/step.ts";
 import { stepPage } from "../interactions/steps/views.ts";
 import { consoleScreens } from "./screen-console.ts";
 import { mailScreens } from "./screen-mails.ts";
@@ -76,6 +76,25 @@ const RECOVERY_CODES: readonly string[] = [
   ...HALF,
   ...HALF.map((each) => each.split("").toReversed().join("")),
 ];
+const METHODS: readonly SignInMethod[] = [
+  { kind: "app", id: "app", factor: "app", added_at: NOW / 1000 - 9_000_000, last_used_at: NOW / 1000 - 60 },
+  {
+    kind: "passkey",
+    id: "1",
+    factor: "1",
+    name: "iPhone",
+    added_at: NOW / 1000 - 90_000,
+    last_used_at: null,
+  },
+  {
+    kind: "browser",
+    id: "2",
+    browser: "Firefox",
+    system: "Windows",
+    added_at: NOW / 1000 - 60,
+    expires_at: NOW / 1000 + 2_592_000,
+  },
+];
 
 /** The steps of a sign-in. */
 function stepScreens(pages: Pages): readonly Screen[] {
@@ -122,6 +141,11 @@ function stepScreens(pages: Pages): readonly Screen[] {
     screen("enrol", "enrol"),
     screen("recovery-codes", "recovery-codes", { recoveryCodes: RECOVERY_CODES }),
     screen("recovery-codes-lost", "recovery-codes"),
+    screen("review-methods", "review-methods", { methods: METHODS }),
+    screen("review-methods-none", "review-methods", {
+      methods: [],
+      signIn: { state: { ...sampleState("review-methods", ADA), notice: "method-removed" } },
+    }),
     screen("register", "register"),
     screen("register-problems", "register", {
       signIn: { loginHint: ADA },

@@ -101,12 +101,18 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     );
   }
 
+  /** With what the step lists. */
+  async function listed(step: PresentStep): Promise<PresentStep> {
+    const methods = await STEPS[step.name].methods?.(step.signIn, services);
+    return methods === undefined ? step : { ...step, methods };
+  }
+
   /** Stores what the step needs before it is shown. */
   async function prepared(step: PresentStep): Promise<PresentStep> {
     const state = await STEPS[step.name].prepare?.(step.signIn, services);
-    if (state === undefined) return step;
+    if (state === undefined) return listed(step);
     protocol.keep(step.signIn, state);
-    return present({ ...step.signIn, state }, step.name);
+    return listed(present({ ...step.signIn, state }, step.name));
   }
 
   /** The same step with more time, and with what was typed, except for secrets. */
@@ -164,7 +170,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       if (signIn === undefined) return undefined;
       // Without a name it is the step that the sign-in began with, wherever another tab has gone since.
       const wanted = stepNamed(ctx.exchange.step) ?? firstStep(signIn, offers);
-      const step = present(signIn, wanted);
+      const step = await listed(present(signIn, wanted));
       return { step, isOpen: step.name === wanted };
     },
     async submit(ctx, { step, isOpen }, submission) {

@@ -10,7 +10,14 @@ import { confirmPage } from "./confirm.ts";
 import { deliveriesPage, deliveryPage, receiversPage } from "./console/console-views.ts";
 import { type Sample, sample } from "./page.ts";
 import { ACR_PASSKEY } from "../provider/authentication.ts";
-import { sampleOwner, type SampleStep, sampleState, sampleStep, stepUpForPasskey } from "./sample-steps.ts";
+import {
+  sampleMethods,
+  sampleOwner,
+  type SampleStep,
+  sampleState,
+  sampleStep,
+  stepUpForPasskey,
+} from "./sample-steps.ts";
 import type { Problem, StepName } from "./steps/step.ts";
 import { stepPage } from "./steps/views.ts";
 
@@ -78,6 +85,15 @@ export function samplePages(text: string): readonly Sample[] {
     step("made", "recovery-codes", { recoveryCodes: Array.from({ length: 10 }, () => text) }),
     step("lost", "recovery-codes"),
     step("not kept", "recovery-codes", { problems: [problem("required", "kept")] }),
+    step("app, passkey and browser", "review-methods"),
+    step("the last one is needed", "review-methods", {
+      methods: sampleMethods(text).slice(0, 1),
+      problems: [problem("last-factor")],
+    }),
+    step("nothing left", "review-methods", {
+      methods: [],
+      signIn: { state: { ...sampleState("review-methods", text), notice: "method-removed" } },
+    }),
     step("empty", "register"),
     step("own", "register", { signIn: { client: { client_id: text, name: text, own: true } } }),
     step("expired", "register", { signIn: { state: { notice: "expired" } } }),

@@ -1,7 +1,15 @@
 /** Sample data for the steps of a sign-in, as their pages and the tests show them. */
 import type { Enrolment } from "../accounts/factors/enrolment.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../accounts/factors/passkeys.ts";
-import type { Offers, Problem, Proven, RunningSignIn, SignInState, StepName } from "./steps/step.ts";
+import type {
+  Offers,
+  Problem,
+  Proven,
+  RunningSignIn,
+  SignInMethod,
+  SignInState,
+  StepName,
+} from "./steps/step.ts";
 import { STEPS } from "./steps/steps.ts";
 import type { StepWithPicture } from "./steps/views.ts";
 
@@ -11,6 +19,7 @@ export interface SampleStep {
   readonly problems?: readonly Problem[];
   readonly ways?: readonly StepName[];
   readonly recoveryCodes?: readonly string[];
+  readonly methods?: readonly SignInMethod[];
 }
 
 /** What the service of the samples offers. @param text replaces every text from outside. */
@@ -26,12 +35,30 @@ function sampleOffers(text: string): Offers {
   };
 }
 
+/** Steps of somebody who has shown something. */
+const PROVEN: ReadonlySet<StepName> = new Set([
+  "enrol-confirm",
+  "enrol",
+  "recovery-codes",
+  "review-methods",
+  "terms",
+]);
+
+/** One of each kind. */
+export function sampleMethods(text: string): readonly SignInMethod[] {
+  const added_at = 1_790_000_000;
+  return [
+    { kind: "app", id: "app", factor: "app", added_at, last_used_at: null },
+    { kind: "passkey", id: text, factor: text, name: text, added_at, last_used_at: added_at },
+    { kind: "browser", id: text, browser: text, system: null, added_at, expires_at: added_at },
+  ];
+}
+
 /** The states that the steps need to be open. */
 export function sampleState(name: StepName, text: string): SignInState {
   const proven = { sub: text, generation: 0, at: 0, amr: ["pwd"], app: true, passkeys: true };
   if (name === "second-factor") return { step: name, proven, passkey: samplePasskey(text) };
-  const isProven = name === "terms" || name === "recovery-codes" || name.startsWith("enrol");
-  return { step: name, email: text, ...(isProven && { proven }) };
+  return { step: name, email: text, ...(PROVEN.has(name) && { proven }) };
 }
 
 export function stepUpForPasskey(text: string): Proven {
@@ -78,7 +105,7 @@ function sampleEnrolment(text: string): Enrolment {
 export function sampleStep(
   name: StepName,
   text: string,
-  { signIn: changes, problems = [], ways, recoveryCodes }: SampleStep = {},
+  { signIn: changes, problems = [], ways, recoveryCodes, methods }: SampleStep = {},
 ): StepWithPicture {
   const known = name === "consent" || name === "continue" || name === "reauthenticate";
   const signIn = {
@@ -112,5 +139,6 @@ export function sampleStep(
     extendable: true,
     ...(name === "enrol" && { qrCode: SAMPLE_PICTURE }),
     ...(recoveryCodes && { recoveryCodes }),
+    ...(name === "review-methods" && { methods: methods ?? sampleMethods(text) }),
   };
 }

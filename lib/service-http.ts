@@ -22,7 +22,7 @@ import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
 import { createLinkCookie, type LinkCookie } from "../interactions/link-cookie.ts";
 import { firstState } from "../interactions/steps/passkey-sign-in.ts";
-import type { Offers } from "../interactions/steps/step.ts";
+import type { Offers, StepServices } from "../interactions/steps/step.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "../core/clock.ts";
@@ -267,6 +267,7 @@ function createSteps(
   { keys, passwords, configuration }: ServiceHttpOptions,
   shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration" | "addableAcr"> & {
     readonly currentProvider: CurrentProvider;
+    readonly accounts: StepServices["accounts"];
     readonly newBrowsers: NewBrowsers;
     readonly people: People;
     readonly secondFactors: SecondFactors;

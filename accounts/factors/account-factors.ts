@@ -226,7 +226,7 @@ export function createAccountFactors(
     which: (id: string) => boolean,
     action: AccountAction,
     change: NewMail["params"],
-    { keepSession }: OwnFactorChange,
+    { keepSession, generation, keepsLast = false }: OwnFactorChange,
     caller: Caller,
     isOwner = false,
   ): Promise<ChangedFactors | UnchangedFactors> {
@@ -234,7 +234,10 @@ export function createAccountFactors(
     const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
       refusal = "gone";
       if (before === undefined) return undefined;
-      const isNeeded = isOwner && (await isRequiredOf(before));
+      refusal = "outdated";
+      if (generation !== undefined && before.sessions_generation !== generation) return undefined;
+      refusal = "gone";
+      const isNeeded = keepsLast || (isOwner && (await isRequiredOf(before)));
       const after = removed(tx, before, which, isNeeded);
       if (after === "last") refusal = "required";
       if (after === undefined || after === "last") return undefined;
@@ -307,6 +310,20 @@ export function createAccountFactors(
       return changed;
     },
     replaceRecoveryCodes,
+
+    async reviewedFactors(sub, by, generation, caller) {
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined || before.sessions_generation !== generation) return undefined;
+        const { factors_review: review, ...rest } = before;
+        if (review === undefined || isDisabled(before)) return undefined;
+        const after: AccountRecord = by === "password" ? rest : { ...rest, factors_review: "half" };
+        if (after.factors_review === review) return undefined;
+        return { action: "account.factors_reviewed", record: after };
+      });
+      return record === undefined || record.sessions_generation !== generation || isDisabled(record)
+        ? undefined
+        : record;
+    },
 
     async undoFactors(within, sub, caller) {
       const { changed, record } = await writer.change(
@@ -415,7 +432,7 @@ function shownFactors({
   };
 }
 
-/** Removes some factors. Recovery codes and the undo link go with the last one. @returns `last` if `keepsLast` forbids it. */
+/** Removes some factors. Recovery codes, the undo link and the review go with the last one. @returns `last` if `keepsLast` forbids it. */
 function removed(
   tx: Transaction,
   before: AccountRecord,
@@ -442,6 +459,8 @@ function removed(
   if (!hasSecondFactor(after)) {
     tx.remove(RECOVERY_CODES.ref(before.sub));
     tx.remove(CONFIRMATION.ref(["factor-undo", before.sub]));
+    const { factors_review: _nothingToReview, ...rest } = after;
+    return rest;
   }
   return after;
 }

@@ -1,4 +1,5 @@
 /** What a second factor of an account is, and how changes of factors are called. */
+import { hash } from "node:crypto";
 import type { z } from "zod";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -47,6 +48,19 @@ export interface NewRecoveryCodes {
 /** Whether the account has a second factor: then its password alone signs nobody in. */
 export function hasSecondFactor({ factors }: Pick<AccountRecord, "factors">): boolean {
   return factors !== undefined && (factors.app || factors.passkeys.length > 0);
+}
+
+/**
+ * A credential id is long, and chosen by an authenticator: addresses and forms carry its digest.
+ * @param id of a passkey, or `app`, which stays.
+ */
+export function factorKey(id: string): string {
+  return id === "app" ? id : hash("sha256", id, "base64url").slice(0, 22);
+}
+
+/** The account, whose owner looks at the second factors at the next sign-in, if it has any (decisions.md, Lost factors). */
+export function withReview(account: AccountRecord): AccountRecord {
+  return hasSecondFactor(account) ? { ...account, factors_review: "due" } : account;
 }
 
 /** The generation of the account's factors; 0 if it never had one. */
@@ -100,6 +114,8 @@ export interface OwnFactorChange {
   readonly keepSession?: string | undefined;
   /** The `sessions_generation` that the account must still have. Left out: any. */
   readonly generation?: number | undefined;
+  /** Whether the last factor has to stay, whatever the services of the person need. Left out: no. */
+  readonly keepsLast?: boolean | undefined;
 }
 
 /** What a change of factors returns. */
@@ -137,7 +153,8 @@ export interface FactorChanges {
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
-   * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one.
+   * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one. `outdated`
+   * if the account has another `sessions_generation` than `change` says.
    * @param which the id of a passkey, or `app`.
    */
   removeOwnFactor(
@@ -161,6 +178,18 @@ export interface FactorChanges {
     change: OwnFactorChange,
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
+  /**
+   * Records that the person has looked at the second factors. Writes nothing if they need not.
+   * @param by what they have signed in with: after a passkey alone, a sign-in with the password shows them once more.
+   * @param generation the `sessions_generation` that the account must still have.
+   * @returns the account afterwards; `undefined` if it has another generation, is disabled or is gone.
+   */
+  reviewedFactors(
+    sub: string,
+    by: "password" | "passkey",
+    generation: number,
+    caller: Caller,
+  ): Promise<AccountRecord | undefined>;
   /**
    * Undoes the first factor: all factors and recovery codes are removed, and all sessions, codes, tokens and the password
    * end. `undefined`, and nothing is put, if the account is gone or disabled, or has no factor.

@@ -5,6 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { SignInSession, SignInSessions } from "../../provider/sessions/sessions.ts";
 import { shortenedAddress } from "../../records/audit/origin.ts";
+import { browserName, deviceOf } from "../look/browsers.ts";
 import { moments } from "../look/moments.ts";
 import type { Page } from "../page.ts";
 import { personLocals, type PersonLocals, type PersonPage } from "./person-pages.ts";
@@ -38,47 +39,27 @@ export const sessionsView: Page<SessionsLocals> = {
         uid: session.uid,
         isThis,
         device: deviceOf(session),
-        name: nameOf(t, session),
+        name: browserName(t, session),
         network: isThis ? "" : networkText(t, session.address, locals.network),
         firstUse: moment(session.firstUse * 1000),
         lastUse: moment(session.lastUse * 1000),
       })),
-      remembered: locals.remembered.map(({ id, browser, system, added_at, expires_at }) => {
-        const families = { browser: browser ?? undefined, system: system ?? undefined };
-        return {
-          id,
-          device: deviceOf(families),
-          name: nameOf(t, families),
-          since: moment(added_at * 1000),
-          until: moment(expires_at * 1000),
-        };
-      }),
+      remembered: locals.remembered.map((browser) => ({
+        id: browser.id,
+        device: deviceOf(browser),
+        name: browserName(t, browser),
+        since: moment(browser.added_at * 1000),
+        until: moment(browser.expires_at * 1000),
+      })),
       others: locals.sessions.filter(({ isThis }) => !isThis).length,
     };
   },
 };
 
-/** `undefined` if unknown. */
-interface Families {
-  readonly browser?: string | undefined;
-  readonly system?: string | undefined;
-}
-
-/** The icon of a system. */
-function deviceOf({ system }: Families): "phone" | "tablet" | "computer" {
-  if (system === "iPhone" || system === "Android") return "phone";
-  return system === "iPad" ? "tablet" : "computer";
-}
-
 /** Addresses tell people nothing, but whether it was here does. Empty if that is not known. */
 function networkText(t: Translator, last: string | undefined, now: string | undefined): string {
   if (last === undefined || now === undefined) return "";
   return last === now ? t("sessions.thisNetwork") : t("sessions.otherNetwork");
-}
-
-function nameOf(t: Translator, { browser, system }: Families): string {
-  const named = browser === undefined || browser === "other" ? t("sessions.otherBrowser") : browser;
-  return system === undefined ? named : t("sessions.browserOn", { browser: named, system });
 }
 
 export interface SessionsPageParts {

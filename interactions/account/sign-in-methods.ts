@@ -2,10 +2,10 @@
  * "Sign-in methods": what the person can sign in with, what is missing for a safe account, and the changes of what is there.
  * Adding something is in `new-factor.ts`. Looking needs a session, changing a recent sign-in.
  */
-import { hash } from "node:crypto";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import {
   type ChangedFactors,
+  factorKey,
   type Factors,
   hasSecondFactor,
   MAX_PASSKEYS,
@@ -127,11 +127,6 @@ export function methodsText(
     ...(factors?.app ? [t("methods.app.one")] : []),
   ];
   return all.length === 0 ? t("methods.none") : new Intl.ListFormat(t.locale).format(all);
-}
-
-/** A credential id is long, and chosen by an authenticator: addresses and forms carry its digest. */
-function factorKey(id: string): string {
-  return id === "app" ? id : hash("sha256", id, "base64url").slice(0, 22);
 }
 
 /** `account-factor`: a form with the name of a passkey, and one that removes the passkey or the app. */

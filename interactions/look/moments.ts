@@ -41,6 +41,16 @@ export function moments({
     const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
     return relative.format(Math.trunc(seconds / size), unit);
   };
+  const exact = exactTimes(locale, zone);
+  return (at) => ({
+    iso: new Date(at).toISOString(),
+    text: exact(at),
+    relative: fromNow(at),
+  });
+}
+
+/** Formats times in the style of a locale, with their time zone. */
+export function exactTimes(locale: string, zone: string = "UTC"): (at: number) => string {
   const format = new Intl.DateTimeFormat(locale, {
     year: "numeric",
     month: "short",
@@ -51,11 +61,7 @@ export function moments({
     timeZone: zone,
     timeZoneName: "short",
   });
-  return (at) => ({
-    iso: new Date(at).toISOString(),
-    text: format.format(at),
-    relative: fromNow(at),
-  });
+  return (at) => format.format(at);
 }
 
 /** When the next attempt can succeed, such as "in 2 minutes": rounded up to whole minutes. */

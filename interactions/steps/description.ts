@@ -1,5 +1,6 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
-import { waitText } from "../look/moments.ts";
+import { browserName } from "../look/browsers.ts";
+import { exactTimes, waitText } from "../look/moments.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
 import { offeredFactors } from "./enrol.ts";
@@ -12,6 +13,7 @@ import {
   type Problem,
   type RunningSignIn,
   type SignInClient,
+  type SignInMethod,
   type StepName,
 } from "./step.ts";
 
@@ -42,7 +44,7 @@ export interface DescribedAction {
   /**
    * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
    * `name`; `recovery` for a recovery code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes;
-   * `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
+   * `remove` for one of `methods`; `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
    * minutes, for the full time again; or the name of another step.
    */
   readonly name: string;
@@ -52,6 +54,24 @@ export interface DescribedAction {
   readonly method: "GET" | "POST";
   /** Path on the same host. */
   readonly href: string;
+}
+
+/** What signs the person in besides the password, or spares them the second factor. */
+export interface DescribedMethod {
+  /** What the action `remove` sends as `method`. */
+  readonly id: string;
+  /** `browser`: one in which the second factor is not asked for. */
+  readonly kind: SignInMethod["kind"];
+  /** The name of a passkey is what the person calls it. */
+  readonly label: string;
+  /** What it is, and its times, in the language of `locale`. */
+  readonly text: string;
+  /** Seconds since the epoch, as all its times. */
+  readonly added_at: number;
+  /** `null`: never. Missing for a browser. */
+  readonly last_used_at?: number | null;
+  /** Of a browser. */
+  readonly expires_at?: number;
 }
 
 /** A step as the JSON interface answers it. */
@@ -80,6 +100,8 @@ export interface StepDescription {
   readonly app?: { readonly secret: string; readonly uri: string };
   /** `recovery-codes` only, and only in the answer that made them: show them now. */
   readonly recovery_codes?: readonly string[];
+  /** `review-methods` only: what the field `method` can be, with its times. */
+  readonly methods?: readonly DescribedMethod[];
   /** In the order to show. */
   readonly fields: readonly DescribedField[];
   /** Everything that is wrong with what was submitted. */
@@ -101,6 +123,7 @@ export interface StepDescription {
 export function describeStep(present: PresentStep, t: Translator): StepDescription {
   const { name, signIn, path, fields, actions, passkey, ways, offers, problems, recoveryCodes, expiresIn } =
     present;
+  const methods = present.methods?.map((method) => describeMethod(t, method));
   const { locale } = t;
   const { client, account, csrf, shares, state } = signIn;
   const { terms } = offers.registration ?? {};
@@ -128,7 +151,8 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     ...(passkey && { passkey: { publicKey: passkey } }),
     ...(name === "enrol" && newFactors(signIn)),
     ...(recoveryCodes !== undefined && { recovery_codes: recoveryCodes }),
-    fields: fields.map((field) => describeField(t, name, field, { offers, described })),
+    ...(methods && { methods }),
+    fields: fields.map((field) => describeField(t, name, field, { offers, described, methods })),
     problems: described,
     ...(name === "consent" && {
       shares: shares.map((share) => ({ name: share, label: shareLabel(t, share) })),
@@ -160,6 +184,29 @@ function newFactors(signIn: RunningSignIn): Pick<StepDescription, "app" | "passk
   return { ...(app !== null && { app }), ...(passkey !== null && { passkey }) };
 }
 
+function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
+  const { id, kind, added_at } = method;
+  const exact = exactTimes(t.locale);
+  const time = (label: string, at: number): string => `${label} ${exact(at * 1_000)}`;
+  if (method.kind === "browser") {
+    const { browser, system, expires_at } = method;
+    const texts = [
+      t("review-methods.browser"),
+      time(t("sessions.remembered.since"), added_at),
+      time(t("sessions.remembered.until"), expires_at),
+    ];
+    const label = browserName(t, { browser, system });
+    return { id, kind, label, text: texts.join(" · "), added_at, expires_at };
+  }
+  const { name, last_used_at } = method;
+  const texts = [
+    ...(kind === "passkey" ? [t("review-methods.passkey")] : []),
+    time(t("methods.added"), added_at),
+    last_used_at === null ? t("methods.neverUsed") : time(t("methods.lastUse"), last_used_at),
+  ];
+  return { id, kind, label: name ?? t("methods.app"), text: texts.join(" · "), added_at, last_used_at };
+}
+
 /** Where the person goes on. Nobody knows the client of the account pages by name. */
 const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
   client.own ? t("lead.account") : t("lead", { client: client.name });
@@ -172,7 +219,14 @@ export const paragraphsOf = (t: Translator, step: PresentStep): readonly string[
 const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) => readonly string[]>> = {
   login: (t, step) => [purposeOf(t, step)],
   register: (t, step) => [purposeOf(t, step)],
-  reauthenticate: (t, { signIn }) => [t("reauthenticate.account", { account: signIn.account?.email ?? "" })],
+  reauthenticate(t, { signIn, actions }) {
+    const values = { account: signIn.account?.email ?? "" };
+    return [
+      actions.includes("passkey")
+        ? t("reauthenticate.account.passkey", values)
+        : t("reauthenticate.account", values),
+    ];
+  },
   "confirm-email"(t, { signIn, fields, actions }) {
     const { email = "" } = signIn.state;
     if (actions.includes("resend")) return [t("confirm-email.text", { email }), t("confirm-email.help")];
@@ -200,6 +254,11 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   "recovery-codes": (t, { recoveryCodes }) => [
     recoveryCodes === undefined ? t("recovery-codes.lost") : t("recovery-codes.text"),
   ],
+  "review-methods"(t, { methods = [] }) {
+    const factors = methods.filter(({ kind }) => kind !== "browser");
+    if (factors.length === 0) return [t("review-methods.none")];
+    return [t("review-methods.text"), ...(factors.length === 1 ? [t("methods.remove.last")] : [])];
+  },
   terms: (t) => [t("terms.text")],
   continue: (t) => [t("continue.text")],
   consent: (t, { signIn: { account, client } }) => [
@@ -218,7 +277,15 @@ function describeField(
   t: Translator,
   step: StepName,
   { value = "", options, ...field }: Field,
-  { offers, described }: { readonly offers: Offers; readonly described: readonly DescribedProblem[] },
+  {
+    offers,
+    described,
+    methods,
+  }: {
+    readonly offers: Offers;
+    readonly described: readonly DescribedProblem[];
+    readonly methods: readonly DescribedMethod[] | undefined;
+  },
 ): DescribedField {
   return Object.assign(
     field,
@@ -229,6 +296,9 @@ function describeField(
     },
     hintOf(t, step, field, offers),
     options && { options: options.map((each) => ({ value: each, label: t(`${field.name}.${each}`) })) },
+    methods && {
+      options: methods.map(({ id, label, text }) => ({ value: id, label: `${label} (${text})` })),
+    },
   );
 }
 

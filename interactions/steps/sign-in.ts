@@ -1,4 +1,7 @@
-/** How a person is signed in: by a password, then by a second factor, if the account has one, and then by accepting new terms. */
+/**
+ * How a person is signed in: by a password, then by a second factor, if the account has one, then by looking at the sign-in
+ * methods after a reset, and then by accepting new terms.
+ */
 import { callerOf } from "../../provider/exchange.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { isDisabled } from "../../accounts/account.ts";
@@ -76,8 +79,8 @@ export async function stillProven(
 }
 
 /**
- * The next step of a person who has shown something: the second factor, if the account has one, then the terms, if there
- * are new ones, and then the sign-in is complete. Nothing else completes one.
+ * The next step of a person who has shown something: the second factor, if the account has one, then the sign-in methods,
+ * after a reset, then the terms, if there are new ones, and then the sign-in is complete. Nothing else completes one.
  */
 export async function goOn(
   entry: Entry,
@@ -96,6 +99,8 @@ export async function goOn(
     return confirmEnrolment(entry, services, record, proven);
   if (!shown.stepUp && devices.read(ctx, record) === undefined)
     await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
+  if (!shown.stepUp && isReviewDue(record, shown.amr))
+    return { kind: "next", state: { step: "review-methods", proven } };
   const { terms } = offers.registration ?? {};
   // Who is signed in already is asked at the next sign-in.
   if (terms !== undefined && !shown.stepUp && record.terms_version !== terms.version)
@@ -103,7 +108,15 @@ export async function goOn(
   return finishSignIn(entry, services, record, { ...shown, ...(remembered && { remembered }) });
 }
 
-/** Whether the person has asked not to be asked for the second factor here, and may be spared it now. */
+/** Whether the person has to look at the sign-in methods first. */
+function isReviewDue({ factors_review: review }: AccountRecord, amr: readonly string[]): boolean {
+  return review === "due" || (review === "half" && amr.includes("pwd"));
+}
+
+/**
+ * Whether the person has asked not to be asked for the second factor here, and may be spared it now. Whoever has to look at
+ * the sign-in methods shows all that the account has.
+ */
 async function isRemembered(
   { ctx, signIn }: Entry,
   { devices, secondFactors }: StepServices,
@@ -111,6 +124,7 @@ async function isRemembered(
 ): Promise<boolean> {
   const cookie = devices.remembered(ctx);
   if (cookie === undefined || signIn.wantsEverything || signIn.demandedAcr !== undefined) return false;
+  if (record.factors_review !== undefined) return false;
   return secondFactors.rememberedBrowsers.isRemembered(record, cookie);
 }
 

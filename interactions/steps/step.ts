@@ -5,7 +5,7 @@ import type { Configuration, RegistrationSettings } from "../../config/configura
 import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { AccountInternals } from "../../accounts/account.ts";
+import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
@@ -16,6 +16,7 @@ import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
 import type { SecondFactors } from "../../accounts/factors/factors.ts";
 import type { Enrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
+import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
 import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
@@ -29,6 +30,7 @@ export const STEP_NAMES = [
   "enrol-confirm",
   "enrol",
   "recovery-codes",
+  "review-methods",
   "register",
   "confirm-email",
   "forgot-password",
@@ -188,6 +190,21 @@ export interface Problem {
   readonly values?: Readonly<Record<string, number | string>>;
 }
 
+/** What signs a person in besides the password, or spares them the second factor. Times are in seconds since the epoch. */
+export type SignInMethod =
+  | {
+      readonly kind: "app" | "passkey";
+      /** What the action `remove` sends. */
+      readonly id: string;
+      /** `app`, or the credential id. */
+      readonly factor: string;
+      /** Of a passkey: what the person calls it. */
+      readonly name?: string;
+      readonly added_at: number;
+      readonly last_used_at: number | null;
+    }
+  | (RememberedBrowser & { readonly kind: "browser" });
+
 /** The step that a person is at. */
 export interface PresentStep {
   readonly name: StepName;
@@ -206,6 +223,8 @@ export interface PresentStep {
   readonly problems: readonly Problem[];
   /** New recovery codes: only in the answer to what made them. */
   readonly recoveryCodes?: readonly string[];
+  /** `review-methods`: what there is now. */
+  readonly methods?: readonly SignInMethod[];
   /** Set when the fields have what the person has typed so far: showing the step anew would lose it. */
   readonly hasEntries?: true;
   /** The person can be given more time, near the end. */
@@ -261,6 +280,11 @@ export interface Step {
   /** The steps that the person can go to instead, those that are not open aside. */
   readonly ways: readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;
+  /** What the step lists, read each time that it is shown. */
+  readonly methods?: (
+    signIn: RunningSignIn,
+    services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
+  ) => Promise<readonly SignInMethod[]>;
   /** What has to be stored before the step is shown; `undefined` if nothing. */
   readonly prepare?: (
     signIn: RunningSignIn,
@@ -272,8 +296,8 @@ export interface Step {
 export interface StepServices {
   readonly units: UnitsOfWork;
   readonly configuration: Pick<Configuration, "clock" | "lifetimes">;
-  readonly accounts: AccountInternals;
-  readonly limits: Pick<AttemptLimits, "signIn">;
+  readonly accounts: AccountInternals & Pick<Accounts, "factors">;
+  readonly limits: Pick<AttemptLimits, "signIn" | "change">;
   readonly passwordCheck: PasswordCheck;
   readonly newBrowsers: NewBrowsers;
   readonly events: ServiceEmitter;

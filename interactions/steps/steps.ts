@@ -8,6 +8,7 @@ import { login } from "./login.ts";
 import { newPassword } from "./new-password.ts";
 import { reauthenticate } from "./reauthenticate.ts";
 import { register } from "./register.ts";
+import { reviewMethods } from "./review-methods.ts";
 import { secondFactor } from "./second-factor.ts";
 import type { Offers, RunningSignIn, Step, StepName } from "./step.ts";
 import { terms } from "./terms.ts";
@@ -19,6 +20,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   "enrol-confirm": enrolConfirm,
   enrol,
   "recovery-codes": recoveryCodes,
+  "review-methods": reviewMethods,
   register,
   "confirm-email": confirmEmail,
   "forgot-password": forgotPassword,

@@ -110,6 +110,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       form: !(step.name === "enrol" || (step.name === "second-factor" && step.fields.length === 0)),
     },
     ...(step.name === "consent" && consentLocals(t, described)),
+    ...(described.methods && { methods: described.methods }),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&
       enrolLocals(described, step.qrCode ?? "")),
   };

@@ -109,6 +109,11 @@ const ACTIONS = {
     about: "account",
     means: "An account received new recovery codes; the old ones ended",
   },
+  "account.factors_reviewed": {
+    about: "account",
+    means:
+      "A person looked at the sign-in methods of their account, at a sign-in after the password was reset",
+  },
   "account.recovery_code_used": {
     about: "account",
     means: "A recovery code was used in place of a second factor; `left` says how many are left",

@@ -35,6 +35,8 @@ export interface AccountRecord {
   readonly password_changed_at?: number;
   /** The second factors. Missing: the account never had one. */
   readonly factors?: AccountFactors;
+  /** Whether the person has to look at them, because the password was reset. Missing: no. */
+  readonly factors_review?: FactorsReview;
   /** The changes of address that a mailed link can undo, oldest first. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
@@ -69,6 +71,12 @@ export interface AccountFactors {
   /** The credential ids of the passkeys, oldest first. */
   readonly passkeys: readonly string[];
 }
+
+/**
+ * `due`: the next sign-in shows the second factors. `half`: one by a passkey alone has shown them, and the next one with the
+ * password still does, because the passkey may be that of a thief.
+ */
+export type FactorsReview = "due" | "half";
 
 /** A change of address that can be undone. Undoing it undoes the later ones too. */
 interface AddressUndo {

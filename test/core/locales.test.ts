@@ -24,6 +24,7 @@ const INTERNATIONAL: ReadonlySet<string> = new Set([
   "direction",
   "title",
   "methods.passkeys",
+  "review-methods.passkey",
   "console.milliseconds",
   "console.filter.title",
   "console.filtered",

@@ -24,6 +24,7 @@ const PASSWORD = "a long sentence about nothing";
 const VAULT: KnownClient = { ...SHOP, client_id: "vault", second_factor: "required" };
 /** Has an authenticator app. */
 const FAY = { username: "fay@example.com", password: PASSWORD };
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const EVIL = "https://evil.example";
 
 let offset = 0;
@@ -42,7 +43,7 @@ beforeAll(async () => {
   });
   await service.service.clients.register(VAULT);
   const { sub } = await service.service.accounts.create({ email: FAY.username, password: PASSWORD });
-  await service.service.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+  await service.service.accounts.addApp(sub, { secret: SECRET });
 });
 afterAll(async () => {
   expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
@@ -77,6 +78,14 @@ async function confirmed({ browser, email }: Awaited<ReturnType<typeof atEnrolme
   return browser.submit(browser.form("code"), { code });
 }
 
+/** The code in the newest mail that has one. */
+async function mailedCode(to: string): Promise<string> {
+  for (;;) {
+    const code = codeIn(await service.mailTo(to));
+    if (code !== "") return code;
+  }
+}
+
 /** How to come to each step. The browser shows its page. */
 const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   login: atLogin,
@@ -100,6 +109,19 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     await browser.submit(form, { code: totpCode(key, Date.now() + offset) });
     // What made the codes is their only answer: a page with its own form.
     return browser.get(browser.url.href.replace(/\/enrol$/, "/recovery-codes"));
+  },
+  async "review-methods"() {
+    count += 1;
+    const username = `reset-${count}@example.org`;
+    const person = { email: username, password: PASSWORD, email_verified: true };
+    const { sub } = await service.service.accounts.create(person);
+    await service.service.accounts.addApp(sub, { secret: SECRET });
+    const browser = await way("forgot-password");
+    await browser.submit(browser.form("username"), { username });
+    await browser.submit(browser.form("code"), { code: await mailedCode(username), password: PASSWORD });
+    await signIn(browser, { username, password: PASSWORD });
+    const [form] = browser.forms();
+    return browser.submit(form, { code: totpCode(SECRET, Date.now() + offset) });
   },
   register: () => way("register"),
   async "confirm-email"() {

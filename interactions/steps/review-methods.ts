@@ -1,0 +1,106 @@
+/**
+ * The step `review-methods`: at the next sign-in after the password was reset, or a change of address undone, everything
+ * else that signs somebody in or spares them a step, each with "Remove" (decisions.md, Lost factors). Somebody who knew the
+ * old password may have added it. It comes once everything that the account needs is shown, so a mailbox alone never gets
+ * here; and it stays due until the person goes on from it.
+ */
+import { factorKey } from "../../accounts/factors/factor.ts";
+import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { isExpired } from "./second-factor.ts";
+import { goOn, stillProven } from "./sign-in.ts";
+import {
+  askedAt,
+  type Entry,
+  type Outcome,
+  type Proven,
+  type SignInMethod,
+  type SignInState,
+  type Step,
+  type StepServices,
+} from "./step.ts";
+
+const ANEW: SignInState = { notice: "begin-anew" };
+
+/** Nothing is stored: it may be this very sign-in, in a request that runs now. The page says what to do. */
+const CHANGED: Outcome = { kind: "invalid", problems: [{ code: "begin-anew", fields: [] }] };
+
+export const reviewMethods: Step = {
+  isOpen: ({ prompt, state }) =>
+    (prompt === "login" || prompt === "create") &&
+    state.step === "review-methods" &&
+    state.proven !== undefined,
+  // What the action `remove` removes.
+  fields: () => [{ name: "method", type: "select", autocomplete: "off", required: false }],
+  actions: () => ["submit", "remove"],
+  ways: [],
+
+  prepare: async ({ state: { proven } }, services) =>
+    proven === undefined || (await stillProven(proven, services)) === undefined ? ANEW : undefined,
+
+  async methods({ state: { proven } }, services) {
+    const record = proven && (await stillProven(proven, services));
+    return record === undefined ? [] : methodsOf(record, services);
+  },
+
+  async submit(entry, services) {
+    const { proven } = entry.signIn.state;
+    if (proven === undefined) return { kind: "gone" };
+    const record = await stillProven(proven, services);
+    if (entry.action === "remove") return record ? remove(entry, services, record, proven) : CHANGED;
+    if (record === undefined) return { kind: "next", state: ANEW };
+    const shown = proven.amr.includes("pwd") ? "password" : "passkey";
+    const caller = callerAs(record.sub, askedAt(entry, services));
+    const after = await services.accounts.reviewedFactors(record.sub, shown, proven.generation, caller);
+    return after === undefined ? { kind: "next", state: ANEW } : goOn(entry, services, after, proven);
+  },
+};
+
+/** What there is besides the password: the app, then passkeys, the oldest first, then browsers, the newest first. */
+async function methodsOf(
+  record: AccountRecord,
+  { accounts, secondFactors }: Pick<StepServices, "accounts" | "secondFactors">,
+): Promise<readonly SignInMethod[]> {
+  const [factors, browsers] = await Promise.all([
+    accounts.factors(record.sub),
+    secondFactors.rememberedBrowsers.list(record),
+  ]);
+  const { app = null, passkeys = [] } = factors ?? {};
+  return [
+    ...(app === null ? [] : [{ kind: "app", id: factorKey("app"), factor: "app", ...app } as const]),
+    ...passkeys.map(({ id: factor, name, added_at, last_used_at }) => {
+      return { kind: "passkey", id: factorKey(factor), factor, name, added_at, last_used_at } as const;
+    }),
+    ...browsers.map((browser) => Object.assign(browser, { kind: "browser" } as const)),
+  ];
+}
+
+/** The rules are those of the account pages: a recent sign-in, a limit, a mail, and the end of everything else. */
+async function remove(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  proven: Proven,
+): Promise<Outcome> {
+  const { signIn, values } = entry;
+  const { state, demandedAcr } = signIn;
+  const { accounts, secondFactors, limits, protocol, configuration } = services;
+  const { sub } = record;
+  if (isExpired(proven, configuration.clock)) return { kind: "next", state: ANEW };
+  const method = (await methodsOf(record, services)).find(({ id }) => id === values.get("method"));
+  if (method === undefined) return { kind: "invalid", problems: [{ code: "no-method", fields: [] }] };
+  const at = askedAt(entry, services);
+  const limited = refusalOf(services, at, await limits.change(sub));
+  if (limited !== undefined) return limited;
+  if (method.kind === "browser") {
+    await secondFactors.rememberedBrowsers.end(sub, method.id);
+    return { kind: "next", state: { ...state, notice: "browser-forgotten" } };
+  }
+  const change = { generation: proven.generation, keepsLast: demandedAcr !== undefined };
+  const result = await accounts.removeOwnFactor(sub, method.factor, change, callerAs(sub, at));
+  if (result.kind === "required") return { kind: "invalid", problems: [{ code: "last-factor", fields: [] }] };
+  if (result.kind !== "changed") return CHANGED;
+  protocol.detach(signIn, sub);
+  const now = { ...proven, generation: result.sessions_generation };
+  return { kind: "next", state: { ...state, proven: now, notice: "method-removed" } };
+}

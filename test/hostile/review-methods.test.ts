@@ -1,0 +1,499 @@
+/**
+ * The sign-in methods that a person looks at after a reset: who sees them, who can't skip them, and what a removal there does.
+ * Each time somebody has less than the owner: only the mailbox, the old password, a passkey, or a browser left open.
+ */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import { KNOWN_ACRS } from "../../provider/authentication.ts";
+import type { MailMessage } from "../../config/configuration.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { TestAuthenticator } from "../../testing/authenticator.ts";
+import type { TestClock } from "../../testing/test-clock.ts";
+import { totpCode } from "../../testing/totp-code.ts";
+import { addPhone } from "../accounts/factors/add-passkey.ts";
+import { type MethodsService, startMethodsService } from "../flows/methods-party.ts";
+import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import { ADA, BOB, CALLBACK, type KnownClient, NEWS, UNLIMITED } from "../flows/running-service.ts";
+import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { codeIn, linkIn } from "../interactions/self-service.ts";
+
+const [, MFA] = KNOWN_ACRS;
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+const NEW: Person = { username: ADA.username, password: "a lighthouse in the fog" };
+const LATER: Person = { username: ADA.username, password: "a second lighthouse in the fog" };
+const VAULT: KnownClient = {
+  client_id: "vault",
+  client_secret: "the secret of the vault, of 32 and more",
+  name: "Vault",
+  service: "2",
+  redirect_uris: [CALLBACK],
+  second_factor: "required",
+};
+
+let running: MethodsService;
+let clock: TestClock;
+let news: RelyingParty;
+let phone: TestAuthenticator;
+
+/** Ada has an app and a passkey. */
+async function open(config?: Partial<SignInServiceConfig>): Promise<void> {
+  running = await startMethodsService(config);
+  ({ clock } = running);
+  news = relyingParty(running, "openid", NEWS);
+  const { sub } = running.ada;
+  await running.service.accounts.addApp(sub, { secret: SECRET });
+  phone = await addPhone(running, sub, clock);
+}
+beforeEach(() => open());
+afterEach(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+});
+
+type Step = JsonAnswer["body"];
+interface Waiting {
+  readonly visitor: JsonVisitor;
+  readonly step: Step;
+}
+type Person = Pick<typeof ADA, "username" | "password">;
+
+/** The newest mail to Ada that has something. */
+async function mailWith(found: (mail: MailMessage) => boolean): Promise<MailMessage> {
+  for (;;) {
+    const mail = await running.mailTo(ADA.email);
+    if (found(mail)) return mail;
+  }
+}
+
+const mailedCode = async (): Promise<string> => codeIn(await mailWith((mail) => codeIn(mail) !== ""));
+
+/** Somebody who reads the mail of Ada chooses a new password. They are back at `login`. */
+async function reset({ password }: Person = NEW): Promise<Waiting> {
+  const visitor = new JsonVisitor(news.browser());
+  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+  const { body: asked } = await visitor.act(login, "forgot-password");
+  const { body: fresh } = await visitor.act(asked, "submit", { username: ADA.username });
+  const { body: step } = await visitor.act(fresh, "submit", { code: await mailedCode(), password });
+  expect([step.step, step.notice?.code]).toEqual(["login", "password-changed"]);
+  return { visitor, step };
+}
+
+const credentials = ({ username, password }: Person) => ({ username, password });
+
+/** After the password. */
+async function entered(
+  person: Person = NEW,
+  party: RelyingParty = news,
+  visitor: JsonVisitor = new JsonVisitor(party.browser()),
+): Promise<Waiting> {
+  const { body: login } = await visitor.open(party.authorizeUrl({ scope: "openid" }));
+  const { body: step } = await visitor.act(login, "submit", credentials(person));
+  return { visitor, step };
+}
+
+/** A code that was not used yet. */
+function appCode(): string {
+  clock.advance(30);
+  return totpCode(SECRET, clock.now());
+}
+
+/** After the password and the code. */
+async function shown(person?: Person, party?: RelyingParty): Promise<Waiting> {
+  const { visitor, step } = await entered(person, party);
+  expect(step.step).toBe("second-factor");
+  const { body } = await visitor.act(step, "submit", { code: appCode() });
+  return { visitor, step: body };
+}
+
+/** After a passkey alone. */
+async function byPasskey(): Promise<Waiting> {
+  const visitor = new JsonVisitor(news.browser());
+  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+  const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
+  const credential = phone.get(login.passkey!.publicKey);
+  const { body: step } = await visitor.post(href, { csrf: login.csrf, credential });
+  return { visitor, step };
+}
+
+/** A person who looks at the methods, after a reset. */
+async function looking(person?: Person, party?: RelyingParty): Promise<Waiting> {
+  const found = await shown(person, party);
+  expect(found.step.step).toBe("review-methods");
+  return found;
+}
+
+const kinds = ({ methods = [] }: Step): readonly string[] => methods.map(({ kind }) => kind);
+const idOf = ({ methods = [] }: Step, kind: string): string =>
+  methods.find((each) => each.kind === kind)?.id ?? "";
+const remove = ({ visitor, step }: Waiting, kind: string): Promise<JsonAnswer> =>
+  visitor.act(step, "remove", { method: idOf(step, kind) });
+const codesOf = ({ status, body }: JsonAnswer) => [status, body.problems.map(({ code }) => code)];
+
+const hasSession = ({ browser }: JsonVisitor): boolean =>
+  browser.jar.all().some(({ name }) => /_session|_device/.test(name));
+
+async function claimsOf({ visitor, step }: Waiting, party: RelyingParty = news) {
+  expect(step.done).toBe(true);
+  await visitor.browser.get(step.location ?? "");
+  const answer = await party.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
+  return decodeJwt(String(answer.body["id_token"]));
+}
+
+/** Goes on from the list. */
+async function goesOn({ visitor, step }: Waiting): Promise<Waiting> {
+  const { body } = await visitor.act(step, "submit");
+  return { visitor, step: body };
+}
+
+const silently = ({ visitor }: Waiting): Promise<string | null | undefined> => news.silently(visitor.browser);
+
+async function actions(sub: string = running.ada.sub): Promise<readonly string[]> {
+  const { records } = await running.service.audit.list({ account: sub, limit: 100 });
+  return records.map(({ action }) => action);
+}
+const looks = async (): Promise<number> =>
+  (await actions()).filter((action) => action === "account.factors_reviewed").length;
+
+async function factors() {
+  const found = await running.service.accounts.factors(running.ada.sub);
+  return { app: found?.app !== null, passkeys: found?.passkeys.length };
+}
+const BOTH = { app: true, passkeys: 1 };
+
+describe("the next sign-in after a reset", () => {
+  it("shows what signs in, once everything is shown, and goes on when the person does", async () => {
+    await reset();
+    const { visitor, step } = await looking();
+    const at = Math.floor(clock.now() / 1_000);
+    expect(step.methods).toEqual([
+      expect.objectContaining({ id: "app", kind: "app", label: "Authenticator app", last_used_at: at }),
+      expect.objectContaining({ kind: "passkey", label: "Phone", last_used_at: null }),
+    ]);
+    expect(step.methods?.[1]?.text).toMatch(/^Passkey · Added .* UTC · Never used$/);
+    expect(step.fields).toMatchObject([{ name: "method", type: "select", required: false }]);
+    expect(step.fields[0]?.options?.map(({ value }) => value)).toEqual(step.methods?.map(({ id }) => id));
+    // No credential id of an authenticator.
+    expect(JSON.stringify(step)).not.toContain(phone.ids[0]);
+    expect(hasSession(visitor)).toBe(false);
+    expect((await visitor.get()).body).toEqual({ ...step, expires_in: expect.any(Number) });
+    const claims = await claimsOf(await goesOn({ visitor, step }));
+    expect(claims).toMatchObject({ amr: ["pwd", "otp", "mfa"], acr: MFA });
+    expect(await silently({ visitor, step })).toBe("code");
+    // Once.
+    expect((await shown()).step.done).toBe(true);
+    expect(await looks()).toBe(1);
+  });
+
+  it("shows the browser that this very sign-in has remembered, which spares nobody the list", async () => {
+    await reset();
+    const { visitor, step } = await entered();
+    const { body } = await visitor.act(step, "submit", { code: appCode(), remember: "1" });
+    expect(kinds(body)).toEqual(["app", "passkey", "browser"]);
+    expect(body.methods?.[2]).toMatchObject({ label: "Unknown browser", expires_at: expect.any(Number) });
+    // Abandoned: the browser is remembered, and is asked for everything all the same.
+    const again = await entered(NEW, news, new JsonVisitor(visitor.browser));
+    expect(again.step.step).toBe("second-factor");
+    const { body: list } = await again.visitor.act(again.step, "submit", { code: appCode() });
+    const forgotten = await remove({ ...again, step: list }, "browser");
+    expect([forgotten.body.notice?.code, kinds(forgotten.body)]).toEqual([
+      "browser-forgotten",
+      ["app", "passkey"],
+    ]);
+    await claimsOf(await goesOn({ ...again, step: forgotten.body }));
+    expect(await actions()).not.toContain("account.factor_removed");
+  });
+
+  it("shows it by the link of a reset in another browser, and after an undone change of address", async () => {
+    const { sub } = running.ada;
+    const owner = await shown(ADA);
+    await claimsOf(owner);
+    const { browser } = owner.visitor;
+    await browser.get(`${running.openid}/account/email/new`);
+    await browser.submit(browser.form("email"), { email: "thief@example.com" });
+    const theirs = codeIn(await running.mailTo("thief@example.com"));
+    const form = browser.forms().find(({ fields }) => fields.some(([, value]) => value === "code"));
+    await browser.submit(form, { code: theirs });
+    await expect(running.service.accounts.find(sub)).resolves.toMatchObject({ email: "thief@example.com" });
+    const link = linkIn(await mailWith(({ text }) => text.includes("brings back this address")));
+    const visitor = new JsonVisitor();
+    const { body: undo } = await visitor.open(link);
+    const { body: choose } = await visitor.act(undo, "submit");
+    const { body: done } = await visitor.act(choose, "submit", { password: NEW.password });
+    expect(done.done).toBe(true);
+    await goesOn(await looking());
+    expect((await shown()).step.done).toBe(true);
+  });
+
+  it("of an account without a second factor shows nothing", async () => {
+    await running.service.accounts.removeFactors(running.ada.sub);
+    await reset();
+    expect((await entered()).step.done).toBe(true);
+  });
+
+  it("shows it after a passkey alone; that does not use it up for the owner of the new password", async () => {
+    await reset();
+    const thief = await byPasskey();
+    expect(kinds(thief.step)).toEqual(["app", "passkey"]);
+    await claimsOf(await goesOn(thief));
+    expect((await byPasskey()).step.done).toBe(true);
+    const owner = await looking();
+    expect((await goesOn(owner)).step.done).toBe(true);
+    expect((await shown()).step.done).toBe(true);
+    expect(await looks()).toBe(2);
+  });
+
+  it("is asked again after one that was abandoned, in the same sign-in too", async () => {
+    await reset();
+    const { visitor, step } = await looking();
+    const { body: login } = await visitor.get(step.actions[0]!.href.replace("review-methods", "login"));
+    expect(login.step).toBe("login");
+    const { body: factor } = await visitor.act(login, "submit", credentials(NEW));
+    const { body: again } = await visitor.act(factor, "submit", { code: appCode() });
+    expect(again.step).toBe("review-methods");
+    expect(await news.silently(visitor.browser)).toBe("login_required");
+    await goesOn(await looking());
+    expect(await looks()).toBe(1);
+  });
+});
+
+describe("somebody without everything", () => {
+  it("with only the mailbox is at the second factor, and comes no further", async () => {
+    const { visitor, step: login } = await reset();
+    const { body: step } = await visitor.act(login, "submit", credentials(NEW));
+    expect(step.step).toBe("second-factor");
+    const base = step.actions[0]!.href.replace(/\/second-factor.*$/, "");
+    for (const [path, values] of [
+      ["/review-methods", {}],
+      ["/review-methods?action=remove", { method: "app" }],
+      ["/terms", { terms: "1" }],
+      ["/recovery-codes", { kept: true }],
+    ] as const) {
+      const answer = await visitor.post(`${base}${path}`, { csrf: step.csrf, ...values });
+      expect([path, answer.body.step, answer.body.methods]).toEqual([path, "second-factor", undefined]);
+      expect((await visitor.get(`${base}${path}`)).body.methods).toBeUndefined();
+    }
+    expect([await factors(), hasSession(visitor), await looks()]).toEqual([BOTH, false, 0]);
+  });
+
+  it("with the old password in a running sign-in begins anew", async () => {
+    const password = await entered(ADA);
+    const passkey = await byPasskey();
+    expect([password.step.step, passkey.step.done]).toEqual(["second-factor", true]);
+    await reset();
+    const { body } = await password.visitor.act(password.step, "submit", { code: appCode() });
+    expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
+    const wrong = await password.visitor.act(body, "submit", credentials(ADA));
+    expect(codesOf(wrong)).toEqual([400, ["wrong"]]);
+    expect(hasSession(password.visitor)).toBe(false);
+  });
+
+  it("with a session or a remembered browser from before has neither any more", async () => {
+    const { visitor, step } = await entered(ADA);
+    const { body } = await visitor.act(step, "submit", { code: appCode(), remember: "1" });
+    const before = { visitor, step: body };
+    await claimsOf(before);
+    expect(await silently(before)).toBe("code");
+    await reset();
+    expect(await silently(before)).toBe("login_required");
+    const again = await entered(NEW, news, new JsonVisitor(visitor.browser));
+    expect(again.step.step).toBe("second-factor");
+    expect(await looks()).toBe(0);
+  });
+
+  it("with the password at the password grant gets nothing, and uses nothing up", async () => {
+    await reset();
+    const refused = await news.password(NEW);
+    expect(refused.body["error"]).toBe("invalid_grant");
+    await looking();
+  });
+});
+
+/** What a program posts instead of going on from the list. */
+const SHORT_CUTS: readonly [string, string, Readonly<Record<string, unknown>>][] = [
+  ["the bare address", "", {}],
+  ["terms", "/terms", { terms: "1" }],
+  ["consent", "/consent?action=allow", {}],
+  ["continue", "/continue", {}],
+  ["second-factor", "/second-factor", { code: "000000" }],
+  ["enrol", "/enrol?action=app", { code: "000000" }],
+  ["recovery-codes", "/recovery-codes", { kept: true }],
+  ["confirm-email", "/confirm-email", { code: "00000000" }],
+  ["an action of another step", "/review-methods?action=recovery", { code: "00000-00000" }],
+  ["a removal of nothing", "/review-methods?action=remove", {}],
+];
+
+describe("the list", () => {
+  beforeEach(async () => void (await reset()));
+
+  it.each(SHORT_CUTS)("is not skipped by %s", async (_what, path, values) => {
+    const { visitor, step } = await looking();
+    const base = step.actions[0]!.href.replace(/\/review-methods$/, "");
+    const answer = await visitor.post(`${base}${path}`, { csrf: step.csrf, ...values });
+    expect(answer.body.done).toBeUndefined();
+    expect((await visitor.get(`${base}/review-methods`)).body.step).toBe("review-methods");
+    expect([hasSession(visitor), await silently({ visitor, step })]).toEqual([false, "login_required"]);
+    expect([await factors(), await looks()]).toEqual([BOTH, 0]);
+  });
+
+  it("belongs to one sign-in, one browser and one account", async () => {
+    const { visitor, step } = await looking();
+    const [submit, removal] = step.actions;
+    const stranger = await entered(BOB);
+    const other = await looking();
+    for (const { href } of [submit!, removal!]) {
+      const values = { csrf: step.csrf, method: "app" };
+      expect((await stranger.visitor.post(href, values)).status).toBe(410);
+      expect((await other.visitor.post(href, values)).status).toBe(410);
+      expect((await visitor.post(href, { ...values, csrf: other.step.csrf })).status).toBe(403);
+      const headers = { origin: "https://evil.example" };
+      expect((await visitor.post(href, values, { headers })).status).toBe(403);
+    }
+    expect([await factors(), await looks()]).toEqual([BOTH, 0]);
+  });
+
+  it("is left once by two tabs at the same moment, and by two browsers each for itself", async () => {
+    const { visitor, step } = await looking();
+    const tabs = await Promise.all([visitor.act(step, "submit"), visitor.act(step, "submit")]);
+    expect(tabs.filter(({ body }) => body.done)).toHaveLength(1);
+    await reset(LATER);
+    const browsers = [await looking(LATER), await looking(LATER), await looking(LATER)];
+    const ends = await Promise.all(browsers.map(goesOn));
+    expect(ends.map(({ step: { done } }) => done)).toEqual([true, true, true]);
+    expect(await looks()).toBe(2);
+  });
+
+  it("ends with another reset, which makes it due again", async () => {
+    const going = await looking();
+    const removing = await looking();
+    await reset(LATER);
+    const { body } = await going.visitor.act(going.step, "submit");
+    expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
+    expect(codesOf(await remove(removing, "app"))).toEqual([400, ["begin-anew"]]);
+    expect((await removing.visitor.get()).body).toMatchObject({ step: "login" });
+    expect([await factors(), hasSession(going.visitor), await looks()]).toEqual([BOTH, false, 0]);
+    expect((await goesOn(await looking(LATER))).step.done).toBe(true);
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    ["disabled", () => running.service.accounts.disable(running.ada.sub)],
+    ["deleted", () => running.service.accounts.delete(running.ada.sub)],
+    ["signed out everywhere", () => running.service.accounts.endSessions(running.ada.sub)],
+  ])("ends with an account that is %s", async (_what, act) => {
+    const { visitor, step } = await looking();
+    await act();
+    const { body } = await visitor.act(step, "submit");
+    expect([body.step, body.methods, hasSession(visitor)]).toEqual(["login", undefined, false]);
+  });
+});
+
+describe("a removal", () => {
+  beforeEach(async () => void (await reset()));
+
+  it("is as on the account pages, and this sign-in goes on", async () => {
+    const other = await goesOn(await looking());
+    await claimsOf(other);
+    expect(await silently(other)).toBe("code");
+    await reset(LATER);
+    const here = await looking(LATER);
+    const elsewhere = await looking(LATER);
+    const { body } = await remove(here, "passkey");
+    expect([body.step, kinds(body), body.notice?.code]).toEqual([
+      "review-methods",
+      ["app"],
+      "method-removed",
+    ]);
+    expect(await factors()).toEqual({ app: true, passkeys: 0 });
+    await mailWith(({ text }) => text.includes("A passkey of your account was removed"));
+    expect((await actions())[0]).toBe("account.factor_removed");
+    // The other one saw a list that is over.
+    expect((await goesOn(elsewhere)).step.step).toBe("login");
+    const end = await goesOn({ ...here, step: body });
+    await expect(claimsOf(end)).resolves.toMatchObject({ acr: MFA });
+    expect(await silently(end)).toBe("code");
+    expect((await shown(LATER)).step.done).toBe(true);
+  });
+
+  it("ends the sessions that others have", async () => {
+    const there = await looking();
+    const session = await goesOn(await looking());
+    await claimsOf(session);
+    expect(await silently(session)).toBe("code");
+    await remove(there, "passkey");
+    expect(await silently(session)).toBe("login_required");
+  });
+
+  it("of the last one leaves the password, unless the client needs a second factor", async () => {
+    await running.service.clients.register(VAULT);
+    const vault = relyingParty(running, "openid", VAULT);
+    const { visitor, step } = await looking(NEW, vault);
+    const { body: one } = await remove({ visitor, step }, "passkey");
+    const needed = await remove({ visitor, step: one }, "app");
+    expect(codesOf(needed)).toEqual([400, ["last-factor"]]);
+    expect(kinds(needed.body)).toEqual(["app"]);
+    expect(await factors()).toEqual({ app: true, passkeys: 0 });
+    // Ada does not use the vault yet: elsewhere it is not needed.
+    const free = await looking();
+    const { body: none } = await remove(free, "app");
+    expect([none.step, kinds(none)]).toEqual(["review-methods", []]);
+    await claimsOf(await goesOn({ ...free, step: none }));
+    const { step: next } = await entered();
+    expect(next.done).toBe(true);
+    // Who was at the list of the vault adds a new one first.
+    expect((await goesOn({ visitor, step: needed.body })).step.step).toBe("login");
+  });
+
+  it("happens once in two tabs at the same moment, and the list stays with one of them", async () => {
+    const { visitor, step } = await looking();
+    const tabs = await Promise.all([
+      visitor.act(step, "remove", { method: "app" }),
+      visitor.act(step, "remove", { method: idOf(step, "passkey") }),
+    ]);
+    expect(tabs.map(({ status }) => status).toSorted((one, two) => one - two)).toEqual([200, 400]);
+    const { body } = await visitor.get();
+    expect([body.step, body.methods?.length]).toEqual(["review-methods", 1]);
+    expect((await actions()).filter((action) => action === "account.factor_removed")).toHaveLength(1);
+    await claimsOf(await goesOn({ visitor, step: body }));
+  });
+
+  it.each([
+    [
+      "another account",
+      async () => {
+        await addPhone(running, running.bob.sub, clock);
+        const { passkeys = [] } = (await running.service.accounts.factors(running.bob.sub)) ?? {};
+        return passkeys[0]?.id ?? "";
+      },
+    ],
+    ["this account, by its credential id", async () => phone.ids[0] ?? ""],
+    ["nobody", async () => "__proto__"],
+    ["nothing", async () => ""],
+    ["too much", async () => "x".repeat(10_000)],
+  ])("of a passkey of %s does nothing", async (whose, methodOf) => {
+    const { visitor, step } = await looking();
+    const method = await methodOf();
+    expect(codesOf(await visitor.act(step, "remove", { method }))).toEqual([400, ["no-method"]]);
+    const found = await running.service.accounts.factors(running.bob.sub);
+    expect([await factors(), found?.passkeys.length]).toEqual([BOTH, whose === "another account" ? 1 : 0]);
+  });
+
+  it("needs a recent sign-in: after five minutes it asks for everything again, and going on does not", async () => {
+    const { visitor, step } = await looking();
+    const going = await looking();
+    clock.advance(300);
+    const { body } = await remove({ visitor, step }, "app");
+    expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
+    expect(await factors()).toEqual(BOTH);
+    expect((await goesOn(going)).step.done).toBe(true);
+  });
+
+  it("counts as a change of the account", async () => {
+    await running.close();
+    await open({ rateLimits: { ...UNLIMITED, changes: { points: 1, seconds: 3_600 } } });
+    await reset();
+    const found = await looking();
+    const { body } = await remove(found, "passkey");
+    const limited = await remove({ ...found, step: body }, "app");
+    expect(codesOf(limited)).toEqual([429, ["limited"]]);
+    expect([kinds(limited.body), await factors()]).toEqual([["app"], { app: true, passkeys: 0 }]);
+  });
+});
