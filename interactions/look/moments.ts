@@ -12,6 +12,15 @@ export interface Moment {
 /** @param at milliseconds since the epoch. */
 export type Moments = (at: number) => Moment;
 
+const TO_THE_MINUTE = {
+  year: "numeric",
+  month: "short",
+  day: "numeric",
+  hour: "numeric",
+  minute: "2-digit",
+  timeZoneName: "short",
+} as const;
+
 /** Units of relative times and their seconds, the largest first. */
 const UNITS = [
   ["year", 31_536_000],
@@ -41,27 +50,21 @@ export function moments({
     const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
     return relative.format(Math.trunc(seconds / size), unit);
   };
-  const exact = exactTimes(locale, zone);
+  const format = new Intl.DateTimeFormat(locale, {
+    ...TO_THE_MINUTE,
+    second: "2-digit",
+    timeZone: zone,
+  });
   return (at) => ({
     iso: new Date(at).toISOString(),
-    text: exact(at),
+    text: format.format(at),
     relative: fromNow(at),
   });
 }
 
-/** Formats times in the style of a locale, with their time zone. */
-export function exactTimes(locale: string, zone: string = "UTC"): (at: number) => string {
-  const format = new Intl.DateTimeFormat(locale, {
-    year: "numeric",
-    month: "short",
-    day: "numeric",
-    hour: "numeric",
-    minute: "2-digit",
-    second: "2-digit",
-    timeZone: zone,
-    timeZoneName: "short",
-  });
-  return (at) => format.format(at);
+/** A time to the minute, in UTC, where nothing is relative. @param at milliseconds since the epoch. */
+export function minuteText(locale: string, at: number): string {
+  return new Intl.DateTimeFormat(locale, { ...TO_THE_MINUTE, timeZone: "UTC" }).format(at);
 }
 
 /** When the next attempt can succeed, such as "in 2 minutes": rounded up to whole minutes. */

@@ -1,6 +1,6 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { browserName } from "../look/browsers.ts";
-import { exactTimes, waitText } from "../look/moments.ts";
+import { minuteText, waitText } from "../look/moments.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
 import { offeredFactors } from "./enrol.ts";
@@ -186,8 +186,7 @@ function newFactors(signIn: RunningSignIn): Pick<StepDescription, "app" | "passk
 
 function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
   const { id, kind, added_at } = method;
-  const exact = exactTimes(t.locale);
-  const time = (label: string, at: number): string => `${label} ${exact(at * 1_000)}`;
+  const time = (label: string, at: number): string => `${label} ${minuteText(t.locale, at * 1_000)}`;
   if (method.kind === "browser") {
     const { browser, system, expires_at } = method;
     const texts = [
