@@ -269,9 +269,13 @@ export class Transaction {
     return this.#changes;
   }
 
-  /** The error of a record that was to be created and is there already. */
+  /**
+   * The error of a record that was to be created and is there already; `undefined` if something else has changed, too:
+   * decided again, the transaction may not want to create it, and a child of a record that is gone can't be put.
+   */
   refusalOf({ refs }: ConditionFailed): Error | undefined {
-    return refs.map((ref) => this.#taken.get(nameOf(ref))).find((taken) => taken !== undefined)?.();
+    const taken = refs.map((ref) => this.#taken.get(nameOf(ref)));
+    return taken.includes(undefined) ? undefined : taken[0]?.();
   }
 }
 

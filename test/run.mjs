@@ -12,6 +12,7 @@ const END_TO_END = ["test/flows", "test/hostile", "test/hosting"];
 const SMALL_SET = [
   "account-changes",
   "authorize",
+  "factors-at-two-processes",
   "families",
   "logout",
   "session-lifetime",

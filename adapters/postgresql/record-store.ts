@@ -165,14 +165,15 @@ function orphansOf({ put = [], remove = [] }: Commit): Ref[] {
   return put.filter(({ parent }) => parent !== undefined && removed.has(nameOf(parent)));
 }
 
-/** The records whose conditions failed. If a parent is missing, these are the children that were to be put. */
+/**
+ * The records whose conditions failed. A parent without a condition of its own is missing: then these are the children that
+ * were to be put.
+ */
 function failedRefs(numbers: readonly number[], refs: readonly CommitRef[], { put = [] }: Commit): Ref[] {
-  return numbers.flatMap((number) => {
+  return numbers.flatMap((number): readonly Ref[] => {
     const ref = refs[number - 1] as CommitRef;
-    const children = ref.parent
-      ? put.filter(({ parent }) => parent !== undefined && nameOf(parent) === nameOf(ref))
-      : [];
-    return [...(ref.version === null ? [] : [ref]), ...children];
+    if (ref.version !== null) return [ref];
+    return put.filter(({ parent }) => parent !== undefined && nameOf(parent) === nameOf(ref));
   });
 }
 

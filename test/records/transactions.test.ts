@@ -121,6 +121,21 @@ for (const backend of BACKENDS)
       expect(tries).toBe(2);
     });
 
+    it("decide again where what they have read has changed, too, instead of refusing what is there already", async () => {
+      await records[0].transact((tx) => {
+        tx.overwrite(counter("one", 1));
+        tx.overwrite(counter("taken", 1));
+      });
+      const made = await records[1].transact(async (tx) => {
+        const { count = 0 } = (await tx.get(one)) ?? {};
+        if (count === 1) await records[0].transact((meanwhile) => meanwhile.overwrite(counter("one", 2)));
+        const key = count === 1 ? "taken" : "free";
+        tx.create(counter(key, 1), () => new AlreadyExists("the counter"));
+        return key;
+      });
+      expect(made).toBe("free");
+    });
+
     it("don't rely on what they have peeked at", async () => {
       await records[0].transact((tx) => tx.overwrite(counter("one", 1)));
       let tries = 0;

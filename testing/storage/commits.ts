@@ -173,6 +173,17 @@ export function describeFamilies(stage: Stage, { it, expect }: TestRunner): void
     expect(await listed()).toEqual(["a"]);
   });
 
+  it("are not named when their parent is there, and has changed", async () => {
+    await commit(stage, { put: [thing("parent")] });
+    const expected = [
+      { ref: ref("parent"), version: "other" },
+      { ref: ref("a"), version: "absent" },
+    ];
+    await expect(commit(stage, { expect: expected, put: [child("a")] })).rejects.toMatchObject(
+      failed("parent"),
+    );
+  });
+
   const endings: Readonly<Record<string, () => Promise<unknown>>> = {
     "is removed": () => commit(stage, { remove: [ref("parent")] }),
     expires: async () => {
