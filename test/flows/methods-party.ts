@@ -16,6 +16,7 @@ import { totpCode } from "../../testing/totp-code.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Person, signIn } from "./relying-party.ts";
+import type { RunningOptions } from "./running-service.ts";
 
 export const METHODS = "/account/sign-in-methods";
 
@@ -33,10 +34,12 @@ export interface MethodsService extends SelfService {
 
 export async function startMethodsService(
   config: Partial<SignInServiceConfig> = {},
+  host?: RunningOptions["host"],
 ): Promise<MethodsService> {
   const clock = new TestClock();
   const running = await startSelfService(undefined, {
     config: { ...(await newStorage()), clock, secondFactor: { remember: 30 }, ...config },
+    ...(host && { host }),
     // Browsers make no passkeys for IP addresses.
     deployments(origin) {
       const base = origin.replace("127.0.0.1", "localhost");

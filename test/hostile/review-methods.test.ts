@@ -5,22 +5,16 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
-import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { TestAuthenticator } from "../../testing/authenticator.ts";
-import type { TestClock } from "../../testing/test-clock.ts";
-import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../accounts/factors/add-passkey.ts";
-import { type MethodsService, startMethodsService } from "../flows/methods-party.ts";
+import type { MethodsService } from "../flows/methods-party.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
-import { ADA, BOB, CALLBACK, type KnownClient, NEWS, UNLIMITED } from "../flows/running-service.ts";
+import { LATER, NEW, ResetParty, type Waiting } from "../flows/reset-party.ts";
+import { ADA, BOB, CALLBACK, type KnownClient, UNLIMITED } from "../flows/running-service.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, linkIn } from "../interactions/self-service.ts";
 
 const [, MFA] = KNOWN_ACRS;
-const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
-const NEW: Person = { username: ADA.username, password: "a lighthouse in the fog" };
-const LATER: Person = { username: ADA.username, password: "a second lighthouse in the fog" };
 const VAULT: KnownClient = {
   client_id: "vault",
   client_secret: "the secret of the vault, of 32 and more",
@@ -30,97 +24,19 @@ const VAULT: KnownClient = {
   second_factor: "required",
 };
 
+let party: ResetParty;
 let running: MethodsService;
-let clock: TestClock;
 let news: RelyingParty;
-let phone: TestAuthenticator;
 
 /** Ada has an app and a passkey. */
 async function open(config?: Partial<SignInServiceConfig>): Promise<void> {
-  running = await startMethodsService(config);
-  ({ clock } = running);
-  news = relyingParty(running, "openid", NEWS);
-  const { sub } = running.ada;
-  await running.service.accounts.addApp(sub, { secret: SECRET });
-  phone = await addPhone(running, sub, clock);
+  party = await ResetParty.open(config);
+  ({ running, news } = party);
 }
 beforeEach(() => open());
-afterEach(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-});
+afterEach(() => party.close());
 
 type Step = JsonAnswer["body"];
-interface Waiting {
-  readonly visitor: JsonVisitor;
-  readonly step: Step;
-}
-type Person = Pick<typeof ADA, "username" | "password">;
-
-/** The newest mail to Ada that has something. */
-async function mailWith(found: (mail: MailMessage) => boolean): Promise<MailMessage> {
-  for (;;) {
-    const mail = await running.mailTo(ADA.email);
-    if (found(mail)) return mail;
-  }
-}
-
-const mailedCode = async (): Promise<string> => codeIn(await mailWith((mail) => codeIn(mail) !== ""));
-
-/** Somebody who reads the mail of Ada chooses a new password. They are back at `login`. */
-async function reset({ password }: Person = NEW): Promise<Waiting> {
-  const visitor = new JsonVisitor(news.browser());
-  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
-  const { body: asked } = await visitor.act(login, "forgot-password");
-  const { body: fresh } = await visitor.act(asked, "submit", { username: ADA.username });
-  const { body: step } = await visitor.act(fresh, "submit", { code: await mailedCode(), password });
-  expect([step.step, step.notice?.code]).toEqual(["login", "password-changed"]);
-  return { visitor, step };
-}
-
-const credentials = ({ username, password }: Person) => ({ username, password });
-
-/** After the password. */
-async function entered(
-  person: Person = NEW,
-  party: RelyingParty = news,
-  visitor: JsonVisitor = new JsonVisitor(party.browser()),
-): Promise<Waiting> {
-  const { body: login } = await visitor.open(party.authorizeUrl({ scope: "openid" }));
-  const { body: step } = await visitor.act(login, "submit", credentials(person));
-  return { visitor, step };
-}
-
-/** A code that was not used yet. */
-function appCode(): string {
-  clock.advance(30);
-  return totpCode(SECRET, clock.now());
-}
-
-/** After the password and the code. */
-async function shown(person?: Person, party?: RelyingParty): Promise<Waiting> {
-  const { visitor, step } = await entered(person, party);
-  expect(step.step).toBe("second-factor");
-  const { body } = await visitor.act(step, "submit", { code: appCode() });
-  return { visitor, step: body };
-}
-
-/** After a passkey alone. */
-async function byPasskey(): Promise<Waiting> {
-  const visitor = new JsonVisitor(news.browser());
-  const { body: login } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
-  const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
-  const credential = phone.get(login.passkey!.publicKey);
-  const { body: step } = await visitor.post(href, { csrf: login.csrf, credential });
-  return { visitor, step };
-}
-
-/** A person who looks at the methods, after a reset. */
-async function looking(person?: Person, party?: RelyingParty): Promise<Waiting> {
-  const found = await shown(person, party);
-  expect(found.step.step).toBe("review-methods");
-  return found;
-}
 
 const kinds = ({ methods = [] }: Step): readonly string[] => methods.map(({ kind }) => kind);
 const idOf = ({ methods = [] }: Step, kind: string): string =>
@@ -132,10 +48,10 @@ const codesOf = ({ status, body }: JsonAnswer) => [status, body.problems.map(({ 
 const hasSession = ({ browser }: JsonVisitor): boolean =>
   browser.jar.all().some(({ name }) => /_session|_device/.test(name));
 
-async function claimsOf({ visitor, step }: Waiting, party: RelyingParty = news) {
+async function claimsOf({ visitor, step }: Waiting) {
   expect(step.done).toBe(true);
   await visitor.browser.get(step.location ?? "");
-  const answer = await party.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
+  const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
   return decodeJwt(String(answer.body["id_token"]));
 }
 
@@ -163,9 +79,9 @@ const BOTH = { app: true, passkeys: 1 };
 
 describe("the next sign-in after a reset", () => {
   it("shows what signs in, once everything is shown, and goes on when the person does", async () => {
-    await reset();
-    const { visitor, step } = await looking();
-    const at = Math.floor(clock.now() / 1_000);
+    await party.reset();
+    const { visitor, step } = await party.looking();
+    const at = Math.floor(running.clock.now() / 1_000);
     expect(step.methods).toEqual([
       expect.objectContaining({ id: "app", kind: "app", label: "Authenticator app", last_used_at: at }),
       expect.objectContaining({ kind: "passkey", label: "Phone", last_used_at: null }),
@@ -174,26 +90,26 @@ describe("the next sign-in after a reset", () => {
     expect(step.fields).toMatchObject([{ name: "method", type: "select", required: false }]);
     expect(step.fields[0]?.options?.map(({ value }) => value)).toEqual(step.methods?.map(({ id }) => id));
     // No credential id of an authenticator.
-    expect(JSON.stringify(step)).not.toContain(phone.ids[0]);
+    expect(JSON.stringify(step)).not.toContain(party.phone.ids[0]);
     expect(hasSession(visitor)).toBe(false);
     expect((await visitor.get()).body).toEqual({ ...step, expires_in: expect.any(Number) });
     const claims = await claimsOf(await goesOn({ visitor, step }));
     expect(claims).toMatchObject({ amr: ["pwd", "otp", "mfa"], acr: MFA });
     expect(await silently({ visitor, step })).toBe("code");
-    expect((await shown()).step.done).toBe(true);
+    expect((await party.shown()).step.done).toBe(true);
     expect(await looks()).toBe(1);
   });
 
   it("shows the browser that this very sign-in has remembered, which spares nobody the list", async () => {
-    await reset();
-    const { visitor, step } = await entered();
-    const { body } = await visitor.act(step, "submit", { code: appCode(), remember: "1" });
+    await party.reset();
+    const { visitor, step } = await party.entered();
+    const { body } = await visitor.act(step, "submit", { code: party.appCode(), remember: "1" });
     expect(kinds(body)).toEqual(["app", "passkey", "browser"]);
     expect(body.methods?.[2]).toMatchObject({ label: "Unknown browser", expires_at: expect.any(Number) });
     // Abandoned: the browser is remembered, and is asked for everything all the same.
-    const again = await entered(NEW, news, new JsonVisitor(visitor.browser));
+    const again = await party.entered(NEW, news, new JsonVisitor(visitor.browser));
     expect(again.step.step).toBe("second-factor");
-    const { body: list } = await again.visitor.act(again.step, "submit", { code: appCode() });
+    const { body: list } = await again.visitor.act(again.step, "submit", { code: party.appCode() });
     const forgotten = await remove({ ...again, step: list }, "browser");
     expect([forgotten.body.notice?.code, kinds(forgotten.body)]).toEqual([
       "browser-forgotten",
@@ -205,7 +121,7 @@ describe("the next sign-in after a reset", () => {
 
   it("shows it by the link of a reset in another browser, and after an undone change of address", async () => {
     const { sub } = running.ada;
-    const owner = await shown(ADA);
+    const owner = await party.shown(ADA);
     await claimsOf(owner);
     const { browser } = owner.visitor;
     await browser.get(`${running.openid}/account/email/new`);
@@ -214,52 +130,52 @@ describe("the next sign-in after a reset", () => {
     const form = browser.forms().find(({ fields }) => fields.some(([, value]) => value === "code"));
     await browser.submit(form, { code: theirs });
     await expect(running.service.accounts.find(sub)).resolves.toMatchObject({ email: "thief@example.com" });
-    const link = linkIn(await mailWith(({ text }) => text.includes("brings back this address")));
+    const link = linkIn(await party.mailWith(({ text }) => text.includes("brings back this address")));
     const visitor = new JsonVisitor();
     const { body: undo } = await visitor.open(link);
     const { body: choose } = await visitor.act(undo, "submit");
     const { body: done } = await visitor.act(choose, "submit", { password: NEW.password });
     expect(done.done).toBe(true);
-    await goesOn(await looking());
-    expect((await shown()).step.done).toBe(true);
+    await goesOn(await party.looking());
+    expect((await party.shown()).step.done).toBe(true);
   });
 
   it("of an account without a second factor shows nothing", async () => {
     await running.service.accounts.removeFactors(running.ada.sub);
-    await reset();
-    expect((await entered()).step.done).toBe(true);
+    await party.reset();
+    expect((await party.entered()).step.done).toBe(true);
   });
 
   it("shows it after a passkey alone; that does not use it up for the owner of the new password", async () => {
-    await reset();
-    const thief = await byPasskey();
+    await party.reset();
+    const thief = await party.byPasskey();
     expect(kinds(thief.step)).toEqual(["app", "passkey"]);
     await claimsOf(await goesOn(thief));
-    expect((await byPasskey()).step.done).toBe(true);
-    const owner = await looking();
+    expect((await party.byPasskey()).step.done).toBe(true);
+    const owner = await party.looking();
     expect((await goesOn(owner)).step.done).toBe(true);
-    expect((await shown()).step.done).toBe(true);
+    expect((await party.shown()).step.done).toBe(true);
     expect(await looks()).toBe(2);
   });
 
   it("is asked again after one that was abandoned, in the same sign-in too", async () => {
-    await reset();
-    const { visitor, step } = await looking();
+    await party.reset();
+    const { visitor, step } = await party.looking();
     const { body: login } = await visitor.get(step.actions[0]!.href.replace("review-methods", "login"));
     expect(login.step).toBe("login");
-    const { body: factor } = await visitor.act(login, "submit", credentials(NEW));
-    const { body: again } = await visitor.act(factor, "submit", { code: appCode() });
+    const { body: factor } = await visitor.act(login, "submit", { ...NEW });
+    const { body: again } = await visitor.act(factor, "submit", { code: party.appCode() });
     expect(again.step).toBe("review-methods");
     expect(await news.silently(visitor.browser)).toBe("login_required");
-    await goesOn(await looking());
+    await goesOn(await party.looking());
     expect(await looks()).toBe(1);
   });
 });
 
 describe("somebody without everything", () => {
   it("with only the mailbox is at the second factor, and comes no further", async () => {
-    const { visitor, step: login } = await reset();
-    const { body: step } = await visitor.act(login, "submit", credentials(NEW));
+    const { visitor, step: login } = await party.reset();
+    const { body: step } = await visitor.act(login, "submit", { ...NEW });
     expect(step.step).toBe("second-factor");
     const base = step.actions[0]!.href.replace(/\/second-factor.*$/, "");
     for (const [path, values] of [
@@ -276,35 +192,38 @@ describe("somebody without everything", () => {
   });
 
   it("with the old password in a running sign-in begins anew", async () => {
-    const password = await entered(ADA);
-    const passkey = await byPasskey();
+    const password = await party.entered(ADA);
+    const passkey = await party.byPasskey();
     expect([password.step.step, passkey.step.done]).toEqual(["second-factor", true]);
-    await reset();
-    const { body } = await password.visitor.act(password.step, "submit", { code: appCode() });
+    await party.reset();
+    const { body } = await password.visitor.act(password.step, "submit", { code: party.appCode() });
     expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
-    const wrong = await password.visitor.act(body, "submit", credentials(ADA));
+    const wrong = await password.visitor.act(body, "submit", {
+      username: ADA.username,
+      password: ADA.password,
+    });
     expect(codesOf(wrong)).toEqual([400, ["wrong"]]);
     expect(hasSession(password.visitor)).toBe(false);
   });
 
   it("with a session or a remembered browser from before has neither any more", async () => {
-    const { visitor, step } = await entered(ADA);
-    const { body } = await visitor.act(step, "submit", { code: appCode(), remember: "1" });
+    const { visitor, step } = await party.entered(ADA);
+    const { body } = await visitor.act(step, "submit", { code: party.appCode(), remember: "1" });
     const before = { visitor, step: body };
     await claimsOf(before);
     expect(await silently(before)).toBe("code");
-    await reset();
+    await party.reset();
     expect(await silently(before)).toBe("login_required");
-    const again = await entered(NEW, news, new JsonVisitor(visitor.browser));
+    const again = await party.entered(NEW, news, new JsonVisitor(visitor.browser));
     expect(again.step.step).toBe("second-factor");
     expect(await looks()).toBe(0);
   });
 
   it("with the password at the password grant gets nothing, and uses nothing up", async () => {
-    await reset();
+    await party.reset();
     const refused = await news.password(NEW);
     expect(refused.body["error"]).toBe("invalid_grant");
-    await looking();
+    await party.looking();
   });
 });
 
@@ -322,10 +241,10 @@ const SHORT_CUTS: readonly [string, string, Readonly<Record<string, unknown>>][]
 ];
 
 describe("the list", () => {
-  beforeEach(async () => void (await reset()));
+  beforeEach(async () => void (await party.reset()));
 
   it.each(SHORT_CUTS)("is not skipped by %s", async (_what, path, values) => {
-    const { visitor, step } = await looking();
+    const { visitor, step } = await party.looking();
     const base = step.actions[0]!.href.replace(/\/review-methods$/, "");
     const answer = await visitor.post(`${base}${path}`, { csrf: step.csrf, ...values });
     expect(answer.body.done).toBeUndefined();
@@ -335,9 +254,9 @@ describe("the list", () => {
   });
 
   it("belongs to one sign-in, one browser and one account", async () => {
-    const { visitor, step } = await looking();
-    const stranger = await entered(BOB);
-    const other = await looking();
+    const { visitor, step } = await party.looking();
+    const stranger = await party.entered(BOB);
+    const other = await party.looking();
     for (const { href } of step.actions) {
       const values = { csrf: step.csrf, method: "app" };
       expect((await stranger.visitor.post(href, values)).status).toBe(410);
@@ -350,28 +269,28 @@ describe("the list", () => {
   });
 
   it("is left once by two tabs at the same moment, and by two browsers each for itself", async () => {
-    const { visitor, step } = await looking();
+    const { visitor, step } = await party.looking();
     const tabs = await Promise.all([visitor.act(step, "submit"), visitor.act(step, "submit")]);
     // Both may be told where the one sign-in goes on.
     const told = tabs.flatMap(({ body }) => (body.done ? [body.location] : []));
     expect([new Set(told).size, await looks()]).toEqual([1, 1]);
-    await reset(LATER);
-    const browsers = [await looking(LATER), await looking(LATER), await looking(LATER)];
+    await party.reset(LATER);
+    const browsers = [await party.looking(LATER), await party.looking(LATER), await party.looking(LATER)];
     const ends = await Promise.all(browsers.map(goesOn));
     expect(ends.map(({ step: { done } }) => done)).toEqual([true, true, true]);
     expect(await looks()).toBe(2);
   });
 
   it("ends with another reset, which makes it due again", async () => {
-    const going = await looking();
-    const removing = await looking();
-    await reset(LATER);
+    const going = await party.looking();
+    const removing = await party.looking();
+    await party.reset(LATER);
     const { body } = await going.visitor.act(going.step, "submit");
     expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
     expect(codesOf(await remove(removing, "app"))).toEqual([400, ["begin-anew"]]);
     expect((await removing.visitor.get()).body).toMatchObject({ step: "login" });
     expect([await factors(), hasSession(going.visitor), await looks()]).toEqual([BOTH, false, 0]);
-    expect((await goesOn(await looking(LATER))).step.done).toBe(true);
+    expect((await goesOn(await party.looking(LATER))).step.done).toBe(true);
   });
 
   it.each<[string, () => Promise<unknown>]>([
@@ -379,7 +298,7 @@ describe("the list", () => {
     ["deleted", () => running.service.accounts.delete(running.ada.sub)],
     ["signed out everywhere", () => running.service.accounts.endSessions(running.ada.sub)],
   ])("ends with an account that is %s", async (_what, act) => {
-    const { visitor, step } = await looking();
+    const { visitor, step } = await party.looking();
     await act();
     const { body } = await visitor.act(step, "submit");
     expect([body.step, body.methods, hasSession(visitor)]).toEqual(["login", undefined, false]);
@@ -387,15 +306,15 @@ describe("the list", () => {
 });
 
 describe("a removal", () => {
-  beforeEach(async () => void (await reset()));
+  beforeEach(async () => void (await party.reset()));
 
   it("is as on the account pages, and this sign-in goes on", async () => {
-    const other = await goesOn(await looking());
+    const other = await goesOn(await party.looking());
     await claimsOf(other);
     expect(await silently(other)).toBe("code");
-    await reset(LATER);
-    const here = await looking(LATER);
-    const elsewhere = await looking(LATER);
+    await party.reset(LATER);
+    const here = await party.looking(LATER);
+    const elsewhere = await party.looking(LATER);
     const { body } = await remove(here, "passkey");
     expect([body.step, kinds(body), body.notice?.code]).toEqual([
       "review-methods",
@@ -403,19 +322,19 @@ describe("a removal", () => {
       "method-removed",
     ]);
     expect(await factors()).toEqual({ app: true, passkeys: 0 });
-    await mailWith(({ text }) => text.includes("A passkey of your account was removed"));
+    await party.mailWith(({ text }) => text.includes("A passkey of your account was removed"));
     expect((await actions())[0]).toBe("account.factor_removed");
     // The other one saw a list that is over.
     expect((await goesOn(elsewhere)).step.step).toBe("login");
     const end = await goesOn({ ...here, step: body });
     await expect(claimsOf(end)).resolves.toMatchObject({ acr: MFA });
     expect(await silently(end)).toBe("code");
-    expect((await shown(LATER)).step.done).toBe(true);
+    expect((await party.shown(LATER)).step.done).toBe(true);
   });
 
   it("ends the sessions that others have", async () => {
-    const there = await looking();
-    const session = await goesOn(await looking());
+    const there = await party.looking();
+    const session = await goesOn(await party.looking());
     await claimsOf(session);
     expect(await silently(session)).toBe("code");
     await remove(there, "passkey");
@@ -425,25 +344,25 @@ describe("a removal", () => {
   it("of the last one leaves the password, unless the client needs a second factor", async () => {
     await running.service.clients.register(VAULT);
     const vault = relyingParty(running, "openid", VAULT);
-    const { visitor, step } = await looking(NEW, vault);
+    const { visitor, step } = await party.looking(NEW, vault);
     const { body: one } = await remove({ visitor, step }, "passkey");
     const needed = await remove({ visitor, step: one }, "app");
     expect(codesOf(needed)).toEqual([400, ["last-factor"]]);
     expect(kinds(needed.body)).toEqual(["app"]);
     expect(await factors()).toEqual({ app: true, passkeys: 0 });
     // Ada does not use the vault yet: elsewhere it is not needed.
-    const free = await looking();
+    const free = await party.looking();
     const { body: none } = await remove(free, "app");
     expect([none.step, kinds(none)]).toEqual(["review-methods", []]);
     await claimsOf(await goesOn({ ...free, step: none }));
-    const { step: next } = await entered();
+    const { step: next } = await party.entered();
     expect(next.done).toBe(true);
     // Who was at the list of the vault adds a new one first.
     expect((await goesOn({ visitor, step: needed.body })).step.step).toBe("login");
   });
 
   it("in two tabs at the same moment is one after the other, or one is refused; this sign-in goes on", async () => {
-    const { visitor, step } = await looking();
+    const { visitor, step } = await party.looking();
     const tabs = await Promise.all([
       visitor.act(step, "remove", { method: "app" }),
       visitor.act(step, "remove", { method: idOf(step, "passkey") }),
@@ -460,17 +379,17 @@ describe("a removal", () => {
     [
       "another account",
       async () => {
-        await addPhone(running, running.bob.sub, clock);
+        await addPhone(running, running.bob.sub, running.clock);
         const { passkeys = [] } = (await running.service.accounts.factors(running.bob.sub)) ?? {};
         return passkeys[0]?.id ?? "";
       },
     ],
-    ["this account, by its credential id", async () => phone.ids[0] ?? ""],
+    ["this account, by its credential id", async () => party.phone.ids[0] ?? ""],
     ["nobody", async () => "__proto__"],
     ["nothing", async () => ""],
     ["too much", async () => "x".repeat(10_000)],
   ])("of a passkey of %s does nothing", async (whose, methodOf) => {
-    const { visitor, step } = await looking();
+    const { visitor, step } = await party.looking();
     const method = await methodOf();
     expect(codesOf(await visitor.act(step, "remove", { method }))).toEqual([400, ["no-method"]]);
     const found = await running.service.accounts.factors(running.bob.sub);
@@ -478,9 +397,9 @@ describe("a removal", () => {
   });
 
   it("needs a recent sign-in: after five minutes it asks for everything again, and going on does not", async () => {
-    const { visitor, step } = await looking();
-    const going = await looking();
-    clock.advance(300);
+    const { visitor, step } = await party.looking();
+    const going = await party.looking();
+    running.clock.advance(300);
     const { body } = await remove({ visitor, step }, "app");
     expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
     expect(await factors()).toEqual(BOTH);
@@ -490,8 +409,8 @@ describe("a removal", () => {
   it("counts as a change of the account", async () => {
     await running.close();
     await open({ rateLimits: { ...UNLIMITED, changes: { points: 1, seconds: 3_600 } } });
-    await reset();
-    const found = await looking();
+    await party.reset();
+    const found = await party.looking();
     const { body } = await remove(found, "passkey");
     const limited = await remove({ ...found, step: body }, "app");
     expect(codesOf(limited)).toEqual([429, ["limited"]]);
