@@ -59,6 +59,8 @@ export type AccountAction =
   | "account.app_added"
   | "account.passkey_added"
   | "account.passkey_renamed"
+  | "account.invited"
+  | "account.invitation_declined"
   | "account.factor_removed"
   | "account.factors_removed"
   | "account.factors_undone"
@@ -84,6 +86,8 @@ const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.app_added",
   "account.passkey_added",
   "account.passkey_renamed",
+  "account.invited",
+  "account.invitation_declined",
   "account.factor_removed",
   "account.factors_removed",
   "account.factors_undone",

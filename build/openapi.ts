@@ -177,6 +177,13 @@ const error = z.strictObject({
 /** The steps with the action `passkey`. */
 const PASSKEY_STEPS: ReadonlySet<StepName> = new Set(["login", "reauthenticate", "second-factor"]);
 
+const canAddPasskey = z
+  .union([z.boolean(), z.string()])
+  .optional()
+  .describe(
+    "`true` where `PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable()` says so: the step `invitation` may follow.",
+  );
+
 /** What a submission of each step contains. */
 function submission(name: StepName): z.ZodType {
   const { fields } = sampleStep(name, "x");
@@ -190,6 +197,7 @@ function submission(name: StepName): z.ZodType {
     csrf: z.string(),
     ...Object.fromEntries(members),
     ...(PASSKEY_STEPS.has(name) && { credential }),
+    ...(name === "login" && { can_add_passkey: canAddPasskey }),
     ...(name === "recovery-codes" && { kept: z.union([z.literal(true), z.literal("true")]) }),
   });
 }

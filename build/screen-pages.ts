@@ -135,6 +135,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
     screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
     screen("reauthenticate", "reauthenticate", { signIn: { account: { sub: SUB, email: ADA } } }),
     screen("second-factor", "second-factor"),
+    screen("invitation", "invitation"),
     screen("enrol-confirm", "enrol-confirm", {
       signIn: { state: { ...sampleState("enrol-confirm", ADA), email: ADA } },
     }),

@@ -430,6 +430,11 @@ export interface Settings {
   readonly interactions: InteractionSettings;
   /** Second factors. */
   readonly secondFactor: {
+    /**
+     * Whether a person who has signed in with a password is asked now and then to add a passkey, on a device that can make
+     * one. Default `true`.
+     */
+    readonly offer: boolean;
     /** Days for which people can choose not to be asked for it again in a browser. Default: not offered. */
     readonly remember?: number;
   };

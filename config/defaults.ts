@@ -14,7 +14,8 @@ type Defaulted =
   | "features"
   | "notifications"
   | "profile"
-  | "interactions";
+  | "interactions"
+  | "secondFactor";
 
 /** The keys that have a fixed default. Other defaults derive from other keys. */
 export interface Defaults extends Pick<Configuration, Defaulted> {
@@ -101,6 +102,7 @@ export const defaults: Defaults = deepFreeze({
     passkeys: { previousRpIds: [] },
     links: {},
   },
+  secondFactor: { offer: true },
   cookies: { prefix: "" },
   operators: [],
   features: { dpop: false },

@@ -194,8 +194,8 @@ const rateLimits = section<RateLimits>(
 const MAX_DAYS = 90;
 
 const secondFactor = section<Configuration["secondFactor"]>(
-  { remember: described(whole(1, MAX_DAYS), { otherwise: "not offered" }) },
-  {},
+  { offer: flag(), remember: described(whole(1, MAX_DAYS), { otherwise: "not offered" }) },
+  defaults.secondFactor,
 );
 
 const cookies = section<Configuration["cookies"]>(
@@ -383,5 +383,5 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
         "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
     }),
   },
-  { ...fixed, keys: {}, secondFactor: {}, deployments: REQUIRED },
+  { ...fixed, keys: {}, deployments: REQUIRED },
 );

@@ -3,7 +3,7 @@ import type { ServiceContext } from "../provider/exchange.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import type { Answer, SignInFlow } from "./flow.ts";
 import type { Pages } from "./page.ts";
-import { languageOf, type Values } from "./steps/step.ts";
+import { CAN_ADD_PASSKEY, languageOf, type Values } from "./steps/step.ts";
 import { describeFor } from "./steps/views.ts";
 
 export interface JsonParts {
@@ -90,13 +90,17 @@ export async function readSubmission(ctx: ServiceContext): Promise<Values | unde
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 /**
- * The members of a body, which are strings as in a form; `credential` is an object, and becomes its JSON; `kept` may be `true`.
+ * The members of a body, which are strings as in a form; `credential` is an object, and becomes its JSON; `kept` may be
+ * `true`, and `can_add_passkey` a boolean.
  */
 function submitted(body: unknown): Values | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
   const values = new Map<string, string>();
   for (const [name, value] of Object.entries(body)) {
-    const isJson = (name === "credential" && isObject(value)) || (name === "kept" && value === true);
+    const isJson =
+      (name === "credential" && isObject(value)) ||
+      (name === "kept" && value === true) ||
+      (name === CAN_ADD_PASSKEY && typeof value === "boolean");
     const text = isJson ? JSON.stringify(value) : value;
     if (typeof text !== "string" || text.includes("\0")) return undefined;
     values.set(name, text);

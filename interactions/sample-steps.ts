@@ -32,6 +32,7 @@ function sampleOffers(text: string): Offers {
     },
     resets: true,
     passwordLength: { min: 8, max: 128 },
+    invitations: true,
   };
 }
 
@@ -40,6 +41,7 @@ const PROVEN: ReadonlySet<StepName> = new Set([
   "enrol-confirm",
   "enrol",
   "recovery-codes",
+  "invitation",
   "review-methods",
   "terms",
 ]);
@@ -59,6 +61,12 @@ export function sampleState(name: StepName, text: string): SignInState {
   const proven = { sub: text, generation: 0, at: 0, amr: ["pwd"], app: true, passkeys: true };
   if (name === "second-factor") return { step: name, proven, passkey: samplePasskey(text) };
   return { step: name, email: text, ...(PROVEN.has(name) && { proven }) };
+}
+
+/** Somebody who was invited to add a passkey, at one of the steps that add it. */
+export function sampleInvited(name: StepName, text: string): SignInState {
+  const { proven, ...state } = sampleState(name, text);
+  return { ...state, ...(proven && { proven: { ...proven, invited: true } }) };
 }
 
 export function stepUpForPasskey(text: string): Proven {

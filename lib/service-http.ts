@@ -284,6 +284,11 @@ function createSteps(
     resets: people.passwordResets !== undefined,
     passwordLength: passwords.length,
     ...(days !== undefined && { rememberDays: days }),
+    // Whoever adds a first factor confirms the address by mail.
+    invitations:
+      configuration.secondFactor.offer &&
+      secondFactors.passkeys !== undefined &&
+      secondFactors.enrolments !== undefined,
   };
   const protocol = createSignInProtocol({ ...shared, forms });
   const { sealer } = keys;

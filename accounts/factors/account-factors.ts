@@ -36,6 +36,7 @@ import {
   type Factors,
   type FactorState,
   hasSecondFactor,
+  isInvitationDue,
   isStill,
   MAX_PASSKEYS,
   MAX_WRONG_CODES,
@@ -323,6 +324,24 @@ export function createAccountFactors(
       return record === undefined || record.sessions_generation !== generation || isDisabled(record)
         ? undefined
         : record;
+    },
+
+    async invite(sub, caller) {
+      const { changed } = await writer.change(sub, caller, (before) => {
+        const at = seconds(clock);
+        if (before === undefined || isDisabled(before) || !isInvitationDue(before, at)) return undefined;
+        return { action: "account.invited", record: { ...before, passkey_invitation: { at } } };
+      });
+      return changed;
+    },
+
+    async declineInvitation(sub, caller) {
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined || before.passkey_invitation?.declined) return undefined;
+        const passkey_invitation = { at: seconds(clock), declined: true } as const;
+        return { action: "account.invitation_declined", record: { ...before, passkey_invitation } };
+      });
+      return record !== undefined;
     },
 
     async undoFactors(within, sub, caller) {

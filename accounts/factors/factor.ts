@@ -63,6 +63,18 @@ export function withReview(account: AccountRecord): AccountRecord {
   return hasSecondFactor(account) ? { ...account, factors_review: "due" } : account;
 }
 
+/** A person who was asked to add a passkey is left in peace for so long. */
+const INVITATION_PAUSE_SECONDS = 30 * 86_400;
+
+/** Whether a person may be asked at sign-in to add a passkey. @param now seconds since the epoch. */
+export function isInvitationDue(
+  { factors, passkey_invitation: last }: Pick<AccountRecord, "factors" | "passkey_invitation">,
+  now: number,
+): boolean {
+  if ((factors?.passkeys.length ?? 0) > 0 || last?.declined === true) return false;
+  return last === undefined || last.at + INVITATION_PAUSE_SECONDS <= now;
+}
+
 /** The generation of the account's factors; 0 if it never had one. */
 export function factorsGeneration({ factors }: Pick<AccountRecord, "factors">): number {
   return factors?.generation ?? 0;
@@ -190,6 +202,13 @@ export interface FactorChanges {
     generation: number,
     caller: Caller,
   ): Promise<AccountRecord | undefined>;
+  /**
+   * Records that the person is asked at sign-in to add a passkey. Of two sign-ins at once, one asks.
+   * @returns false, and nothing is written, if the person has a passkey, was asked in the last 30 days, or never wants to be.
+   */
+  invite(sub: string, caller: Caller): Promise<boolean>;
+  /** The person is never asked again. `false` if there is no such account. */
+  declineInvitation(sub: string, caller: Caller): Promise<boolean>;
   /**
    * Undoes the first factor: all factors and recovery codes are removed, and all sessions, codes, tokens and the password
    * end. `undefined`, and nothing is put, if the account is gone or disabled, or has no factor.

@@ -100,9 +100,15 @@ export function readViews(folders: readonly string[], variables: string): Views 
   return { render, style, script: script ?? "", problems };
 }
 
-/** The script without comments on lines of their own, indents, and line breaks that mean nothing. */
+/**
+ * The script without comments on lines of their own, indents, and line breaks and spaces that mean nothing. No text in it has
+ * a comma or an operator beside a space.
+ */
 const compactScript = (text: string): string =>
-  text.replaceAll(/^ *(?:\/\/.*\n)?/gm, "").replaceAll(/([;{,(])\n/g, "$1");
+  text
+    .replaceAll(/^ *(?:\/\/.*\n)?/gm, "")
+    .replaceAll(/([;{,(])\n/g, "$1")
+    .replaceAll(/ ([=!<>?:&|*+]+) |(,) /g, "$1$2");
 
 /** Without comments, needless spaces and zeros: the sheet is part of each page. No text in it has one of these signs. */
 function compact(css: string): string {

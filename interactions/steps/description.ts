@@ -44,7 +44,7 @@ export interface DescribedAction {
   /**
    * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
    * `name`; `recovery` for a recovery code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes;
-   * `remove` for one of `methods`; `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
+   * `remove` for one of `methods`; `later` to go on without the passkey that was offered, `never` to be asked no more; `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
    * minutes, for the full time again; or the name of another step.
    */
   readonly name: string;
@@ -136,7 +136,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   return {
     step: name,
     client,
-    title: t(`${name}.title`, { client: client.name, account: account?.email ?? "" }),
+    title: t(titleOf(present), { client: client.name, account: account?.email ?? "" }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: account.email }),
     ...((name === "confirm-email" || name === "enrol-confirm") &&
@@ -161,7 +161,8 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     actions: [
       ...actions.map((action) => ({
         name: action,
-        label: action === MORE_TIME ? t("moreTime") : t(`${name}.${action}`),
+        label:
+          action === MORE_TIME ? t("moreTime") : firstText(t, [`${name}.${action}`, `invitation.${action}`]),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
@@ -176,6 +177,13 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     locale,
     expires_in: expiresIn,
   };
+}
+
+const isInvited = ({ signIn }: PresentStep): boolean => signIn.state.proven?.invited === true;
+
+function titleOf(step: PresentStep): string {
+  const isOffered = isInvited(step) && (step.name === "enrol-confirm" || step.name === "enrol");
+  return isOffered ? "invitation.submit" : `${step.name}.title`;
 }
 
 /** What `enrol` offers. Left out: what this person can't add, or what is not enough for the client. */
@@ -240,10 +248,13 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     if (fields.length > 0) return [t("second-factor.app")];
     return [actions.includes("passkey") ? t("second-factor.passkey.text") : t("second-factor.recovery.text")];
   },
-  "enrol-confirm": (t, { signIn: { client, state } }) => [
-    t("enrol-confirm.text", { client: client.name, email: state.email ?? "" }),
-    t("enrol-confirm.help"),
-  ],
+  invitation: (t) => [t("invitation.text"), t("invitation.effect")],
+  "enrol-confirm"(t, step) {
+    const { client, state } = step.signIn;
+    const values = { client: client.name, email: state.email ?? "" };
+    const text = isInvited(step) ? t("enrol-confirm.invited", values) : t("enrol-confirm.text", values);
+    return [text, t("enrol-confirm.help")];
+  },
   enrol: (t, { signIn }) => {
     const { app, passkey } = offeredFactors(signIn);
     if (app === null) return [t("enrol.passkey.only")];

@@ -1,7 +1,8 @@
 /**
- * The steps that add a first factor in a sign-in whose client needs one: `enrol-confirm`, a code from the mailbox; `enrol`, an
- * authenticator app or a passkey, tried before it counts; `recovery-codes`, which the person has to keep. Nobody is signed in
- * before the last one is complete. What is lost in between is lost: the person begins with the password again.
+ * The steps that add a factor in a sign-in whose client needs one, or whose person was invited to add a passkey:
+ * `enrol-confirm`, a code from the mailbox; `enrol`, an authenticator app or a passkey, tried before it counts;
+ * `recovery-codes`, which the person has to keep. Nobody is signed in before the last one is complete, unless they were only
+ * invited and say no. What is lost in between is lost: the person begins with the password again.
  *
  * Where the account has changed meanwhile, nothing is stored. It may be this very sign-in, in a request that runs now.
  */
@@ -41,16 +42,20 @@ export function openedEnrolment(
   }
 }
 
-const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
+export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
   (prompt === "login" || prompt === "create") && state.step === step && state.proven !== undefined;
 
 /** The person begins with the password again. A code that was sent still works. */
-function anew({ email, codeFor }: SignInState): SignInState {
+export function anew({ email, codeFor }: SignInState): SignInState {
   return {
     notice: "begin-anew",
     ...(codeFor !== undefined && { codeFor, ...(email !== undefined && { email }) }),
   };
 }
+
+/** Who was only invited can say no at each page. */
+const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>
+  state.proven?.invited ? [...actions, "later"] : actions;
 
 /** Nothing is stored: the page says what to do. */
 const CHANGED: Outcome = { kind: "invalid", problems: [{ code: "begin-anew", fields: [] }] };
@@ -65,7 +70,7 @@ const dropped = async (
 export const enrolConfirm: Step = {
   isOpen: (signIn) => isAt(signIn, "enrol-confirm"),
   fields: () => [codeField],
-  actions: () => ["submit", "resend"],
+  actions: (signIn) => withLater(signIn, ["submit", "resend"]),
   ways: ["login"],
   prepare: (signIn, services) =>
     dropped(
@@ -77,9 +82,10 @@ export const enrolConfirm: Step = {
     const { proven } = entry.signIn.state;
     const { enrolments } = services.secondFactors;
     if (proven === undefined || enrolments === undefined) return { kind: "gone" };
+    const record = await stillProven(proven, services);
+    if (record !== undefined && entry.action === "later") return goOn(entry, services, record, proven);
     if (isExpired(proven, services.configuration.clock))
       return { kind: "next", state: anew(entry.signIn.state) };
-    const record = await stillProven(proven, services);
     if (record === undefined || hasSecondFactor(record)) return CHANGED;
     return entry.action === "resend"
       ? resend(entry, services, enrolments, proven)
@@ -119,17 +125,37 @@ async function confirm(
     if (isVerified) return CHANGED;
     services.protocol.detach(signIn, sub);
   }
-  const sealed = services.sealer.seal(contextOf(signIn.uid), JSON.stringify(enrolment));
-  return { kind: "next", state: { step: "enrol", proven: { ...proven, generation }, enrolment: sealed } };
+  return atEnrol(entry, services, { ...proven, generation }, enrolment);
 }
 
-/** What of the enrolment is enough for the client. */
+function atEnrol(
+  { signIn: { uid } }: Entry,
+  { sealer }: StepServices,
+  proven: Proven,
+  enrolment: Enrolment,
+): Outcome {
+  const sealed = sealer.seal(contextOf(uid), JSON.stringify(enrolment));
+  return { kind: "next", state: { step: "enrol", proven, enrolment: sealed } };
+}
+
+/** A further factor needs no code: the one that the account has was shown. */
+export async function beginEnrolment(entry: Entry, services: StepServices, proven: Proven): Promise<Outcome> {
+  const { enrolments } = services.secondFactors;
+  if (enrolments === undefined || !proven.amr.includes("mfa")) return CHANGED;
+  const begun = await enrolments.begin(proven.sub, entry.signIn.uid, undefined, askedAt(entry, services));
+  if (begun.kind !== "begun" || begun.enrolment.as.sessions_generation !== proven.generation) return CHANGED;
+  return atEnrol(entry, services, proven, begun.enrolment);
+}
+
+/** What of the enrolment is enough for the client, or what the person was invited to add. */
 export function offeredFactors({
   enrolment,
   demandedAcr = ACR_MFA,
+  state,
 }: RunningSignIn): Pick<Enrolment, "app" | "passkey"> {
   const { app = null, passkey = null } = enrolment ?? {};
-  return { app: satisfies(ACR_MFA, demandedAcr) ? app : null, passkey };
+  const isEnough = satisfies(ACR_MFA, demandedAcr) && !state.proven?.invited;
+  return { app: isEnough ? app : null, passkey };
 }
 
 export const enrol: Step = {
@@ -147,7 +173,7 @@ export const enrol: Step = {
   },
   actions(signIn) {
     const { app, passkey } = offeredFactors(signIn);
-    return [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])];
+    return withLater(signIn, [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])]);
   },
   ways: ["login"],
   prepare: (signIn, services) =>
@@ -159,9 +185,11 @@ export const enrol: Step = {
     const { enrolments } = services.secondFactors;
     const { clock } = services.configuration;
     if (state.proven === undefined || enrolments === undefined) return { kind: "gone" };
+    const record = await stillProven(state.proven, services);
+    if (record !== undefined && action === "later") return goOn(entry, services, record, state.proven);
     if (enrolment === undefined || enrolment.expiresAt <= clock.now())
       return { kind: "next", state: anew(state) };
-    if ((await stillProven(state.proven, services)) === undefined) return CHANGED;
+    if (record === undefined) return CHANGED;
     const at = askedAt(entry, services);
     if (action === "app") {
       const added = await enrolments.addApp(enrolment, values.get("code") ?? "", {}, at);
@@ -185,21 +213,24 @@ type NotAdded = Exclude<Awaited<ReturnType<Enrolments["addApp"]>>, { readonly ki
 
 const notAdded = (result: NotAdded): Outcome => (result.kind === "limited" ? result : CHANGED);
 
-/** The codes of the first factor are shown now, and never again. */
-function keep(
-  { signIn }: Entry,
-  { protocol, configuration }: StepServices,
+/** The codes of the first factor are shown now, and never again. A further one brings none. */
+async function keep(
+  entry: Entry,
+  services: StepServices,
   proven: Proven,
   {
     recoveryCodes,
     sessions_generation: generation,
   }: { readonly recoveryCodes: readonly string[]; readonly sessions_generation: number },
   shown: readonly string[],
-): Outcome {
-  protocol.detach(signIn, proven.sub);
+): Promise<Outcome> {
+  services.protocol.detach(entry.signIn, proven.sub);
   const amr = [...new Set([...proven.amr, ...shown])];
-  const now = { ...proven, generation, at: seconds(configuration.clock), amr };
-  return { kind: "next", state: { step: "recovery-codes", proven: now }, recoveryCodes };
+  const now = { ...proven, generation, at: seconds(services.configuration.clock), amr };
+  if (recoveryCodes.length > 0)
+    return { kind: "next", state: { step: "recovery-codes", proven: now }, recoveryCodes };
+  const record = await stillProven(now, services);
+  return record === undefined ? CHANGED : goOn(entry, services, record, now);
 }
 
 export const recoveryCodes: Step = {

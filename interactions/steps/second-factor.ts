@@ -95,7 +95,9 @@ async function useCode(
   if (result.kind !== "right") return refused(result, isApp);
   if (isApp && proven.stepUp !== true && entry.values.get(REMEMBER.name) === REMEMBER.value)
     await rememberBrowser(entry, services, record);
-  return complete(entry, services, record, proven, AMR_CODE);
+  // Whoever has just lost an app is not asked to add something else.
+  const { canAddPasskey: _lost, ...rest } = proven;
+  return complete(entry, services, record, isApp ? proven : rest, AMR_CODE);
 }
 
 /** From now on the password is enough in this browser, until something ends that. */
@@ -148,10 +150,11 @@ function complete(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  { at, amr, stepUp }: Proven,
+  { at, amr, stepUp, canAddPasskey }: Proven,
   shown: readonly string[],
 ): Promise<Outcome> {
   const all = [...new Set([...amr, ...shown])];
   if (stepUp) return goOn(entry, services, record, { at, amr: all, stepUp });
-  return goOn(entry, services, record, { at: seconds(services.configuration.clock), amr: all });
+  const now = { at: seconds(services.configuration.clock), amr: all };
+  return goOn(entry, services, record, { ...now, ...(canAddPasskey && { canAddPasskey }) });
 }

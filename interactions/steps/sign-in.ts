@@ -5,12 +5,19 @@
 import { callerOf } from "../../provider/exchange.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { isDisabled } from "../../accounts/account.ts";
-import { hasSecondFactor } from "../../accounts/factors/factor.ts";
+import { hasSecondFactor, isInvitationDue } from "../../accounts/factors/factor.ts";
 import { seconds } from "../../core/clock.ts";
 import { ACR_PASSKEY, acrOf, AMR_PASSWORD, satisfies } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
-import { askedAt, type Entry, type Outcome, type Proven, type StepServices } from "./step.ts";
+import {
+  askedAt,
+  CAN_ADD_PASSKEY,
+  type Entry,
+  type Outcome,
+  type Proven,
+  type StepServices,
+} from "./step.ts";
 
 /** What the person entered. */
 interface Credentials {
@@ -54,6 +61,7 @@ export async function checkPassword(
   return goOn(entry, services, checked.record, {
     at: seconds(services.configuration.clock),
     amr: AMR_PASSWORD,
+    ...(entry.values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
   });
 }
 
@@ -86,31 +94,61 @@ export async function goOn(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
-  shown: Pick<Proven, "at" | "amr" | "stepUp">,
+  shown: Pick<Proven, "at" | "amr" | "stepUp" | "canAddPasskey">,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
-  const { devices, newBrowsers, offers } = services;
+  const { accounts, devices, newBrowsers, offers } = services;
   const needsFactor = hasSecondFactor(record) && !shown.amr.includes("mfa");
   const remembered = needsFactor && !shown.stepUp && (await isRemembered(entry, services, record));
   const proven = { ...provenOf(record, shown.at, shown.amr), ...(remembered && { remembered }) };
-  if (needsFactor && !remembered) return { kind: "next", state: { step: "second-factor", proven } };
+  const { canAddPasskey } = shown;
+  if (needsFactor && !remembered)
+    return {
+      kind: "next",
+      state: { step: "second-factor", proven: { ...proven, ...(canAddPasskey && { canAddPasskey }) } },
+    };
   const { demandedAcr } = signIn;
   if (demandedAcr !== undefined && !hasSecondFactor(record) && !satisfies(acrOf(shown.amr), demandedAcr))
     return confirmEnrolment(entry, services, record, proven);
-  if (!shown.stepUp && devices.read(ctx, record) === undefined)
-    await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
-  if (!shown.stepUp && isReviewDue(record, shown.amr))
-    return { kind: "next", state: { step: "review-methods", proven } };
+  const needsReview = !shown.stepUp && isReviewDue(record, shown.amr);
   const { terms } = offers.registration ?? {};
   // Who is signed in already is asked at the next sign-in.
-  if (terms !== undefined && !shown.stepUp && record.terms_version !== terms.version)
-    return { kind: "next", state: { step: "terms", proven } };
+  const needsTerms = terms !== undefined && !shown.stepUp && record.terms_version !== terms.version;
+  const isOver = !needsReview && !needsTerms;
+  const mayInvite = isOver && canAddPasskey && !remembered && isInvitable(entry, services, record);
+  if (mayInvite && (await accounts.invite(record.sub, callerOf(ctx, { kind: "account", id: record.sub }))))
+    return { kind: "next", state: { step: "invitation", proven: { ...proven, invited: true } } };
+  if (!shown.stepUp && devices.read(ctx, record) === undefined)
+    await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
+  if (needsReview) return { kind: "next", state: { step: "review-methods", proven } };
+  if (needsTerms) return { kind: "next", state: { step: "terms", proven } };
   return finishSignIn(entry, services, record, { ...shown, ...(remembered && { remembered }) });
 }
 
 /** Whether the person has to look at the sign-in methods first. */
 function isReviewDue({ factors_review: review }: AccountRecord, amr: readonly string[]): boolean {
   return review === "due" || (review === "half" && amr.includes("pwd"));
+}
+
+/**
+ * Whether to ask this person to add a passkey before an ordinary sign-in ends: not where the client or the request wants
+ * more than a password, and not on the way to the account pages, which say it themselves. It reads and writes nothing.
+ */
+function isInvitable(
+  { signIn }: Entry,
+  { offers, configuration: { clock } }: StepServices,
+  record: AccountRecord,
+): boolean {
+  const { client, account, demandedAcr, wantsEverything } = signIn;
+  if (
+    !offers.invitations ||
+    client.own ||
+    wantsEverything ||
+    account !== undefined ||
+    demandedAcr !== undefined
+  )
+    return false;
+  return isInvitationDue(record, seconds(clock));
 }
 
 /**
@@ -132,7 +170,7 @@ async function isRemembered(
  * Sends a code before the person adds a first factor, so that a stolen password alone can't add one. A code that was sent
  * earlier in this sign-in still works, even if the person had to start again.
  */
-async function confirmEnrolment(
+export async function confirmEnrolment(
   entry: Entry,
   services: StepServices,
   { sub }: AccountRecord,

@@ -27,6 +27,7 @@ export const STEP_NAMES = [
   "login",
   "reauthenticate",
   "second-factor",
+  "invitation",
   "enrol-confirm",
   "enrol",
   "recovery-codes",
@@ -85,6 +86,10 @@ export interface Proven {
   readonly remembered?: true;
   /** A step-up for which only a passkey is enough. */
   readonly passkeyOnly?: true;
+  /** The person is at a device that can make a passkey, as it says itself. */
+  readonly canAddPasskey?: true;
+  /** Nothing more is needed: the person may add a passkey, or go on without one. */
+  readonly invited?: true;
 }
 
 /** The client that the person signs in to. */
@@ -165,6 +170,8 @@ export interface Offers {
   readonly passwordLength: PasswordLength;
   /** Days for which a browser can be remembered; missing if none can. */
   readonly rememberDays?: number;
+  /** Whether people are asked to add a passkey. */
+  readonly invitations: boolean;
 }
 
 /** A field of a step. */
@@ -346,6 +353,12 @@ export interface SignInProtocol {
   /** The client gets `access_denied`. */
   deny(ctx: ServiceContext): Promise<string>;
 }
+
+/**
+ * What `login` takes besides its fields: `true` if this device can make a passkey. Only then may the step `invitation`
+ * follow: nobody else sees a page on which there is nothing to do.
+ */
+export const CAN_ADD_PASSKEY = "can_add_passkey";
 
 /** Whether a field is for a code of an authenticator app: six digits, and others half a minute later. */
 export function isAppCode(step: StepName, { name }: Pick<Field, "name">): boolean {

@@ -10,6 +10,7 @@ function strengthOf(text, least) {
   return bits < 30 ? 1 : bits < 42 ? 2 : 3;
 }
 const all = (selector) => document.querySelectorAll(selector);
+const append = (element, html) => element?.insertAdjacentHTML("beforeend", html);
 // Uses a passkey, or makes one: only those options have rp. All is JSON (WebAuthn, sections 5.1.1 and 5.1.7 to 5.1.9).
 async function askPasskey(form, options) {
   const json = JSON.parse(form.dataset.passkey);
@@ -112,6 +113,13 @@ async function askPasskey(form, options) {
         void suggest();
       });
     });
+    // The step after the password may ask for a passkey, if this device can make one.
+    if ("autofill" in form.dataset)
+      void api
+        .isUserVerifyingPlatformAuthenticatorAvailable()
+        .then(
+          (can) => can && append(document.forms.step, "<input type=hidden name=can_add_passkey value=true>"),
+        );
     // An answer counts once.
     addEventListener("pageshow", () => (credential.value = ""));
     void suggest();
@@ -143,7 +151,7 @@ async function askPasskey(form, options) {
       () => {
         late.hidden = false;
         if (!more) return;
-        late.insertAdjacentHTML("beforeend", "<button class=plain form=step name=action value=more-time>");
+        append(late, "<button class=plain form=step name=action value=more-time>");
         late.lastChild.textContent = more;
       },
       Math.min(after * 1e3, 2e9),

@@ -37,6 +37,8 @@ export interface AccountRecord {
   readonly factors?: AccountFactors;
   /** Whether the person has to look at them, because the password was reset. Missing: no. */
   readonly factors_review?: FactorsReview;
+  /** Whether the person was asked at sign-in to add a passkey. Missing: never. */
+  readonly passkey_invitation?: PasskeyInvitation;
   /** The changes of address that a mailed link can undo, oldest first. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
@@ -77,6 +79,14 @@ export interface AccountFactors {
  * password still does, because the passkey may be that of a thief.
  */
 export type FactorsReview = "due" | "half";
+
+/** What a person answered does not matter, unless they want to be left in peace. */
+export interface PasskeyInvitation {
+  /** When the person was last asked, in seconds since the epoch. */
+  readonly at: number;
+  /** They are never asked again. */
+  readonly declined?: true;
+}
 
 /** A change of address that can be undone. Undoing it undoes the later ones too. */
 interface AddressUndo {

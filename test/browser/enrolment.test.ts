@@ -9,11 +9,20 @@ import type { MailMessage } from "../../config/configuration.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
-import { addAuthenticator, type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import {
+  addAuthenticator,
+  type PageOptions,
+  setPresence,
+  signIn,
+  TestBrowser,
+  violations,
+} from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 const PASSWORD = "a long sentence about nothing";
 const VAULT = { client_id: "vault", name: "Vault", service: "1", second_factor: "required" } as const;
+/** Needs no second factor. */
+const GARDEN = { client_id: "garden", name: "Garden", service: "1" } as const;
 
 /** The client, whose page says that the browser is back. */
 const client = createServer((_request, response) => void response.end("back"));
@@ -33,7 +42,8 @@ beforeAll(async () => {
     deployments: onLocalhost,
     config: { rateLimits: UNLIMITED, mail: { send: async (message) => void sent.push(message) } },
   });
-  await running.service.clients.register({ ...VAULT, redirect_uris: [callback] });
+  for (const each of [VAULT, GARDEN])
+    await running.service.clients.register({ ...each, redirect_uris: [callback] });
 });
 beforeEach(async () => {
   people += 1;
@@ -49,8 +59,11 @@ afterAll(async () => {
   client.close();
 });
 
-function authorize({ oauth2 }: RunningService = running): string {
-  const parameters = { response_type: "code", client_id: VAULT.client_id, redirect_uri: callback };
+function authorize(
+  { oauth2 }: RunningService = running,
+  { client_id } = VAULT as { client_id: string },
+): string {
+  const parameters = { response_type: "code", client_id, redirect_uri: callback };
   const { code_challenge } = newProof();
   const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
   return `${oauth2}/oauth2/authorize?${query}`;
@@ -84,9 +97,13 @@ async function enrolling(options: PageOptions): Promise<Page> {
   return page;
 }
 
+/** Waits for the page of the client. */
+const arrived = (page: Page): Promise<void> =>
+  page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
+
 /** Says that the codes are kept. */
 async function finish(page: Page): Promise<void> {
-  const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
+  const back = arrived(page);
   await page.getByLabel("I have kept the codes").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await back;
@@ -141,6 +158,87 @@ describe("a person without a second factor", () => {
   });
 });
 
+/** The first page, when its script has found that the device can make a passkey. */
+async function atLogin(page: Page): Promise<void> {
+  await page.goto(authorize(running, GARDEN));
+  await page.locator("input[name=can_add_passkey]").waitFor({ state: "attached" });
+}
+
+describe("a person who is asked to add a passkey", () => {
+  const INVITATION = { name: "Sign in faster next time" };
+
+  it("adds one, signs out, and signs in with it", async () => {
+    const page = await browser.newPage(PHONE);
+    const authenticator = await addAuthenticator(page);
+    await atLogin(page);
+    await signIn(page, { username: email, password: PASSWORD });
+    await page.getByRole("heading", INVITATION).waitFor();
+    await isFine(page);
+    await page.getByRole("button", { name: "Add a passkey" }).click();
+    const field = page.getByLabel("Code from the message");
+    await field.waitFor();
+    await isFine(page);
+    await field.fill(await mailedCode());
+    await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
+    await isFine(page);
+    expect(await page.getByText("authenticator app").count()).toBe(0);
+    await page.getByRole("button", { name: "Create a passkey" }).click();
+    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    await finish(page);
+    await page.context().clearCookies();
+    await setPresence(authenticator, false);
+    await page.goto(authorize(running, GARDEN));
+    const button = page.getByRole("button", { name: "Sign in with a passkey" });
+    await button.waitFor();
+    await setPresence(authenticator, true);
+    const back = arrived(page);
+    await button.click();
+    await back;
+  });
+
+  it.each(["Not now", "Don’t ask again"])("says no (%s), and is not asked again", async (answer) => {
+    const page = await browser.newPage(PHONE);
+    await addAuthenticator(page);
+    await atLogin(page);
+    await signIn(page, { username: email, password: PASSWORD });
+    const first = arrived(page);
+    await page.getByRole("button", { name: answer }).click();
+    await first;
+    await page.context().clearCookies();
+    await atLogin(page);
+    const second = arrived(page);
+    await signIn(page, { username: email, password: PASSWORD });
+    await second;
+  });
+
+  it("changes their mind where the passkey is made", async () => {
+    const page = await browser.newPage(PHONE);
+    await addAuthenticator(page);
+    await atLogin(page);
+    await signIn(page, { username: email, password: PASSWORD });
+    await page.getByRole("button", { name: "Add a passkey" }).click();
+    await page.getByLabel("Code from the message").fill(await mailedCode());
+    await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
+    await page.getByRole("button", { name: "Create a passkey" }).waitFor();
+    const back = arrived(page);
+    await page.getByRole("button", { name: "Not now" }).click();
+    await back;
+  });
+
+  it("is nobody whose device can make none, or whose browser runs no scripts", async () => {
+    const page = await browser.newPage(PHONE);
+    await page.goto(authorize(running, GARDEN));
+    const first = arrived(page);
+    await signIn(page, { username: email, password: PASSWORD });
+    await first;
+    const plain = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
+    await plain.goto(authorize(running, GARDEN));
+    const second = arrived(plain);
+    await signIn(plain, { username: email, password: PASSWORD });
+    await second;
+  });
+});
+
 /** The page that docs/pages.md shows for a UI of one's own. */
 const OWN_UI = /```html\n(<!doctype html>[\s\S]*?)```/.exec(
   readFileSync(join(import.meta.dirname, "../../docs/pages.md"), "utf8"),
@@ -169,8 +267,6 @@ describe("a UI of one's own, as in the documentation", () => {
       const page = await browser.newPage();
       await addAuthenticator(page);
       const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
-      const arrived = (): Promise<unknown> =>
-        page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
       await page.goto(authorize(own));
       await page.getByLabel("Username or email address").fill(email);
       await page.getByLabel("Password").fill(PASSWORD);
@@ -181,12 +277,12 @@ describe("a UI of one's own, as in the documentation", () => {
       await press("passkey");
       await page.getByText(/(?:[0-9A-Z]{5}-[0-9A-Z]{5} ?){10}/).waitFor();
       await page.getByRole("checkbox").check();
-      const first = arrived();
+      const first = arrived(page);
       await press("submit");
       await first;
       await page.context().clearCookies();
       await page.goto(authorize(own));
-      const second = arrived();
+      const second = arrived(page);
       await press("passkey");
       await second;
     } finally {

@@ -49,7 +49,7 @@ describe("a valid configuration", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
     const { deployments: _none, metrics: _notSaid, ...fixed } = defaults;
-    expect(rest).toEqual({ ...fixed, secondFactor: {}, proxy: false });
+    expect(rest).toEqual({ ...fixed, proxy: false });
     expect({ artifacts, stripPrefix, production, keys }).toEqual({
       artifacts: "sqlite:./sign-in.db",
       stripPrefix: "",

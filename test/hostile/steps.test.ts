@@ -1,10 +1,12 @@
 /** Every step of a sign-in against what a hostile site, program or person sends. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import type { StepName } from "../../interactions/steps/step.ts";
+import { SYSTEM } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
-import { ADA, BOB, type KnownClient, NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
+import { ADA, BOB, type KnownClient, NEWS, onLocalhost, PARTNER, SHOP } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import {
   ASKS,
@@ -34,7 +36,7 @@ let count = 0;
 
 beforeAll(async () => {
   const clock = { now: (): number => Date.now() + offset };
-  service = await startSelfService(SETTINGS, { config: { clock } });
+  service = await startSelfService(SETTINGS, { config: { clock }, deployments: onLocalhost });
   news = relyingParty(service, "oauth2", NEWS);
   await service.service.accounts.import({
     email: "carl@example.com",
@@ -99,6 +101,22 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   async "second-factor"() {
     const browser = await atLogin();
     return signIn(browser, FAY);
+  },
+  async invitation() {
+    count += 1;
+    const email = `invited-${count}@example.org`;
+    const { sub } = await service.service.accounts.import({
+      email,
+      password: PASSWORD,
+      email_verified: true,
+    });
+    await (service.service.accounts as Accounts & AccountInternals).acceptTerms(sub, TERMS.version, SYSTEM);
+    const browser = await atLogin();
+    return browser.submit(browser.form("password"), {
+      username: email,
+      password: PASSWORD,
+      can_add_passkey: "true",
+    });
   },
   "enrol-confirm": async () => (await atEnrolment()).browser,
   enrol: async () => confirmed(await atEnrolment()),
@@ -260,7 +278,7 @@ describe.each(NAMES)("the step %s", (name) => {
         expect(html).not.toContain("<script>alert");
         expect(html).not.toContain("49<%");
         if (answer.status === 303)
-          expect(answer.headers.get("location")).toMatch(/^\/|^http:\/\/127\.0\.0\.1/);
+          expect(answer.headers.get("location")).toMatch(/^\/|^http:\/\/(?:localhost|127\.0\.0\.1)/);
       }
     }
   });

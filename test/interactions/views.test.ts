@@ -111,7 +111,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|ways|api-lists|account-notice|account-nav|new-app|new-passkey|new-codes)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|ways|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,

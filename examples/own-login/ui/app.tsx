@@ -2,7 +2,7 @@
 import { type SubmitEvent, useEffect, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 import type { DescribedAction, DescribedField, StepDescription } from "../../../interactions/index.ts";
-import { type Answer, askPasskey, interactionAddress, request } from "./steps.ts";
+import { type Answer, askPasskey, canAddPasskey, interactionAddress, request } from "./steps.ts";
 
 function Input({ field, isFirst }: { field: DescribedField; isFirst: boolean }) {
   const { name, label, type, options, value } = field;
@@ -134,7 +134,8 @@ function App({ address }: { address: string }) {
   const { csrf, step, passkey } = answer;
   async function send(action: DescribedAction, form: FormData | undefined): Promise<void> {
     const credential = action.name === "passkey" && passkey && { credential: await askPasskey(passkey) };
-    show(await request(action, form && { ...Object.fromEntries(form), ...credential, csrf }));
+    const entered = form && { ...Object.fromEntries(form), ...credential };
+    show(await request(action, entered && { ...entered, can_add_passkey: await canAddPasskey(), csrf }));
   }
   // Cancelled, or there is no passkey: the person may try again, or in another way.
   const go = (action: DescribedAction, form?: FormData) => void send(action, form).catch(() => undefined);

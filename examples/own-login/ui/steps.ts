@@ -19,6 +19,12 @@ export function interactionAddress(): string | undefined {
   return INTERACTION.test(given) ? given : undefined;
 }
 
+/** Whether this device can make a passkey: if so, people are asked now and then to add one. */
+export async function canAddPasskey(): Promise<boolean> {
+  if (!("PublicKeyCredential" in window)) return false;
+  return PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable();
+}
+
 /** What a passkey answers, or a new one. Only the options for a new one have `rp`. */
 export async function askPasskey({ publicKey }: NonNullable<StepDescription["passkey"]>): Promise<unknown> {
   const json = publicKey as unknown;

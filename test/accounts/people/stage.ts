@@ -156,7 +156,7 @@ export async function openPeople(
     createSecondFactors(
       {
         interactions: defaults.interactions,
-        secondFactor: { remember: 30 },
+        secondFactor: { offer: true, remember: 30 },
         deployments: {},
       },
       {

@@ -1,0 +1,48 @@
+/**
+ * The step `invitation`: before an ordinary sign-in with a password ends, a person on a device that can make a passkey is
+ * asked to add one. That they were asked is on the account before they see it, so nobody is asked again at the next sign-in,
+ * on whatever device, and of two sign-ins at once only one asks. Who goes on without a passkey passes every check again: a
+ * client that needs a second factor by now gets one.
+ */
+import { callerOf } from "../../provider/exchange.ts";
+import { hasSecondFactor } from "../../accounts/factors/factor.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { anew, beginEnrolment, isAt } from "./enrol.ts";
+import { isExpired } from "./second-factor.ts";
+import { confirmEnrolment, goOn, stillProven } from "./sign-in.ts";
+import type { Entry, Outcome, Proven, Step, StepServices } from "./step.ts";
+
+export const invitation: Step = {
+  isOpen: (signIn) => isAt(signIn, "invitation"),
+  fields: () => [],
+  actions: () => ["submit", "later", "never"],
+  ways: [],
+  async submit(entry, services) {
+    const { ctx, signIn, action } = entry;
+    const { proven } = signIn.state;
+    if (proven === undefined) return { kind: "gone" };
+    const record = await stillProven(proven, services);
+    if (record === undefined) return { kind: "next", state: anew(signIn.state) };
+    if (action === "submit") return accept(entry, services, record, proven);
+    if (action === "never")
+      await services.accounts.declineInvitation(
+        record.sub,
+        callerOf(ctx, { kind: "account", id: record.sub }),
+      );
+    return goOn(entry, services, record, proven);
+  },
+};
+
+/** A first factor needs a code from the mailbox; after the app, the sign-in is enough. Both must be recent. */
+async function accept(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  proven: Proven,
+): Promise<Outcome> {
+  if (isExpired(proven, services.configuration.clock))
+    return { kind: "next", state: anew(entry.signIn.state) };
+  return hasSecondFactor(record)
+    ? beginEnrolment(entry, services, proven)
+    : confirmEnrolment(entry, services, record, proven);
+}
