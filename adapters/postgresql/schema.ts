@@ -5,7 +5,16 @@
  */
 import type { Statement } from "./connection.ts";
 
-export const SCHEMA = `
+/**
+ * The row of the index entry `i` of a record. A join would leave it to the planner how to find the row: in a small table it
+ * takes all entries of the kind, and keeps that plan while the table grows.
+ */
+const entryRow = (kind: string, record: string): string => `CROSS JOIN LATERAL (
+        SELECT e.ctid FROM sign_in_entries AS e
+        WHERE e.kind = ${kind} AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = ${record} LIMIT 1
+      ) AS f`;
+
+export const SCHEMA: string = `
 CREATE TABLE IF NOT EXISTS sign_in_records (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind text COLLATE "C" NOT NULL,
@@ -35,8 +44,10 @@ CREATE INDEX IF NOT EXISTS sign_in_commits_at ON sign_in_commits USING brin (at)
 -- Removes a record. One with children stays as a tombstone: a commit must not delete thousands of children.
 CREATE OR REPLACE FUNCTION sign_in_erase(record bigint, kind text, entries text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM sign_in_entries AS e USING json_to_recordset(coalesce(entries, '[]')::json) AS i (name text, at text, "order" bigint)
-    WHERE e.kind = sign_in_erase.kind AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = sign_in_erase.record;
+  DELETE FROM sign_in_entries WHERE ctid = ANY (ARRAY(
+    SELECT f.ctid FROM json_to_recordset(coalesce(entries, '[]')::json) AS i (name text, at text, "order" bigint)
+      ${entryRow("sign_in_erase.kind", "sign_in_erase.record")}
+  ));
   IF EXISTS (SELECT FROM sign_in_records AS c WHERE c.parent = record) THEN
     UPDATE sign_in_records AS r SET kind = '', key = r.id::text, value = '{}', version = '', expires_at = 0, entries = NULL
       WHERE r.id = record;
@@ -110,14 +121,15 @@ BEGIN
   END IF;
   IF has_live THEN
     -- Before the update, which replaces the entries that the records have.
-    DELETE FROM sign_in_entries AS e
-      USING json_to_recordset(puts) AS p (ref integer, entries text)
+    DELETE FROM sign_in_entries WHERE ctid = ANY (ARRAY(
+      SELECT f.ctid FROM json_to_recordset(puts) AS p (ref integer, entries text)
         CROSS JOIN LATERAL (
           SELECT * FROM json_to_recordset(olds[p.ref]::json) AS o (name text, at text, "order" bigint)
           EXCEPT SELECT * FROM json_to_recordset(p.entries::json) AS i (name text, at text, "order" bigint)
         ) AS i
+      ${entryRow("kinds[p.ref]", "ids[p.ref]")}
       WHERE are_live[p.ref] AND olds[p.ref] IS DISTINCT FROM p.entries
-        AND e.kind = kinds[p.ref] AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = ids[p.ref];
+    ));
     UPDATE sign_in_records AS r SET value = p.value, version = commit_id, expires_at = p.expires_at,
         parent = ids[p.parent], entries = p.entries
       FROM json_to_recordset(puts) AS p (ref integer, parent integer, value text, expires_at double precision, entries text)
@@ -167,10 +179,11 @@ BEGIN
       UNION ALL SELECT e, true FROM unnest(expired) AS e WHERE e <> ALL (children)
     ) AS f ORDER BY own LIMIT most
   ) AS g;
-  DELETE FROM sign_in_entries AS e
-    USING sign_in_records AS r CROSS JOIN json_to_recordset(r.entries::json) AS i (name text, at text, "order" bigint)
+  DELETE FROM sign_in_entries WHERE ctid = ANY (ARRAY(
+    SELECT f.ctid FROM sign_in_records AS r CROSS JOIN json_to_recordset(r.entries::json) AS i (name text, at text, "order" bigint)
+      ${entryRow("r.kind", "r.id")}
     WHERE r.id = ANY (swept) AND r.entries IS NOT NULL
-      AND e.kind = r.kind AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = r.id;
+  ));
   DELETE FROM sign_in_records AS r WHERE r.id = ANY (swept)
     AND NOT EXISTS (SELECT FROM sign_in_records AS c WHERE c.parent = r.id AND c.id <> ALL (swept));
   GET DIAGNOSTICS deleted = ROW_COUNT;

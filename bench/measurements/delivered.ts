@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Backlog, changedUsers, drain, memoryRow } from "../drain.ts";
 import { ask, type Kind, KINDS, type Notifying, onStage } from "../notifying-sides.ts";
 import { type Measurement, perSecond, type Row } from "../result.ts";
-import { inTurns, rate as rateOf } from "../rounds.ts";
+import { inTurns, rate as rateOf, WARM } from "../rounds.ts";
 
 const AGAINST = "bare BullMQ worker, http.request";
 
@@ -34,7 +34,11 @@ export const delivered: Measurement = {
         name,
         rateOf(() => drain(receiver, queue, count)),
       ]);
-      const { bare: theirRate = Number.NaN, ...rates } = await inTurns(effort, Object.fromEntries(rounds));
+      const { bare: theirRate = Number.NaN, ...rates } = await inTurns(
+        effort,
+        Object.fromEntries(rounds),
+        WARM,
+      );
       const rows = KINDS.map((kind): Row => {
         const rate = rates[kind] ?? Number.NaN;
         return {

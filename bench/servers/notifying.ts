@@ -1,5 +1,6 @@
 /** This service with users whose changes notify receivers. It delivers itself, or leaves that to a worker. */
 import { randomUUID } from "node:crypto";
+import { pino } from "pino";
 import { createSignInService, type SignInServiceConfig } from "../../lib/index.ts";
 import { obey } from "./commands.ts";
 import { CREDENTIALS, SIGNING_SECRET } from "./notices.ts";
@@ -16,7 +17,10 @@ const { config, receivers } = JSON.parse(process.argv[2] ?? "{}") as Options;
 /** Parallel changes. */
 const PARALLEL = 100;
 
-const service = await createSignInService(config);
+const service = await createSignInService({
+  ...config,
+  logger: pino({ level: "warn" }, pino.destination(2)),
+});
 const { accounts, notifications } = service;
 const types = ["PROFILE_CHANGED"] as const;
 for (const [name, url] of Object.entries(receivers)) {

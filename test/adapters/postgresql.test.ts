@@ -3,7 +3,16 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import { Connections } from "../../adapters/postgresql/connection.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
-import { COUNT, GET, GET_ONE, LIST_DOWN, LIST_UP, SCAN } from "../../adapters/postgresql/schema.ts";
+import {
+  COMMIT,
+  COUNT,
+  GET,
+  GET_ONE,
+  LIST_DOWN,
+  LIST_UP,
+  SCAN,
+  SWEEP,
+} from "../../adapters/postgresql/schema.ts";
 import { thing } from "../../testing/storage/stage.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
@@ -113,4 +122,76 @@ describe("a table that the planner takes for a large one", () => {
     expect(plan).toMatch(/Index/u);
     expect(plan).not.toMatch(/Seq Scan|Hash|Merge Join|Gather|JIT/u);
   });
+});
+
+/** Puts a few records, of which some expire at 2, or many. */
+async function fill(url: URL, from: number, to: number): Promise<void> {
+  const clock = new ManualClock();
+  const store = await openPostgres({ url: url.href, clock });
+  for (let start = from; start < to; start += 1_000) {
+    const put = Array.from({ length: Math.min(1_000, to - start) }, (_each, index) => {
+      const order = start + index;
+      return thing(`t${order}`, {
+        index: [{ name: "kind", at: "a", order }],
+        ...(order % 20 === 10 && { expiresAt: clock.now() + 1_000 }),
+      });
+    });
+    await store.commit({ id: `filled-${start}`, deadline: clock.now() + 30_000, put });
+  }
+  await store.close();
+}
+
+const literals = (values: readonly unknown[]): string =>
+  values.map((value) => (Array.isArray(value) ? `'{${value.join(",")}}'` : `'${String(value)}'`)).join(", ");
+
+describe("a table that has grown since the statements were planned", () => {
+  const SIZE = 20_000;
+  const PAGE = [["thing"], ["kind"], ["a"], [0], [0], [1e15], [9]];
+  let connections: Connections;
+
+  const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
+  /** A commit that uses one record, which moves in the index if it is put. */
+  const commit = (id: string, use: string, key: string): unknown[] => {
+    const refs = [{ kind: "thing", key, use, version: null, parent: false }];
+    const entries = JSON.stringify([{ name: "kind", at: "a", order: SIZE + 1 }]);
+    const puts = use === "put" ? [{ ref: 1, key, value: "{}", entries }] : [];
+    return [id, JSON.stringify(refs), JSON.stringify(puts), 1, inAnHour, true, false];
+  };
+  const USES = [
+    { ...GET_ONE, values: [1, "thing", "t1"] },
+    { ...GET, values: [1, ["thing", "thing"], ["t1", "t2"]] },
+    { ...LIST_UP, values: [1, ...PAGE] },
+    { ...LIST_DOWN, values: [1, ...PAGE] },
+    { ...SCAN, values: [1, "thing", "", 9] },
+    { ...COUNT, values: [["thing"], ["kind"], ["a"], [0], [9]] },
+    { ...COMMIT, name: `${COMMIT.name}, put`, values: commit("put", "put", "t3") },
+    { ...COMMIT, name: `${COMMIT.name}, remove`, values: commit("remove", "remove", "t4") },
+    { ...SWEEP, values: [2, 5] },
+  ];
+
+  beforeAll(async () => {
+    const url = new URL(await server.newDatabase());
+    await fill(url, 0, 20);
+    const alone = new URL(url);
+    alone.searchParams.set("pool_size", "1");
+    connections = await Connections.open(alone.href);
+    for (const [index, { text, values }] of USES.entries()) {
+      await connections.raw(`PREPARE planned${index} AS ${text}`);
+      await connections.raw(`BEGIN; EXECUTE planned${index}(${literals(values)}); ROLLBACK`);
+    }
+    await fill(url, 20, SIZE);
+  });
+  afterAll(() => connections.close());
+
+  it.each([...USES.entries()].map(([index, { name, values }]) => ({ name, values, index })))(
+    "is touched where the records are: $name",
+    async ({ values, index }) => {
+      const explain = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE planned${index}(${literals(values)})`;
+      const [row] = await connections.raw<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(explain);
+      const plan = row?.["QUERY PLAN"][0].Plan;
+      const blocks = (plan?.["Shared Hit Blocks"] ?? 0) + (plan?.["Shared Read Blocks"] ?? 0);
+      expect(blocks).toBeGreaterThan(0);
+      expect(blocks).toBeLessThan(100);
+    },
+  );
 });
