@@ -100,9 +100,18 @@ it("--help loads nothing but the reader of the command line, so that it is fast"
   }
 });
 
-it("a server at rest has loaded what the first sign-in needs, and no metrics, no demo and no drivers", async () => {
+it("a server at rest has loaded what the first sign-in needs, and no metrics, no demo, no drivers and nothing for second factors", async () => {
   const file = join(folder, "config.json");
-  writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }), { mode: 0o600 });
+  const config = {
+    ...configOf("embedded"),
+    // Passkeys are on, and first factors are confirmed by mail.
+    deployments: { oauth2: { url: "http://localhost:3999" } },
+    interactions: { registration: true },
+    mail: { url: "smtp://127.0.0.1:9", from: "sign-in@example.com" },
+    secondFactor: { remember: 30 },
+    port: 0,
+  };
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
   const env = { NODE_OPTIONS: `--import ${TOLD}` };
   const server = start("cli/main.ts", { args: ["serve", "--config", file], cwd: folder, env });
   running.push(server);
