@@ -1,6 +1,6 @@
 /** Creating, reading, updating and deleting accounts; the other calls are put together here too. */
 import { type KeyObject, randomInt, randomUUID } from "node:crypto";
-import type { DeploymentKind } from "../config/configuration.ts";
+import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
@@ -50,6 +50,8 @@ interface AccountsOptions extends AccountWriterOptions {
   readonly codeKey: KeyObject;
   /** Makes the link that undoes a first second factor. */
   readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
+  readonly profile: Configuration["profile"];
+  readonly operators: Configuration["operators"];
 }
 
 /** The accounts of one storage. */

@@ -458,7 +458,8 @@ export interface Settings {
   /** How notifications are delivered. */
   readonly notifications: NotificationSettings;
   /**
-   * `strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters.
+   * `strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters. With it,
+   * third parties and operators need a second factor.
    * Default `"documented"`.
    */
   readonly profile: "documented" | "strict";

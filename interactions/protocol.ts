@@ -161,7 +161,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     const stored: SignInState = artifact?.state ?? {};
     const stepUp = await steppingUp(found);
     const { scopes, claims } = requestedAccess(found);
-    const demanded = demandedAcr(client, acrRequest(requestedAcr(params["claims"])));
+    const demanded = demandedAcr(client, configuration.profile, acrRequest(requestedAcr(params["claims"])));
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
     // Whoever got no answer when the time was extended still has the cookies of the old end.

@@ -30,7 +30,12 @@ import { watchConnections } from "../compat/connections.ts";
 import type { SessionsEnded } from "../accounts/account-change.ts";
 import type { RequestTiming } from "../core/metrics.ts";
 import type { AccountInternals, Accounts } from "../accounts/account.ts";
-import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
+import {
+  ACCOUNT_CLIENT,
+  CONSOLE_CLIENT,
+  type ClientInternals,
+  type Clients,
+} from "../accounts/clients/client.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { type BackchannelLogout, createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
@@ -360,10 +365,11 @@ function accountPages(
 ): readonly AccountPage[] {
   const { configuration, storage, accounts, clients, keys, notifications, events, audit, onDefect } = options;
   const { artifacts } = storage;
-  const { clock, operators } = configuration;
+  const { clock, operators, profile } = configuration;
   const signer = createSigner(keys.forms);
   const gate = createAccountGate({
     clientId: ACCOUNT_CLIENT,
+    strictClientId: CONSOLE_CLIENT,
     pages,
     findSignedIn: createSignedIn(currentProvider, accounts, sessionCookieName(configuration)),
     returns: createReturnPaths({
@@ -384,6 +390,7 @@ function accountPages(
     pages,
     gate,
     operators,
+    profile,
     operatorPages,
     accounts,
     addressChanges: people.addressChanges,

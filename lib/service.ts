@@ -15,7 +15,12 @@ import { createAuditCollector } from "../records/audit/collector.ts";
 import type { Accounts } from "../accounts/account.ts";
 import { createAccounts } from "../accounts/accounts.ts";
 import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
-import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
+import {
+  ACCOUNT_CLIENT,
+  CONSOLE_CLIENT,
+  type ClientInternals,
+  type Clients,
+} from "../accounts/clients/client.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory, type Directory, unusableRecords } from "../accounts/directory.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
@@ -133,7 +138,13 @@ async function build(
       "keys.secrets has a new first secret: run sign-in-service keys reseal before you remove the old one",
     );
   if (configuration.profile === "strict") {
-    logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
+    logger.info(
+      "profile strict: password grant, GET revoke and codes without PKCE are turned off; third parties and operators need a second factor",
+    );
+    if (isServer && mailDeployment(configuration) === undefined)
+      onWarning(
+        "profile strict: third parties and operators need a second factor, and without mail nobody can add a first one",
+      );
   }
   for (const record of await unusableRecords(directory)) {
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
@@ -179,6 +190,8 @@ async function build(
       sealer,
       grantable: GRANTABLE,
       mailDeployment: mailDeployment(configuration),
+      profile: configuration.profile,
+      operators: configuration.operators,
       confirmations,
       codeKey: keys.confirmations,
       notify: () => notifier.wake(),
@@ -194,7 +207,7 @@ async function build(
       idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
       production: configuration.production,
     });
-    if (isServer) await putAccountClient(configuration, clients, onWarning);
+    if (isServer) await putInternalClients(configuration, clients, onWarning);
     const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
     const http = createServiceHttp({
       configuration,
@@ -324,14 +337,21 @@ function mailDeployment({ deployments, mail, mailer }: Configuration): Deploymen
   return deployments.openid === undefined ? "oauth2" : "openid";
 }
 
-/** The account pages sign in through an internal client, one for both deployments and for all servers. */
-async function putAccountClient(
+/** The account pages sign in through an internal client, one for both deployments and for all servers, and the console too. */
+async function putInternalClients(
   configuration: Configuration,
   clients: ClientInternals,
   onWarning: (text: string) => void,
 ): Promise<void> {
   const redirect_uris = callbackAddresses(configuration.deployments);
   const name = configuration.interactions.theme.name ?? "Account";
+  if (configuration.profile === "strict" && configuration.operators.length > 0)
+    await clients.putInternal({
+      client_id: CONSOLE_CLIENT,
+      name,
+      redirect_uris,
+      second_factor: "required",
+    });
   const { replaced } = await clients.putInternal({ client_id: ACCOUNT_CLIENT, name, redirect_uris });
   if (replaced === undefined || replaced.redirect_uris.join() === redirect_uris.join()) return;
   onWarning(

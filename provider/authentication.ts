@@ -2,8 +2,9 @@
  * What a person has shown in a sign-in, as `amr` and `acr` say it (decisions.md, `amr` and `acr`). What was shown is stored as
  * `amr`, and `acr` follows from it.
  */
+import type { Configuration } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
-import { hasSecondFactor } from "../accounts/factors/factor.ts";
+import { hasSecondFactor, needsSecondFactor } from "../accounts/factors/factor.ts";
 
 const NAMESPACE = "urn:sign-in-service:acr:";
 
@@ -63,18 +64,26 @@ export function acrRequest(claim: unknown): AcrRequest {
   return { essential: essential === true, values: all.filter((each) => typeof each === "string") };
 }
 
-/** What a client needs of every sign-in; `undefined`: nothing more than a password. */
-export function clientAcr({ second_factor }: Pick<ClientRecord, "second_factor">): string | undefined {
-  return second_factor === "required" ? ACR_MFA : undefined;
+/**
+ * Whether a session has shown a second factor that the account still has: a person whose last one was removed since, in
+ * this session, has none.
+ */
+export function hasShownSecondFactor(
+  acr: string | undefined,
+  account: Pick<AccountRecord, "factors">,
+): boolean {
+  return satisfies(acr, ACR_MFA) && hasSecondFactor(account);
 }
 
 /** The weakest `acr` that a request and its client accept; `undefined` if a password is enough. */
 export function demandedAcr(
-  client: Pick<ClientRecord, "second_factor">,
+  client: Pick<ClientRecord, "first_party" | "second_factor">,
+  profile: Configuration["profile"],
   { essential, values }: AcrRequest,
 ): string | undefined {
+  const clientAcr = needsSecondFactor(client, profile) ? ACR_MFA : undefined;
   const weakest = essential ? KNOWN_ACRS.find((acr) => values?.includes(acr)) : undefined;
-  const level = Math.max(...[weakest, clientAcr(client)].map((acr) => KNOWN_ACRS.indexOf(acr ?? "")));
+  const level = Math.max(...[weakest, clientAcr].map((acr) => KNOWN_ACRS.indexOf(acr ?? "")));
   return level > 0 ? KNOWN_ACRS[level] : undefined;
 }
 

@@ -5,13 +5,15 @@ import {
   type AcrRequest,
   ACR_PASSWORD,
   acrRequest,
-  clientAcr,
+  hasShownSecondFactor,
   KNOWN_ACRS,
   satisfies,
   strongestAcr,
 } from "./authentication.ts";
 import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
+import { needsSecondFactor } from "../accounts/factors/factor.ts";
 import { generationAt } from "../accounts/generations.ts";
+import type { Configuration } from "../config/configuration.ts";
 import { isShutOut } from "./apis.ts";
 import { clientRecord } from "./clients.ts";
 import { exchangeOf } from "./exchange.ts";
@@ -48,10 +50,13 @@ export function acrRequestOf({
 }
 
 /** Whether the client needs a second factor, and the session has none. Who has none adds one in the sign-in. */
-function needsSecondFactor({ oidc: { session, client } }: KoaContextWithOIDC): boolean {
-  const wanted = client && clientAcr(clientRecord(client));
-  if (!session?.accountId || wanted === undefined) return false;
-  return !satisfies(session.acr, wanted);
+function lacksSecondFactor(
+  { oidc: { session, account, client } }: KoaContextWithOIDC,
+  profile: Configuration["profile"],
+): boolean {
+  if (!session?.accountId || account === undefined || client === undefined) return false;
+  if (!needsSecondFactor(clientRecord(client), profile)) return false;
+  return !hasShownSecondFactor(session.acr, (account as OidcAccount).record);
 }
 
 /**
@@ -174,7 +179,10 @@ function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOI
 }
 
 /** `interactions.policy` of oidc-provider. @param addable see {@link needsStepUp}. */
-export function signInPolicy(addable: string): interactionPolicy.DefaultPolicy {
+export function signInPolicy(
+  addable: string,
+  profile: Configuration["profile"],
+): interactionPolicy.DefaultPolicy {
   const policy = base();
   const login = policy.get("login");
   login?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
@@ -188,7 +196,9 @@ export function signInPolicy(addable: string): interactionPolicy.DefaultPolicy {
     ),
   );
   login?.checks.add(
-    new Check(CLIENT_POLICY, "the client needs a second factor", "interaction_required", needsSecondFactor),
+    new Check(CLIENT_POLICY, "the client needs a second factor", "interaction_required", (ctx) =>
+      lacksSecondFactor(ctx, profile),
+    ),
   );
   login?.checks.add(
     new Check("remembered", "the second factor was not shown", "login_required", isOnlyRemembered),

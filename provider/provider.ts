@@ -153,7 +153,7 @@ function settings(
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const { configuration, accounts, directory, keys, offersRegistration } = options;
-  const policy = signInPolicy(options.addableAcr);
+  const policy = signInPolicy(options.addableAcr, configuration.profile);
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
   return {

@@ -5,8 +5,11 @@ import { isObjectName } from "../../core/untrusted-keys.ts";
 import type { CallOptions } from "../arguments.ts";
 import { originsOf } from "./client-kinds.ts";
 
-/** The `client_id` of the internal client; no other client can have it. */
+/** The `client_id` of the internal client of the account pages; no other client can have it. */
 export const ACCOUNT_CLIENT = "sign-in-service.account";
+
+/** The internal client of the console with `profile: strict`. It needs a second factor. */
+export const CONSOLE_CLIENT = "sign-in-service.console";
 
 /** The grants that a client can be registered for. */
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
@@ -246,11 +249,12 @@ export interface Clients {
   remove(client_id: string, options?: CallOptions): Promise<boolean>;
 }
 
-/** The client through which the account pages sign in. It has no secret, because no other party uses it. */
+/** A client through which pages of the service sign in. It has no secret, because no other party uses it. */
 export interface InternalClient {
   readonly client_id: string;
   readonly name: string;
   readonly redirect_uris: readonly string[];
+  readonly second_factor?: "required";
 }
 
 /** Calls that only the service itself uses. */
@@ -267,7 +271,7 @@ export interface ClientInternals {
     presented: string,
   ): "generated" | "chosen" | undefined;
   /**
-   * Registers the internal client, or updates it to these values.
+   * Registers an internal client, or updates it to these values.
    * @returns the client as it is now, and before the change if there was one.
    */
   putInternal(
@@ -278,7 +282,7 @@ export interface ClientInternals {
 type PublicClient = ClientRecord & { readonly service: string };
 
 /**
- * Whether the public calls show this client. They hide the internal client, which has no service, and one that an
+ * Whether the public calls show this client. They hide internal clients, which have no service, and one that an
  * earlier version stored under a name that every object has.
  */
 export function isPublic(record: ClientRecord | undefined): record is PublicClient {

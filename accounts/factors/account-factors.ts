@@ -3,7 +3,7 @@
  * and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
 import { type KeyObject, randomBytes } from "node:crypto";
-import type { DeploymentKind } from "../../config/configuration.ts";
+import type { Configuration, DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists, NotFound } from "../../core/errors.ts";
 import { hmac, type Sealer } from "../../core/sealing.ts";
@@ -38,6 +38,7 @@ import {
   hasSecondFactor,
   isInvitationDue,
   isStill,
+  needsSecondFactor,
   MAX_PASSKEYS,
   MAX_WRONG_CODES,
   type NewFactor,
@@ -97,6 +98,9 @@ interface AccountFactorOptions {
   readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;
+  /** With `strict`, third parties and operators need a second factor. */
+  readonly profile: Configuration["profile"];
+  readonly operators: Configuration["operators"];
 }
 
 /** The record of an app, to be stored with the account that has it. */
@@ -130,7 +134,7 @@ export function createAccountFactors(
   writer: AccountWriter,
   options: AccountFactorOptions,
 ): PublicCalls & FactorChanges {
-  const { records, directory, clock, codeKey, confirmations, mailDeployment } = options;
+  const { records, directory, clock, codeKey, confirmations, mailDeployment, profile, operators } = options;
 
   /** New codes, stored in place of the old ones. */
   function putRecoveryCodes(tx: Transaction, sub: string): string[] {
@@ -251,12 +255,16 @@ export function createAccountFactors(
     return { kind: "changed", recoveryCodes: [], sessions_generation: record.sessions_generation };
   }
 
-  /** Whether a client of a service that the person uses needs a second factor. */
-  async function isRequiredOf({ services }: AccountRecord): Promise<boolean> {
+  /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
+  async function isRequiredOf({ sub, services }: AccountRecord): Promise<boolean> {
+    if (profile === "strict" && operators.includes(sub)) return true;
     const clients = await directory.listClients();
     return clients.some(
-      ({ second_factor, service, disabled }) =>
-        second_factor === "required" && !disabled && service !== null && Object.hasOwn(services, service),
+      (client) =>
+        needsSecondFactor(client, profile) &&
+        !client.disabled &&
+        client.service !== null &&
+        Object.hasOwn(services, client.service),
     );
   }
 

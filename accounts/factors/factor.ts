@@ -1,8 +1,9 @@
 /** What a second factor of an account is, and how changes of factors are called. */
 import { hash } from "node:crypto";
 import type { z } from "zod";
+import type { Configuration } from "../../config/configuration.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
 import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import { described } from "../../config/documented-schema.ts";
@@ -48,6 +49,16 @@ export interface NewRecoveryCodes {
 /** Whether the account has a second factor: then its password alone signs nobody in. */
 export function hasSecondFactor({ factors }: Pick<AccountRecord, "factors">): boolean {
   return factors !== undefined && (factors.app || factors.passkeys.length > 0);
+}
+
+/**
+ * Whether people need a second factor to sign in to this client. `profile: strict` wants one for every third party.
+ */
+export function needsSecondFactor(
+  { first_party, second_factor }: Pick<ClientRecord, "first_party" | "second_factor">,
+  profile: Configuration["profile"],
+): boolean {
+  return second_factor === "required" || (profile === "strict" && !first_party);
 }
 
 /**

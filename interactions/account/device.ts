@@ -3,14 +3,15 @@
  * device shows, and connects the device or does not. It always asks: somebody else may have sent the person here.
  */
 import type { AccountInternals } from "../../accounts/account.ts";
-import { hasSecondFactor } from "../../accounts/factors/factor.ts";
+import { hasSecondFactor, needsSecondFactor } from "../../accounts/factors/factor.ts";
 import type { ClientInternals } from "../../accounts/clients/client.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import type { Translator } from "../../core/texts.ts";
 import { isShutOut, type RequestedApi, requestedApis } from "../../provider/apis.ts";
-import { clientAcr, satisfies } from "../../provider/authentication.ts";
+import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import {
   type DeviceCodes,
@@ -173,6 +174,7 @@ export interface DevicePageParts {
   readonly limits: Pick<AttemptLimits, "deviceCode">;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly clock: Clock;
+  readonly profile: Configuration["profile"];
 }
 
 /** What became of a code that was entered. */
@@ -194,7 +196,7 @@ type Outcome =
 
 /** A form sends `user_code`, and as `action` what the person has decided: nothing yet, `connect` or `refuse`. */
 export function devicePage(parts: DevicePageParts): PersonPage {
-  const { deviceCodes, units, accounts, clients, directory, limits, audit, clock } = parts;
+  const { deviceCodes, units, accounts, clients, directory, limits, audit, clock, profile } = parts;
 
   /** Looks the code up and does what the person decided, in one unit of work. */
   async function enter(visit: PersonVisit, userCode: string, action: string): Promise<Outcome> {
@@ -211,8 +213,7 @@ export function devicePage(parts: DevicePageParts): PersonPage {
         const isUnavailable =
           (device.resource.length > 0 && apis.length === 0) ||
           apis.some(({ api }) => isShutOut(account, client, api));
-        const wanted = clientAcr(client);
-        const isWeak = wanted !== undefined && !satisfies(visit.person.acr, wanted);
+        const isWeak = needsSecondFactor(client, profile) && !hasShownSecondFactor(visit.person.acr, account);
         if (isWeak && action !== "refuse" && !isUnavailable) return { kind: "secondFactor" };
         if (action !== "connect" && action !== "refuse" && !isUnavailable)
           return { kind: "waiting", device, client, apis };

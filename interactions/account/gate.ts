@@ -37,6 +37,11 @@ export interface AccountGate {
   enterRecently(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
   /** Asks for the second factor, and redirects to a page. Who has none comes back as they were. */
   stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): void;
+  /**
+   * Redirects to a sign-in that ends only with a second factor, and then to the wanted page. Who has none adds one. A form
+   * that was sent is lost.
+   */
+  demandSecondFactor(ctx: ServiceContext, request: AccountRequest): void;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
   callback(ctx: ServiceContext, request: AccountRequest): Promise<void>;
 }
@@ -48,6 +53,8 @@ export interface AccountGateParts {
   readonly pages: Pick<Pages, "startAgain">;
   /** The internal client. */
   readonly clientId: string;
+  /** The internal client that needs a second factor. */
+  readonly strictClientId: string;
   readonly clock: Clock;
 }
 
@@ -60,7 +67,7 @@ function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest): 
 const RECENT_SECONDS = 300;
 
 export function createAccountGate(parts: AccountGateParts): AccountGate {
-  const { findSignedIn, returns, pages, clientId, clock } = parts;
+  const { findSignedIn, returns, pages, clientId, strictClientId, clock } = parts;
 
   function signInUrl(
     ctx: ServiceContext,
@@ -108,6 +115,9 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     },
     stepUp(ctx, path, query) {
       seeOther(ctx, signInUrl(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA }));
+    },
+    demandSecondFactor(ctx, request) {
+      seeOther(ctx, signInUrl(ctx, wantedBy(ctx, request), { client_id: strictClientId }));
     },
     async callback(ctx, { query }) {
       const { url } = ctx.exchange.deployment;

@@ -1,6 +1,8 @@
 /** The table of the pages under `{base}/account`. */
 import type { ServiceContext } from "../../provider/exchange.ts";
 import type { AccountHandler, AccountPage, AccountRequest } from "../../provider/pages.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { hasShownSecondFactor } from "../../provider/authentication.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Pages } from "../page.ts";
 import { devicePage, type DevicePageParts } from "./device.ts";
@@ -36,6 +38,7 @@ export interface OperatorPagesParts {
   readonly gate: AccountGate;
   /** The `sub` of every operator. Without operators, their pages do not exist. */
   readonly operators: readonly string[];
+  readonly profile: Configuration["profile"];
   /** The account page links to the first one. */
   readonly operatorPages: readonly OperatorPage[];
 }
@@ -80,11 +83,15 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
   ];
 }
 
-/** Admits operators; everybody else who is signed in gets a 403. */
+/**
+ * Admits operators; everybody else who is signed in gets a 403. With `profile: strict`, an operator shows a second factor
+ * first, before a form that was sent is read.
+ */
 export function createOperatorPages({
   pages,
   gate,
   operators,
+  profile,
   operatorPages,
 }: OperatorPagesParts): readonly AccountPage[] {
   if (operators.length === 0) return [];
@@ -93,8 +100,12 @@ export function createOperatorPages({
     async (ctx, request) => {
       const person = await gate.enter(ctx, request);
       if (person === undefined) return undefined;
-      if (operators.includes(person.account.sub)) return handler(ctx, request, person);
-      return pages.error(ctx, { status: 403, error: "not_an_operator" });
+      const { account, acr } = person;
+      if (!operators.includes(account.sub))
+        return pages.error(ctx, { status: 403, error: "not_an_operator" });
+      if (profile === "strict" && !hasShownSecondFactor(acr, account))
+        return gate.demandSecondFactor(ctx, request);
+      return handler(ctx, request, person);
     };
   return operatorPages.map(({ path, methods }) => ({
     path,

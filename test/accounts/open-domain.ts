@@ -109,6 +109,8 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     events,
     sealer,
     mailDeployment: undefined,
+    profile: "documented",
+    operators: [],
     codeKey: key,
     confirmations: createConfirmations({ records: storage.records, clock, sealer, key }),
     grantable: GRANTABLE,

@@ -175,6 +175,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     enter,
     enterRecently: enter,
     stepUp() {},
+    demandSecondFactor() {},
     async callback() {},
   };
   const seals = createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))]));
@@ -184,7 +185,13 @@ export async function consoleSite(): Promise<ConsoleSite> {
     clock: { now: () => 1_790_000_300_000 },
     seals,
   });
-  const all = createOperatorPages({ pages, gate, operators: [OPERATOR], operatorPages });
+  const all = createOperatorPages({
+    pages,
+    gate,
+    operators: [OPERATOR],
+    profile: "documented",
+    operatorPages,
+  });
   const deployment: Deployment = {
     kind: "oauth2",
     url: base,

@@ -127,6 +127,8 @@ export async function openPeople(
     grantable: { scopes: [], claims: [] },
     passwords,
     mailDeployment: "openid",
+    profile: "documented",
+    operators: [],
     codeKey: key,
     confirmations,
     onEnded: (each) => void ended.push(each),
