@@ -207,11 +207,13 @@ export interface Accounts {
   /**
    * Removes a passkey by its id, or the authenticator app. Recovery codes go with the last factor. Ends all sessions; if
    * mail is configured, the person gets a mail. `false` if there is no such factor.
+   * @throws StillReferenced when it is the last passkey of an account without a password: use `removeFactors`.
    */
   removeFactor(sub: string, idOrApp: string, options?: CallOptions): Promise<boolean>;
   /**
    * Removes all passkeys, the authenticator app and the recovery codes: for somebody who has lost them. Make sure first
    * who asks. Ends all sessions; if mail is configured, the person gets a mail. `false` if the account has no factor.
+   * An account without a password can then sign in only after a reset by mail.
    */
   removeFactors(sub: string, options?: CallOptions): Promise<boolean>;
   /**

@@ -29,8 +29,8 @@ import {
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
-import { appRecord, createAccountFactors, importedFactors } from "./factors/account-factors.ts";
-import { withReview } from "./factors/factor.ts";
+import { appRecord, createAccountFactors } from "./factors/account-factors.ts";
+import { importedFactors, withReview } from "./factors/factor.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";

@@ -100,7 +100,10 @@ export class UnknownReference extends SignInError {
   }
 }
 
-/** A service, group or portal can't be removed while other records refer to it; the message names them. */
+/**
+ * A service, group or portal can't be removed while other records refer to it; the message names them. Neither can the last
+ * passkey of an account without a password.
+ */
 export class StillReferenced extends SignInError {
   readonly references: readonly string[];
 

@@ -95,6 +95,7 @@ export function samplePages(text: string): readonly Sample[] {
       methods: sampleMethods(text).slice(0, 1),
       problems: [problem("last-factor")],
     }),
+    step("the only way", "review-methods", { problems: [problem("only-way")] }),
     step("nothing left", "review-methods", {
       methods: [],
       signIn: { state: { ...sampleState("review-methods", text), notice: "method-removed" } },

@@ -2,10 +2,10 @@
  * The changes of an account's second factors. Whoever asks, a change is one account change: it ends all other sessions
  * and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
-import { type KeyObject, randomBytes } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import type { Configuration, DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import { AlreadyExists, NotFound } from "../../core/errors.ts";
+import { AlreadyExists, NotFound, StillReferenced } from "../../core/errors.ts";
 import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
@@ -39,11 +39,13 @@ import {
   isInvitationDue,
   isStill,
   needsSecondFactor,
+  newUserHandle,
   MAX_PASSKEYS,
   MAX_WRONG_CODES,
   type NewFactor,
   normaliseSecret,
   type OwnFactorChange,
+  signsInByPasskeyAlone,
   type UnchangedFactors,
 } from "./factor.ts";
 
@@ -118,16 +120,6 @@ export function appRecord(
     last_step: lastStep,
     wrong_codes: 0,
   };
-}
-
-/** The user handle of a new account's passkeys (WebAuthn section 5.4.3). */
-export function newUserHandle(): string {
-  return randomBytes(32).toString("base64url");
-}
-
-/** The factors of an account that was created with an app. */
-export function importedFactors(): AccountFactors {
-  return { generation: 1, user_handle: newUserHandle(), app: true, passkeys: [] };
 }
 
 export function createAccountFactors(
@@ -243,6 +235,11 @@ export function createAccountFactors(
       if (generation !== undefined && before.sessions_generation !== generation) return undefined;
       refusal = "gone";
       const isNeeded = keepsLast || (isOwner && (await isRequiredOf(before)));
+      // Operators may take everything: with the confirmed address, the person gets a password.
+      const isOnlyWay = action === "account.factor_removed" && signsInByPasskeyAlone(before);
+      refusal = "only-way";
+      if (isOnlyWay && before.factors?.passkeys.every(which)) return undefined;
+      refusal = "gone";
       const after = removed(tx, before, which, isNeeded);
       if (after === "last") refusal = "required";
       if (after === undefined || after === "last") return undefined;
@@ -410,7 +407,10 @@ export function createAccountFactors(
     async removeFactor(sub, which, callOptions) {
       checked("sub", anyString, sub);
       checked("id", anyString, which);
-      return (await removeOne(sub, which, {}, callerOf(callOptions))).kind === "changed";
+      const { kind } = await removeOne(sub, which, {}, callerOf(callOptions));
+      if (kind === "only-way")
+        throw new StillReferenced("the last passkey", ["an account without a password"]);
+      return kind === "changed";
     },
 
     async removeFactors(sub, callOptions) {

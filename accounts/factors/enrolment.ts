@@ -23,7 +23,7 @@ import {
   type PeopleOptions,
   refusalOf,
 } from "../people/requests.ts";
-import { guardAddress, newUserHandle } from "./account-factors.ts";
+import { guardAddress } from "./account-factors.ts";
 import { matchingStep } from "./codes.ts";
 import {
   type ChangedFactors,
@@ -32,6 +32,7 @@ import {
   hasSecondFactor,
   isStill,
   MAX_PASSKEYS,
+  newUserHandle,
   type OwnFactorChange,
   passkeyName,
   type UnchangedFactors,

@@ -1,9 +1,9 @@
 /** What a second factor of an account is, and how changes of factors are called. */
-import { hash } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import type { z } from "zod";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
+import type { AccountFactors, AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
 import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import { described } from "../../config/documented-schema.ts";
@@ -46,9 +46,24 @@ export interface NewRecoveryCodes {
   readonly recovery_codes: readonly string[];
 }
 
+/** The user handle of a new account's passkeys (WebAuthn section 5.4.3). */
+export function newUserHandle(): string {
+  return randomBytes(32).toString("base64url");
+}
+
+/** The factors of an account that was created with an app. */
+export function importedFactors(): AccountFactors {
+  return { generation: 1, user_handle: newUserHandle(), app: true, passkeys: [] };
+}
+
 /** Whether the account has a second factor: then its password alone signs nobody in. */
 export function hasSecondFactor({ factors }: Pick<AccountRecord, "factors">): boolean {
   return factors !== undefined && (factors.app || factors.passkeys.length > 0);
+}
+
+/** Whether only a passkey signs this account in: an app needs a password beside it. */
+export function signsInByPasskeyAlone({ password_hash, factors }: AccountRecord): boolean {
+  return password_hash === null && (factors?.passkeys.length ?? 0) > 0;
 }
 
 /**
@@ -158,6 +173,8 @@ export type UnchangedFactors =
   | { readonly kind: "full" }
   /** It is the last one, and a client that the person uses needs one. */
   | { readonly kind: "required" }
+  /** It is the last passkey of an account without a password. */
+  | { readonly kind: "only-way" }
   /** There is no such account or factor, or the account is disabled. */
   | { readonly kind: "gone" };
 
@@ -176,7 +193,8 @@ export interface FactorChanges {
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
-   * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one. `outdated`
+   * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one, and not the
+   * last passkey of an account without a password. `outdated`
    * if the account has another `sessions_generation` than `change` says.
    * @param which the id of a passkey, or `app`.
    */

@@ -230,6 +230,7 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
       case "outdated":
         return visit.done(METHODS_PATH, "factorOutdated");
       case "required":
+      case "only-way":
       case "gone":
         return backToMethods(visit);
       case "changed": {

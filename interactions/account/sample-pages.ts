@@ -81,6 +81,7 @@ function methodPages(text: string, common: PersonLocals, now: number): readonly 
     sample(methodsView, "nothing to add", { ...methods, canAdd: { app: false, passkey: false } }),
     sample(factorView, "passkey", { ...common, passkey, isLast: false }),
     sample(factorView, "no name", { ...common, passkey, isLast: true, problem: "name" }),
+    sample(factorView, "the only way", { ...common, passkey, isLast: true, problem: "only-way" }),
     sample(factorView, "app", { ...common, isLast: false }),
     sample(codesView, "left", { ...common, codes: [], left: 1 }),
     sample(codesView, "new", { ...common, codes: [text, text], left: 2 }),

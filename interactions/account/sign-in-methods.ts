@@ -134,7 +134,7 @@ interface FactorLocals extends PersonLocals {
   /** Left out: the app. */
   readonly passkey?: Pick<Passkey, "id" | "name">;
   readonly isLast: boolean;
-  readonly problem?: "name" | "required";
+  readonly problem?: "name" | "required" | "only-way";
 }
 
 export const factorView: Page<FactorLocals> = {
@@ -145,6 +145,7 @@ export const factorView: Page<FactorLocals> = {
       none: [],
       name: [{ fields: ["name"], text: t("methods.problem.passkeyName") }],
       required: [{ fields: [], text: t("methods.problem.required") }],
+      "only-way": [{ fields: [], text: t("problem.only-way") }],
     }[problem ?? "none"];
     return {
       ...personLocals(t, locals, passkey?.name ?? t("methods.app"), problems),
@@ -245,8 +246,8 @@ function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
     const { person, caller } = visit;
     const { sub } = person.account;
     const result = await accounts.removeOwnFactor(sub, id, { keepSession: person.session }, caller);
-    if (result.kind === "required")
-      return visit.send(factorView, { ...visit.locals, ...found, problem: "required" }, { status: 400 });
+    if (result.kind === "required" || result.kind === "only-way")
+      return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
     if (result.kind !== "changed") return backToMethods(visit);
     await sessions.keep(person.session, result.sessions_generation);
     return doneAt(visit, id === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);

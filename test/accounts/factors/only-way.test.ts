@@ -1,0 +1,67 @@
+/** The last passkey of an account without a password, over a real storage. */
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { factorStateOf } from "../../../accounts/factors/factor.ts";
+import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { AT, openPeople, PASSWORD, type PeopleStage } from "../people/stage.ts";
+
+let stage: PeopleStage;
+let sub: string;
+beforeEach(async () => {
+  stage = await openPeople();
+  ({ sub } = await stage.accounts.create({ email: "ada@example.com", email_verified: true }));
+  await addPasskey("phone");
+});
+afterEach(() => stage.storage.close());
+
+async function addPasskey(id: string): Promise<void> {
+  const passkey = {
+    id,
+    public_key: "key",
+    algorithm: -7,
+    counter: 0,
+    transports: [],
+    backup_eligible: false,
+    backed_up: false,
+    rp_id: "localhost",
+    name: id,
+  };
+  const as = factorStateOf((await stage.accounts.record(sub)) as AccountRecord);
+  const factor = { kind: "passkey", passkey, userHandle: "handle" } as const;
+  await expect(stage.accounts.addFactor(sub, factor, as, {}, AT.caller)).resolves.toMatchObject({
+    kind: "changed",
+  });
+}
+
+const remove = (id: string) => stage.accounts.removeOwnFactor(sub, id, {}, AT.caller);
+const passkeys = async () => (await stage.accounts.factors(sub))?.passkeys.map(({ id }) => id);
+
+it("stays, whoever removes it alone", async () => {
+  await expect(remove("phone")).resolves.toEqual({ kind: "only-way" });
+  await expect(stage.accounts.removeFactor(sub, "phone")).rejects.toMatchObject({ code: "still_referenced" });
+  await expect(passkeys()).resolves.toEqual(["phone"]);
+});
+
+it("stays beside an app, which signs nobody in without a password", async () => {
+  await stage.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+  await expect(remove("phone")).resolves.toEqual({ kind: "only-way" });
+  await expect(remove("app")).resolves.toMatchObject({ kind: "changed" });
+});
+
+it("is left when two are removed at the same moment", async () => {
+  await addPasskey("key");
+  const kinds = (await Promise.all([remove("phone"), remove("key")])).map(({ kind }) => kind);
+  expect(kinds.toSorted()).toEqual(["changed", "only-way"]);
+  await expect(passkeys()).resolves.toHaveLength(1);
+});
+
+it("goes once there is another passkey, or a password", async () => {
+  await addPasskey("key");
+  await expect(remove("phone")).resolves.toMatchObject({ kind: "changed" });
+  await stage.accounts.setPassword(sub, PASSWORD);
+  await expect(remove("key")).resolves.toMatchObject({ kind: "changed" });
+});
+
+it("goes with all others when an operator removes them", async () => {
+  await expect(stage.accounts.removeFactors(sub)).resolves.toBe(true);
+  await expect(passkeys()).resolves.toEqual([]);
+});
