@@ -61,7 +61,8 @@ export async function again(
   { seconds, status = 200 }: { readonly seconds: number; readonly status?: number },
 ): Promise<LoadResult> {
   const port = Number(new URL(base).port);
-  if (!hasWrk() || request.method !== "GET" || status !== 200) {
+  // wrk takes whole seconds only.
+  if (!hasWrk() || request.method !== "GET" || status !== 200 || !Number.isInteger(seconds)) {
     return generate({ port, connections: CONNECTIONS, requests: [request], seconds, status });
   }
   const headers = Object.entries(request.headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);

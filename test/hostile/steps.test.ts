@@ -208,7 +208,9 @@ function formOf(browser: Browser) {
 /** Sends the form of a step, complete with values, as another site or program could. */
 function post(browser: Browser, changes: Record<string, string>, headers: Record<string, string> = {}) {
   const form = formOf(browser);
-  const values = { ...Object.fromEntries(form.fields), decision: "allow", ...changes };
+  // At other steps it would be an unknown action, and nothing else of the form would be read.
+  const decision = browser.html.includes('name="decision"') ? { decision: "allow" } : {};
+  const values = { ...Object.fromEntries(form.fields), ...decision, ...changes };
   return fetch(form.action, {
     method: "POST",
     redirect: "manual",
