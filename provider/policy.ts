@@ -74,16 +74,18 @@ function needsStepUp({ oidc }: KoaContextWithOIDC, addable: string): boolean {
     throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
   if (!session?.accountId || account === undefined) return false;
   const strongest = strongestAcr((account as OidcAccount).record);
+  // A factor that was removed since, in this session, no longer counts.
+  const shown = satisfies(session.acr, strongest) ? strongest : session.acr;
   const reachable = wanted.filter((value) => satisfies(strongest, value));
   if (essential) {
-    if (wanted.some((value) => satisfies(session.acr, value))) return false;
+    if (wanted.some((value) => satisfies(shown, value))) return false;
     const isAddable = strongest === ACR_PASSWORD && wanted.some((value) => satisfies(addable, value));
     if (reachable.length > 0 || isAddable) return true;
     throw new errors.UnmetAuthenticationRequirements("the account can't sign in with the requested acr");
   }
   const [preferred] = reachable;
   if (preferred === undefined || result?.login !== undefined || prompts.has("none")) return false;
-  return !satisfies(session.acr, preferred);
+  return !satisfies(shown, preferred);
 }
 
 /**

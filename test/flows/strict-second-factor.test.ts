@@ -1,6 +1,7 @@
 /** `profile: strict`: third parties and operators need a second factor. */
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
@@ -18,8 +19,13 @@ const REQUEST = {
 const LACKS = "interaction_required: the client needs a second factor";
 
 /** What a client gets: `code`, an error with its description, or the step that the person is at. */
-async function outcome(browser: Browser, party: RelyingParty, prompt?: string): Promise<string> {
-  await browser.get(party.authorizeUrl({ ...REQUEST, prompt }));
+async function outcome(
+  browser: Browser,
+  party: RelyingParty,
+  prompt?: string,
+  claims?: string,
+): Promise<string> {
+  await browser.get(party.authorizeUrl({ ...REQUEST, prompt, claims }));
   const answer = browser.location?.searchParams;
   if (answer?.has("error")) return `${answer.get("error")}: ${answer.get("error_description")}`;
   if (answer?.has("code")) return "code";
@@ -93,6 +99,19 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
       const tokens = readTokens(await news.exchange(code, { code_verifier: VERIFIER }));
       expect(await outcome(browser, news, "none")).toBe("code");
       expect((await news.refresh(tokens.refresh_token)).status).toBe(200);
+    });
+
+    it.each(STATES)("with the session %s: an essential acr of two factors", async (state) => {
+      const party = await MethodsParty.create(running);
+      const browser = await session(state, party, { stopAt: client.redirect_uris as string[] });
+      const news = relyingParty(running, "openid", client);
+      const claims = JSON.stringify({ id_token: { acr: { essential: true, value: KNOWN_ACRS[1] } } });
+      const isShown = state === "app" || state === "passkey";
+      const silent = await outcome(browser, news, "none", claims);
+      const granted = client === NEWS ? "code" : "consent_required";
+      expect(silent.split(":")[0]).toBe(isShown ? granted : "interaction_required");
+      const step = await outcome(browser, news, undefined, claims);
+      expect(step).toBe(isShown ? goesOn : asks[state]);
     });
 
     it.each(STATES)("with the session %s: the code of a device", async (state) => {
