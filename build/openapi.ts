@@ -86,7 +86,7 @@ const method: z.ZodType<Loose<DescribedMethod>> = z.strictObject({
   id: text("Sent as `method` with the action `remove`."),
   kind: z
     .enum(["app", "passkey", "browser"])
-    .describe("`browser`: one in which the second factor is not asked for."),
+    .describe("`browser`: a remembered one, which is not asked for the second factor."),
   label: text("What to call it, in the language of `locale`; a passkey as the person calls it."),
   text: text("What it is, and its times, in the language of `locale`."),
   added_at: z.int().describe("Seconds since the epoch."),

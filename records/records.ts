@@ -270,8 +270,8 @@ export class Transaction {
   }
 
   /**
-   * The error of a record that was to be created and is there already; `undefined` if something else has changed, too:
-   * decided again, the transaction may not want to create it, and a child of a record that is gone can't be put.
+   * The error for a record that should be new but exists. `undefined` if another condition failed as well: then the
+   * transaction decides again, and may not create it.
    */
   refusalOf({ refs }: ConditionFailed): Error | undefined {
     const taken = refs.map((ref) => this.#taken.get(nameOf(ref)));

@@ -249,7 +249,7 @@ export interface Clients {
   remove(client_id: string, options?: CallOptions): Promise<boolean>;
 }
 
-/** A client through which pages of the service sign in. It has no secret, because no other party uses it. */
+/** A client that the pages of the service use to sign people in. It has no secret, because nobody else uses it. */
 export interface InternalClient {
   readonly client_id: string;
   readonly name: string;

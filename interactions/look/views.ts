@@ -101,8 +101,8 @@ export function readViews(folders: readonly string[], variables: string): Views 
 }
 
 /**
- * The script without comments on lines of their own, indents, and line breaks and spaces that mean nothing. No text in it has
- * a comma or an operator beside a space.
+ * Removes the script's comment lines, indentation and needless white space. Its strings must not have a space beside a
+ * comma or an operator.
  */
 const compactScript = (text: string): string =>
   text

@@ -60,7 +60,7 @@ export interface DescribedAction {
 export interface DescribedMethod {
   /** What the action `remove` sends as `method`. */
   readonly id: string;
-  /** `browser`: one in which the second factor is not asked for. */
+  /** `browser`: a remembered one, which is not asked for the second factor. */
   readonly kind: SignInMethod["kind"];
   /** The name of a passkey is what the person calls it. */
   readonly label: string;

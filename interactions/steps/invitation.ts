@@ -1,8 +1,8 @@
 /**
- * The step `invitation`: before an ordinary sign-in with a password ends, a person on a device that can make a passkey is
- * asked to add one. That they were asked is on the account before they see it, so nobody is asked again at the next sign-in,
- * on whatever device, and of two sign-ins at once only one asks. Who goes on without a passkey passes every check again: a
- * client that needs a second factor by now gets one.
+ * The step `invitation`: after a password, a person whose device can make a passkey is asked to add one. The account
+ * remembers the time before the page is shown, so nobody is asked again at the next sign-in on any device, and only one of
+ * two sign-ins at once asks. Going on without a passkey repeats every check, because the client may require a second factor
+ * by now.
  */
 import { callerOf } from "../../provider/exchange.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";

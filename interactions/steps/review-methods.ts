@@ -1,8 +1,8 @@
 /**
- * The step `review-methods`: at the next sign-in after the password was reset, or a change of address undone, everything
- * else that signs somebody in or spares them a step, each with "Remove" (decisions.md, Lost factors). Somebody who knew the
- * old password may have added it. It comes once everything that the account needs is shown, so a mailbox alone never gets
- * here; and it stays due until the person goes on from it.
+ * The step `review-methods`: the first sign-in after a password reset, or after an undone change of address, lists the
+ * authenticator app, passkeys and remembered browsers, each with "Remove" (decisions.md, Lost factors). Somebody who knew
+ * the old password may have added one. The step comes after every factor that the account needs, so access to the mailbox
+ * alone never leads here. It comes again until the person chooses "Continue".
  */
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";

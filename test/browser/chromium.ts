@@ -1,5 +1,6 @@
 /** A real browser with its console messages. */
 import { AxeBuilder } from "@axe-core/playwright";
+import { expect } from "@jest/globals";
 import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
 
 /** Where test/machine.mjs puts it. */
@@ -73,6 +74,12 @@ export async function violations(page: Page, ...rules: string[]): Promise<string
   const builder = new AxeBuilder({ page }).setLegacyMode();
   const { violations: found } = await (rules.length > 0 ? builder.withRules(rules) : builder).analyze();
   return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+/** Expects that no rule of axe is broken, and that nothing is wider than the window. */
+export async function expectUsable(page: Page): Promise<void> {
+  expect(await violations(page)).toEqual([]);
+  expect(await page.locator("html").evaluate((html) => html.scrollWidth <= html.clientWidth)).toBe(true);
 }
 
 /** The authenticator of a page, to be told what its person does. */

@@ -11,11 +11,11 @@ import { newProof } from "../flows/public-party.ts";
 import { onLocalhost, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import {
   addAuthenticator,
+  expectUsable,
   type PageOptions,
   setPresence,
   signIn,
   TestBrowser,
-  violations,
 } from "./chromium.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
@@ -78,19 +78,13 @@ async function mailedCode(): Promise<string> {
   }
 }
 
-/** No rule of axe is broken, and nothing is wider than the phone. */
-async function isFine(page: Page): Promise<void> {
-  expect(await violations(page)).toEqual([]);
-  expect(await page.locator("html").evaluate((html) => html.scrollWidth <= html.clientWidth)).toBe(true);
-}
-
 /** A page at the step `enrol`. */
 async function enrolling(options: PageOptions): Promise<Page> {
   const page = await browser.newPage(options);
   await page.goto(authorize());
   await signIn(page, { username: email, password: PASSWORD });
   await page.getByRole("heading", { name: "Secure your account" }).waitFor();
-  if (options.javaScriptEnabled !== false) await isFine(page);
+  if (options.javaScriptEnabled !== false) await expectUsable(page);
   await page.getByLabel("Code from the message").fill(await mailedCode());
   if (options.javaScriptEnabled === false) await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("heading", { name: "Add a second factor" }).waitFor();
@@ -119,7 +113,7 @@ describe("a person without a second factor", () => {
     await details.click();
     const image = page.getByRole("img", { name: "QR code for the authenticator app" });
     expect(await image.evaluate((each) => (each as HTMLImageElement).naturalWidth)).toBeGreaterThan(0);
-    if (options === PHONE) await isFine(page);
+    if (options === PHONE) await expectUsable(page);
     const field = page.getByLabel("Code from the app");
     expect(await field.getAttribute("inputmode")).toBe("numeric");
     expect(await field.getAttribute("autocomplete")).toBe("one-time-code");
@@ -133,7 +127,7 @@ describe("a person without a second factor", () => {
     await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
     expect(await page.locator(".codes code").count()).toBe(10);
     if (options === PHONE) {
-      await isFine(page);
+      await expectUsable(page);
       const download = page.waitForEvent("download");
       await page.getByRole("button", { name: "Download" }).click();
       expect((await download).suggestedFilename()).toBe("recovery-codes.txt");
@@ -145,13 +139,13 @@ describe("a person without a second factor", () => {
     const page = await enrolling(PHONE);
     await addAuthenticator(page);
     await page.getByLabel("Name of the passkey").fill("Phone");
-    await isFine(page);
+    await expectUsable(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
     await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
     // Reloading the page offers new codes instead of showing these again.
     await page.goto(page.url().replace(/\/enrol(?:\?.*)?$/, ""));
     expect(await page.locator(".codes code").count()).toBe(0);
-    await isFine(page);
+    await expectUsable(page);
     await page.getByRole("button", { name: "Make new ones" }).click();
     await page.locator(".codes code").first().waitFor();
     await finish(page);
@@ -173,14 +167,14 @@ describe("a person who is asked to add a passkey", () => {
     await atLogin(page);
     await signIn(page, { username: email, password: PASSWORD });
     await page.getByRole("heading", INVITATION).waitFor();
-    await isFine(page);
+    await expectUsable(page);
     await page.getByRole("button", { name: "Add a passkey" }).click();
     const field = page.getByLabel("Code from the message");
     await field.waitFor();
-    await isFine(page);
+    await expectUsable(page);
     await field.fill(await mailedCode());
     await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
-    await isFine(page);
+    await expectUsable(page);
     expect(await page.getByText("authenticator app").count()).toBe(0);
     await page.getByRole("button", { name: "Create a passkey" }).click();
     await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();

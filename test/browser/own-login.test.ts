@@ -128,7 +128,7 @@ describe("a login page of a team's own", () => {
     await press(page, "Continue");
     await ends(page, "You are signed in.");
 
-    // After a reset, the list of what else signs in. The client needs the last one.
+    // After a reset, the list of sign-in methods. The last one stays, because the client requires it.
     await page.goto(`${origin}/oauth2/authorize?response_type=code&client_id=vault&prompt=login`);
     await heading(page, "Sign in");
     await press(page, "Forgot password?");

@@ -8,7 +8,7 @@ import { addPhone } from "../accounts/factors/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost } from "../flows/running-service.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import { expectUsable, type PageOptions, signIn, TestBrowser } from "./chromium.ts";
 
 const PHONE: PageOptions = {
   viewport: { width: 390, height: 844 },
@@ -72,12 +72,6 @@ async function mailedCode(): Promise<string> {
   }
 }
 
-/** No rule of axe is broken, and nothing is wider than the phone. */
-async function isFine(page: Page): Promise<void> {
-  expect(await violations(page)).toEqual([]);
-  expect(await page.locator("html").evaluate((html) => html.scrollWidth <= html.clientWidth)).toBe(true);
-}
-
 /** A page at the list, after "Forgot password?" and the app. */
 async function looking(options: PageOptions): Promise<Page> {
   const page = await browser.newPage(options);
@@ -110,7 +104,7 @@ describe("after a reset", () => {
     const page = await looking(options);
     const names = await page.locator("main strong").allInnerTexts();
     expect(names).toEqual(["Authenticator app", "Phone", "Chrome on Android"]);
-    if (options === PHONE) await isFine(page);
+    if (options === PHONE) await expectUsable(page);
 
     await row(page, "Chrome").getByRole("button", { name: "Remove" }).click();
     await page.getByRole("status").filter({ hasText: "no longer remembered" }).waitFor();
@@ -122,7 +116,7 @@ describe("after a reset", () => {
     await page.getByRole("status").filter({ hasText: "other devices are signed out" }).waitFor();
     expect(await page.locator("main strong").allInnerTexts()).toEqual(["Authenticator app"]);
     await page.getByText("It is the last one").waitFor();
-    if (options === PHONE) await isFine(page);
+    if (options === PHONE) await expectUsable(page);
 
     const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
     await page.getByRole("button", { name: "Continue" }).click();
@@ -138,7 +132,7 @@ describe("after a reset", () => {
       await row(page, name).waitFor({ state: "detached" });
     }
     await page.getByText("Only your password signs you in now.").waitFor();
-    await isFine(page);
+    await expectUsable(page);
     const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
     await page.getByRole("button", { name: "Continue" }).click();
     await back;

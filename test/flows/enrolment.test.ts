@@ -9,17 +9,9 @@ import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty, signedIn } from "./relying-party.ts";
-import { ADA, BOB, CALLBACK, type KnownClient, NEWS } from "./running-service.ts";
+import { ADA, BOB, NEWS, VAULT } from "./running-service.ts";
 
 const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
-const VAULT: KnownClient = {
-  client_id: "vault",
-  client_secret: "the secret of the vault, of 32 and more",
-  name: "Vault",
-  service: "1",
-  redirect_uris: [CALLBACK],
-  second_factor: "required",
-};
 
 let clock: TestClock;
 let running: SelfService;

@@ -16,18 +16,10 @@ import { App } from "../cluster/cluster.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { type RelyingParty, relyingParty } from "./relying-party.ts";
-import { CALLBACK, type KnownClient, NEWS, onLocalhost, storageIn, UNLIMITED } from "./running-service.ts";
+import { NEWS, onLocalhost, storageIn, UNLIMITED, VAULT } from "./running-service.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PASSWORD = "grapefruit under the stairs";
-const VAULT: KnownClient = {
-  client_id: "vault",
-  client_secret: "the secret of the vault, of 32 and more",
-  name: "Vault",
-  service: "1",
-  redirect_uris: [CALLBACK],
-  second_factor: "required",
-};
 
 const clock = createSystemClock();
 let folder: string;

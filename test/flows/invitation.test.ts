@@ -14,19 +14,11 @@ import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { startSelfService, TERMS } from "../interactions/self-service.ts";
 import { MethodsParty, type MethodsService, startMethodsService } from "./methods-party.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
-import { CALLBACK, type KnownClient, NEWS, onLocalhost, startService, storageIn } from "./running-service.ts";
+import { type KnownClient, NEWS, onLocalhost, startService, storageIn, VAULT } from "./running-service.ts";
 
 const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const DAY = 86_400;
-const VAULT: KnownClient = {
-  client_id: "vault",
-  client_secret: "the secret of the vault, of 32 and more",
-  name: "Vault",
-  service: "1",
-  redirect_uris: [CALLBACK],
-  second_factor: "required",
-};
 
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {

@@ -38,6 +38,16 @@ export const NEWS: KnownClient = {
   password_grant: true,
 };
 
+/** Needs a second factor. A test that uses it registers it. */
+export const VAULT: KnownClient = {
+  client_id: "vault",
+  client_secret: "the secret of the vault, of 32 and more",
+  name: "Vault",
+  service: "1",
+  redirect_uris: [CALLBACK],
+  second_factor: "required",
+};
+
 /** First-party, of service "2", with two redirect addresses and standard error statuses. */
 export const SHOP: KnownClient = {
   client_id: "shop",
