@@ -87,13 +87,13 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
-  { role = "server", warmsUp = false, onProvider }: StartOptions = {},
+  { role = "server", ...options }: StartOptions = {},
 ): Promise<SignInService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
   try {
-    return await build(configuration, storage, { logger, role, warmsUp, onProvider });
+    return await build(configuration, storage, { logger, role, ...options });
   } catch (error) {
     await storage.close();
     throw error;
@@ -115,6 +115,8 @@ interface StartOptions {
   readonly role?: Role | undefined;
   /** Whether to load in advance what the first sign-in needs. Default: it is loaded with the first sign-in. */
   readonly warmsUp?: boolean | undefined;
+  /** Whether passwords are hashed at next to no cost. Default: at that of the configuration. */
+  readonly cheapHashes?: boolean | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;
 }
@@ -122,7 +124,13 @@ interface StartOptions {
 async function build(
   configuration: Configuration,
   storage: Storage,
-  { logger, role, warmsUp, onProvider }: StartOptions & { readonly role: Role; readonly logger: Logger },
+  {
+    logger,
+    role,
+    warmsUp = false,
+    cheapHashes,
+    onProvider,
+  }: StartOptions & { readonly role: Role; readonly logger: Logger },
 ): Promise<SignInService> {
   const isServer = role === "server";
   const { clock } = configuration;
@@ -168,6 +176,7 @@ async function build(
   try {
     const passwords = createPasswords(configuration.passwords, {
       ...passwordSurroundings(configuration, outages),
+      isCheap: cheapHashes,
       onHashed: (timing) => metrics.hashing(timing),
     });
     const warm = warmsUp ? Promise.all([passwords.warm(), loadBodyReader()]) : undefined;

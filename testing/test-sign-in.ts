@@ -119,7 +119,7 @@ const MANY = { points: 1_000_000, seconds: 900 };
  *
  * `clock` starts with the system's time and stands still until a test advances it. Codes, tokens, ID tokens, sessions, limits
  * and notifications follow it. Timers don't: a service that delivers polls every `notifications.poll` seconds of the system.
- * DPoP proofs are compared with the system's time.
+ * DPoP proofs are compared with the system's time. Passwords are hashed at next to no cost, unless you configure `passwords`.
  * @param config without `deployments` the service has both, and listens on a free port of the loopback. With them, the
  * test mounts `service.routes()` in its own application.
  */
@@ -148,7 +148,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
     },
     async (configuration) =>
       (opened.storage = await openStorage(configuration, undefined, (store) => planted.through(store))),
-    { onProvider: followClock },
+    { onProvider: followClock, cheapHashes: config.passwords === undefined },
   ).catch(async (error: unknown) => {
     await listener?.close();
     throw error;

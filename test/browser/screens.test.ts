@@ -65,11 +65,13 @@ describe.each(LANGUAGES)("in %s", (language) => {
       await show(screen.html({ locale: language, here: "" }));
       for (const view of views) {
         const { width, colorScheme } = view;
+        const rules = rulesOf(language, view);
+        // Nothing is wider in the dark.
+        if (colorScheme === "dark" && rules === undefined) continue;
         await page.setViewportSize({ width, height: 800 });
         // A colour that is still changing has a contrast of its own.
         await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
         expect([view, await page.evaluate(OVERFLOW)]).toEqual([view, 0]);
-        const rules = rulesOf(language, view);
         if (rules !== undefined) expect([view, await violations(page, ...rules)]).toEqual([view, []]);
       }
     },

@@ -12,7 +12,7 @@ import { createLogger } from "../../core/logger.ts";
 import { ROOT } from "../examples/documents.ts";
 import type { EntrySettings } from "../../accounts/directory.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
-import { newFolder } from "../examples/processes.ts";
+import { bareEnvironment, newFolder } from "../examples/processes.ts";
 import { COMMANDS } from "../../cli/commands.ts";
 import { here, type Outcome } from "./here.ts";
 
@@ -178,7 +178,7 @@ export class Office {
   async shell(line: string): Promise<Outcome> {
     const child = spawn("sh", ["-c", line], {
       cwd: this.folder,
-      env: { PATH: `${this.folder}:${process.env["PATH"] ?? ""}` },
+      env: { ...bareEnvironment(), PATH: `${this.folder}:${process.env["PATH"] ?? ""}` },
       stdio: ["ignore", "pipe", "pipe"],
     });
     const [out, err, [code]] = await Promise.all([

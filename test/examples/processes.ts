@@ -28,13 +28,18 @@ export interface Start {
   readonly cwd?: string;
 }
 
+/** What a process gets of the environment: where programs are, and where Node keeps the modules that it has compiled. */
+export function bareEnvironment(): Record<string, string> {
+  const { PATH = "", NODE_COMPILE_CACHE } = process.env;
+  return { PATH, ...(NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE }) };
+}
+
 /** Starts a script of the repository, such as `cli/main.ts`. */
 export function start(script: string, { args = [], env = {}, cwd }: Start = {}): Running {
-  const { PATH = "" } = process.env;
   const folder = cwd ?? newFolder();
   const child = spawn(process.execPath, [join(ROOT, script), ...args], {
     cwd: folder,
-    env: { PATH, ...env },
+    env: { ...bareEnvironment(), ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let text = "";

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { blocks, ROOT } from "./documents.ts";
-import { freePorts, type Running, type Start, start } from "./processes.ts";
+import { bareEnvironment, freePorts, type Running, type Start, start } from "./processes.ts";
 
 interface Step {
   /** The document and the number of its block. */
@@ -103,7 +103,7 @@ class Reader {
   async #run(line: string): Promise<string> {
     const child = spawn("sh", ["-c", `exec 2>&1; ${line}`], {
       cwd: this.#folder,
-      env: { PATH: `${this.#bin}:${process.env["PATH"] ?? ""}`, USER: "operator" },
+      env: { ...bareEnvironment(), PATH: `${this.#bin}:${process.env["PATH"] ?? ""}`, USER: "operator" },
       stdio: ["ignore", "pipe", "ignore"],
     });
     const [printed, [code]] = await Promise.all([text(child.stdout), once(child, "exit")]);

@@ -19,6 +19,8 @@ const AWAY = 3_000;
 const SETTLED = 2_500;
 /** Requests at the same time, more than a pool has connections. */
 const CALLERS = 20;
+/** Milliseconds that each caller waits after an answer: the callers overload the pool only while the server is away. */
+const BETWEEN_REQUESTS = 200;
 
 /** A server of the test's own, behind the service. */
 interface Backend {
@@ -116,7 +118,7 @@ async function load(url: string, signal: AbortSignal): Promise<ReadonlySet<numbe
       );
       if (answer !== undefined) answers.add(answer.status);
       await answer?.arrayBuffer().catch(() => undefined);
-      await pause(20);
+      await pause(BETWEEN_REQUESTS);
     }
   };
   await Promise.all(Array.from({ length: CALLERS }, call));
