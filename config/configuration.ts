@@ -249,8 +249,13 @@ export interface RegistrationSettings {
 /** Passkeys (WebAuthn). */
 export interface PasskeySettings {
   /**
-   * Domain of passkeys (`rpId`): the host of each deployment, or a domain above it. Passkeys work for no other one. Default:
-   * `cookies.domain`, otherwise the host of the deployments.
+   * Whether there are passkeys. With `false`, those that people have don't work, and an app or a recovery code is needed
+   * in their place. Default `true`.
+   */
+  readonly enabled: boolean;
+  /**
+   * Domain of passkeys (`rpId`): the host of each deployment, or a domain above it, but no public suffix such as `co.uk`.
+   * Passkeys work for no other one. Default: `cookies.domain`, otherwise the one host of the deployments.
    */
   readonly rpId?: string;
   /** Earlier domains, whose passkeys still work. Default `[]`. */
@@ -274,7 +279,7 @@ export interface InteractionSettings {
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The look. */
   readonly theme: Theme;
-  /** Passkeys. They are off where a host is an IP address, and on two hosts without `rpId`. */
+  /** Passkeys. They are off where a host is an IP address. */
   readonly passkeys: PasskeySettings;
   /** Links in the footer of each page; `{locale}` stands for the page's language. */
   readonly links: PageLinks;

@@ -99,7 +99,7 @@ export const defaults: Defaults = deepFreeze({
     views: [],
     copy: {},
     theme: {},
-    passkeys: { previousRpIds: [] },
+    passkeys: { enabled: true, previousRpIds: [] },
     links: {},
   },
   secondFactor: { offer: true },

@@ -8,7 +8,7 @@ import type {
   Theme,
 } from "./configuration.ts";
 import { defaults } from "./defaults.ts";
-import { callable, described, list, REQUIRED, section, text, whole } from "./documented-schema.ts";
+import { callable, described, flag, list, REQUIRED, section, text, whole } from "./documented-schema.ts";
 import {
   isColour,
   isFontList,
@@ -26,7 +26,8 @@ const domain = text(253, isHostName, "a domain in lower case, such as `example.c
 
 const passkeys = section<PasskeySettings>(
   {
-    rpId: described(domain, { otherwise: "`cookies.domain`, otherwise the host of the deployments" }),
+    enabled: flag(),
+    rpId: described(domain, { otherwise: "`cookies.domain`, otherwise the one host of the deployments" }),
     previousRpIds: described(list(domain, 0), { form: "a list of different domains" }),
   },
   defaults.interactions.passkeys,

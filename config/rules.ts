@@ -1,4 +1,6 @@
 /** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
+import { createRequire } from "node:module";
+import type * as Tldts from "tldts";
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
@@ -101,17 +103,43 @@ const postNeedsHttps: Rule = {
       : [],
 };
 
+const hostsOf = (bases: WrittenBases): readonly string[] =>
+  validBases(bases).map(({ url }) => new URL(url).hostname);
+
+const isAtOrAbove = (domain: string, host: string): boolean => `.${host}`.endsWith(`.${domain}`);
+
+const load = createRequire(import.meta.url);
+
+/**
+ * Whether a domain above a host is one under which anybody can have a host, such as `com` or `co.uk`. Browsers let a page
+ * claim no such domain, except its own host (HTML, "is a registrable domain suffix of or is equal to").
+ */
+function isPublicSuffix(domain: string, host: string): boolean {
+  if (domain === host) return false;
+  // The list is loaded only here: few services have a domain above their hosts.
+  const { getPublicSuffix } = load("tldts") as typeof Tldts;
+  const suffix = getPublicSuffix(host, { allowPrivateDomains: true });
+  return suffix === null || isAtOrAbove(domain, suffix);
+}
+
+const IS_PUBLIC_SUFFIX = "must not be a public suffix such as `co.uk`, because browsers refuse it";
+
 const cookieDomainHoldsHosts: Rule = {
   reads: ["cookies.domain"],
   find: ({ config: { cookies }, bases }) => {
     const { domain } = cookies;
     if (domain === undefined) return [];
-    return validBases(bases)
-      .filter(({ url }) => !`.${new URL(url).hostname}`.endsWith(`.${domain}`))
+    const path = ["cookies", "domain"];
+    const outside = validBases(bases)
+      .filter(({ url }) => !isAtOrAbove(domain, new URL(url).hostname))
       .map(({ kind }) => ({
-        path: ["cookies", "domain"],
+        path,
         text: `must be the host of config.deployments.${kind}.url, or a domain above it`,
       }));
+    if (outside.length > 0) return outside;
+    return hostsOf(bases).some((host) => isPublicSuffix(domain, host))
+      ? [{ path, text: IS_PUBLIC_SUFFIX }]
+      : [];
   },
 };
 
@@ -302,19 +330,26 @@ const pagesHaveAName: Rule = {
       : [],
 };
 
+const NO_PASSKEYS = "set config.interactions.passkeys.enabled to false to do without passkeys";
+
 /** A browser makes and uses passkeys for the host of the page, or a domain above it. */
 const passkeysHaveOneDomain: Rule = {
-  reads: ["deployments", "interactions.passkeys"],
-  find({ config: { interactions }, bases }) {
-    const hosts = validBases(bases).map(({ url }) => new URL(url).hostname);
-    if (hosts.some(isIpAddress)) return [];
-    const { rpId } = interactions.passkeys;
+  reads: ["deployments", "interactions.passkeys", "cookies.domain"],
+  find({ config: { interactions, cookies }, bases }) {
+    const hosts = hostsOf(bases);
+    const { enabled, rpId = cookies.domain } = interactions.passkeys;
+    if (!enabled || hosts.some(isIpAddress)) return [];
     const path = ["interactions", "passkeys", "rpId"];
-    if (rpId === undefined) return [];
-    if (hosts.some((host) => host !== rpId && !host.endsWith(`.${rpId}`)))
-      return [{ path, text: "must be the host of each deployment, or a domain above it" }];
-    return !rpId.includes(".") && hosts.some((host) => host !== rpId)
-      ? [{ path, text: "must not be a top-level domain: browsers refuse it" }]
+    if (rpId === undefined) {
+      const text = `is required with deployments on two hosts: a domain above both (every host under it can use the passkeys); or ${NO_PASSKEYS}`;
+      return new Set(hosts).size > 1 ? [{ path, text }] : [];
+    }
+    // Another rule reports these of `cookies.domain`.
+    if (interactions.passkeys.rpId === undefined) return [];
+    if (!hosts.every((host) => isAtOrAbove(rpId, host)))
+      return [{ path, text: `must be the host of each deployment, or a domain above it; or ${NO_PASSKEYS}` }];
+    return hosts.some((host) => isPublicSuffix(rpId, host))
+      ? [{ path, text: `${IS_PUBLIC_SUFFIX}; set a domain under it, or ${NO_PASSKEYS}` }]
       : [];
   },
 };

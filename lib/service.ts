@@ -246,7 +246,9 @@ async function build(
     await warmedUp;
     if (isServer && relyingParty === undefined)
       logger.info(
-        "passkeys are off: they need one host name for all deployments, or interactions.passkeys.rpId with a domain above their hosts; browsers make none for IP addresses",
+        configuration.interactions.passkeys.enabled
+          ? "passkeys are off: browsers make none for an IP address; use a host name, such as localhost"
+          : "passkeys are off: interactions.passkeys.enabled is false",
       );
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {

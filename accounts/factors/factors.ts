@@ -12,7 +12,7 @@ import { createRememberedBrowsers, type RememberedBrowsers } from "./remembered-
 /** What there is depends on the configuration: pages must not offer what is missing. */
 export interface SecondFactors {
   readonly codes: FactorCodes;
-  /** Missing if passkeys are off: the host is an IP address. */
+  /** Missing if passkeys are off: by the configuration, or because the host is an IP address. */
   readonly passkeys?: Passkeys;
   /** Missing without mail: nobody could confirm a first factor. */
   readonly enrolments?: Enrolments;
@@ -47,10 +47,7 @@ export function createSecondFactors(
   };
 }
 
-/**
- * For whom passkeys are made; `undefined` if they are off: browsers make none for IP addresses, and one passkey can't be
- * for two hosts without a domain above both.
- */
+/** For whom passkeys are made; `undefined` if they are off: by the configuration, or for an IP address. */
 export function relyingPartyOf({
   interactions,
   cookies,
@@ -58,10 +55,8 @@ export function relyingPartyOf({
 }: Pick<Configuration, "interactions" | "cookies" | "deployments">): RelyingParty | undefined {
   const bases = [deployments.openid, deployments.oauth2].filter((each) => each !== undefined);
   const hosts = bases.map(({ url }) => new URL(url).hostname);
-  if (hosts.some(isIpAddress)) return undefined;
-  const { rpId, previousRpIds } = interactions.passkeys;
-  const id = rpId ?? cookies.domain ?? (new Set(hosts).size === 1 ? hosts[0] : undefined);
-  if (id === undefined) return undefined;
+  const { enabled, previousRpIds, rpId: id = cookies.domain ?? hosts[0] } = interactions.passkeys;
+  if (!enabled || id === undefined || hosts.some(isIpAddress)) return undefined;
   return {
     id,
     previousIds: previousRpIds,

@@ -72,6 +72,9 @@ describe("doctor, without a server", () => {
   it("exits with 2 for a configuration that can't be used, and 3 for a storage that can't be reached", async () => {
     const unusable = await doctor(["--config", write({ deployments, stroage: PASSWORD }, "a.json")]);
     expect(unusable).toMatchObject({ code: 2, lines: [], err: expect.stringContaining("config.stroage") });
+    const apart = { oauth2: { url: "http://login.localhost" }, openid: { url: "http://id.localhost" } };
+    const twoHosts = await doctor(["--config", write({ deployments: apart, storage }, "a.json")]);
+    expect(twoHosts).toMatchObject({ code: 2, lines: [], err: expect.stringContaining("passkeys.rpId: is") });
     expect(await doctor(["--config", path, "--url", "login.example"])).toMatchObject({ code: 2, lines: [] });
     const gone = {
       deployments,

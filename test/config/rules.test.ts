@@ -19,7 +19,7 @@ function oauth2(url: string): readonly string[] {
 
 function both(oauth2Url: string, openidUrl: string): readonly string[] {
   const deployments = { oauth2: { url: oauth2Url }, openid: { url: openidUrl } };
-  return problemsIn({ ...PRODUCTION, deployments });
+  return problemsIn({ ...PRODUCTION, deployments, interactions: { ...NAMED, passkeys: { enabled: false } } });
 }
 
 function paths(kind: DeploymentKind): string[] {
@@ -234,6 +234,7 @@ describe("rules between keys", () => {
           oauth2: { url: "http://localhost:3000" },
           openid: { url: "https://login.example" },
         },
+        interactions: { passkeys: { enabled: false } },
         proxy: 1,
       },
     ],
@@ -360,23 +361,73 @@ describe("rules between keys", () => {
   });
 });
 
-const passkeyProblems = (rpId: string, url = "https://login.example.com"): readonly string[] =>
-  problemsIn({
+function passkeyProblems(
+  passkeys: { readonly enabled?: boolean; readonly rpId?: string },
+  [host = "login.example.com", other = host]: readonly string[],
+  cookies = {},
+): readonly string[] {
+  return problemsIn({
     ...PRODUCTION,
-    deployments: { oauth2: { url } },
-    interactions: { ...NAMED, passkeys: { rpId } },
+    deployments: { oauth2: { url: `https://${host}` }, openid: { url: `https://${other}/openid` } },
+    interactions: { ...NAMED, passkeys },
+    cookies,
   });
+}
+
+const OUTSIDE = "must be the host of each deployment, or a domain above it";
+const SUFFIX = "must not be a public suffix";
+const NEEDED = "is required with deployments on two hosts";
 
 describe("the domain of passkeys", () => {
-  it.each(["login.example.com", "example.com"])("may be %s", (rpId) => {
-    expect(passkeyProblems(rpId)).toEqual([]);
+  it.each<readonly [string | undefined, ...string[]]>([
+    ["login.example.com"],
+    ["example.com"],
+    ["example.com", "login.example.com", "id.example.com"],
+    ["example.co.uk", "login.example.co.uk"],
+    // A browser lets a page be its own host, whatever that is.
+    ["acme.github.io", "acme.github.io"],
+    ["github.io", "github.io"],
+    ["localhost", "localhost"],
+    [undefined, "localhost"],
+  ])("may be %s on %s", (rpId, ...hosts) => {
+    expect(passkeyProblems({ ...(rpId !== undefined && { rpId }) }, hosts)).toEqual([]);
   });
 
-  it.each([
-    ["other.example.com", "must be the host of each deployment, or a domain above it"],
-    ["n.example.com", "must be the host of each deployment, or a domain above it"],
-    ["com", "must not be a top-level domain: browsers refuse it"],
-  ])("must not be %s", (rpId, text) => {
-    expect(passkeyProblems(rpId)).toEqual([`config.interactions.passkeys.rpId: ${text}`]);
+  it.each<readonly [string | undefined, string, ...string[]]>([
+    ["other.example.com", OUTSIDE],
+    ["n.example.com", OUTSIDE],
+    ["login.example.com", OUTSIDE, "login.example.com", "id.example.com"],
+    ["a.example", OUTSIDE, "a.example", "b.test"],
+    ["com", SUFFIX],
+    ["co.uk", SUFFIX, "login.example.co.uk"],
+    ["uk", SUFFIX, "login.example.co.uk"],
+    ["github.io", SUFFIX, "acme.github.io"],
+    ["kawasaki.jp", SUFFIX, "login.acme.kawasaki.jp"],
+    ["acme.kawasaki.jp", SUFFIX, "login.acme.kawasaki.jp"],
+    ["internal", SUFFIX, "login.internal"],
+    ["localhost", SUFFIX, "login.localhost"],
+    ["github.io", SUFFIX, "github.io", "acme.github.io"],
+    [undefined, NEEDED, "login.example.com", "id.example.com"],
+    [undefined, NEEDED, "example.com", "id.example.com"],
+    [undefined, NEEDED, "a.example", "b.test"],
+  ])("must not be %s: it %s, and passkeys can be turned off", (rpId, text, ...hosts) => {
+    const passkeys = rpId === undefined ? {} : { rpId };
+    const [line, ...more] = passkeyProblems(passkeys, hosts);
+    expect([line?.split(`: ${text}`)[0], more]).toEqual(["config.interactions.passkeys.rpId", []]);
+    expect(line).toContain("set config.interactions.passkeys.enabled to false");
+    expect(passkeyProblems({ ...passkeys, enabled: false }, hosts)).toEqual([]);
+  });
+
+  it("is that of cookies, which must not be a public suffix either", () => {
+    const hosts = ["login.example.co.uk", "id.example.co.uk"];
+    expect(passkeyProblems({}, hosts, { domain: "example.co.uk" })).toEqual([]);
+    for (const enabled of [true, false])
+      expect(passkeyProblems({ enabled }, hosts, { domain: "co.uk" })).toEqual([
+        `config.cookies.domain: ${SUFFIX} such as \`co.uk\`, because browsers refuse it`,
+      ]);
+  });
+
+  it("does not matter on an IP address, where browsers make no passkeys", () => {
+    expect(passkeyProblems({}, ["192.0.2.1", "id.example.com"])).toEqual([]);
   });
 });

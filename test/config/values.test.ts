@@ -264,6 +264,10 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
     [1, 1000],
     [0, -1, "10"],
   ],
+  "interactions.passkeys.enabled": [
+    [true, false],
+    ["false", 0, null],
+  ],
   "features.dpop": [
     [true, false],
     ["true", 1],

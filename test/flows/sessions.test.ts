@@ -301,7 +301,10 @@ describe("on https", () => {
       openid: { url: "https://openid.example.com" },
     };
     for (const domain of [undefined, "example.com"]) {
-      const config = domain === undefined ? {} : { cookies: { domain } };
+      const config =
+        domain === undefined
+          ? { interactions: { theme: { name: "Example" }, passkeys: { rpId: "example.com" } } }
+          : { cookies: { domain } };
       await behindTls({ deployments: () => deployments, config }, async (service, send) => {
         const [first, second] = [
           relyingParty(service, "oauth2", NEWS),

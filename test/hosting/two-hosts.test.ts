@@ -11,7 +11,8 @@ import { type RawAnswer, sendRaw } from "../hostile/raw.ts";
 import { startHost } from "./host.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
-const HOSTS = { oauth2: "login.localhost:8080", openid: "id.localhost" } as const;
+const HOSTS = { oauth2: "login.site.localhost:8080", openid: "id.site.localhost" } as const;
+const config = { interactions: { passkeys: { rpId: "site.localhost" } } };
 const AUTHORIZE = `/oauth2/authorize?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
 
 /** Sends a request with exactly these header lines. */
@@ -40,6 +41,7 @@ describe.each([
   let running: RunningService;
   beforeAll(async () => {
     running = await startHost({
+      config,
       deployments: () => ({
         oauth2: { url: `http://${HOSTS.oauth2}${left}` },
         openid: { url: `http://${HOSTS.openid}${right}` },
@@ -93,6 +95,7 @@ describe("the Host of a shared path", () => {
   let running: RunningService;
   beforeAll(async () => {
     running = await startHost({
+      config,
       deployments: () => ({
         oauth2: { url: `http://${HOSTS.oauth2}` },
         openid: { url: `http://${HOSTS.openid}` },
@@ -105,14 +108,14 @@ describe("the Host of a shared path", () => {
   });
 
   it.each([
-    ["login.localhost:8080", "oauth2"],
-    ["LOGIN.LocalHost:8080", "oauth2"],
-    ["login.localhost.:8080", "oauth2"],
-    ["id.localhost", "openid"],
-    ["id.localhost:80", "openid"],
-    ["id.localhost:", "openid"],
-    ["ID.localhost.", "openid"],
-    ["ID.localhost.:80", "openid"],
+    ["login.site.localhost:8080", "oauth2"],
+    ["LOGIN.Site.LocalHost:8080", "oauth2"],
+    ["login.site.localhost.:8080", "oauth2"],
+    ["id.site.localhost", "openid"],
+    ["id.site.localhost:80", "openid"],
+    ["id.site.localhost:", "openid"],
+    ["ID.site.localhost.", "openid"],
+    ["ID.site.localhost.:80", "openid"],
   ])("%s is %s, with any case, a default port and a trailing dot [D-HOST-1]", async (host, kind) => {
     expect(await speaks(running, [`Host: ${host}`])).toBe(kind);
   });
@@ -121,27 +124,27 @@ describe("the Host of a shared path", () => {
     "evil.example",
     "127.0.0.1",
     "[::1]:8080",
-    "login.localhost",
-    "login.localhost:80",
-    "login.localhost:443",
-    "login.localhost:08080x",
-    "id.localhost:443",
-    "id.localhost..",
-    ".id.localhost",
-    "xid.localhost",
-    "id.localhost.evil.example",
-    "id.localhost:80:80",
-    "id.localhost/",
-    "id.localhost/x",
-    "id.localhost?x",
-    "id.localhost#x",
-    "user@id.localhost",
-    "http://id.localhost",
-    "id.localhost, login.localhost:8080",
-    "id%2elocalhost",
-    "id\\localhost",
-    "id.localhost\t.example",
-    "\u00efd.localhost",
+    "login.site.localhost",
+    "login.site.localhost:80",
+    "login.site.localhost:443",
+    "login.site.localhost:08080x",
+    "id.site.localhost:443",
+    "id.site.localhost..",
+    ".id.site.localhost",
+    "xid.site.localhost",
+    "id.site.localhost.evil.example",
+    "id.site.localhost:80:80",
+    "id.site.localhost/",
+    "id.site.localhost/x",
+    "id.site.localhost?x",
+    "id.site.localhost#x",
+    "user@id.site.localhost",
+    "http://id.site.localhost",
+    "id.site.localhost, login.site.localhost:8080",
+    "id%2esite.localhost",
+    "id\\site.localhost",
+    "id.site.localhost\t.example",
+    "\u00efd.site.localhost",
     "",
   ])("%j is neither: 400, without an interaction [D-HOST-1]", async (host) => {
     expect(await speaks(running, [`Host: ${host}`])).toBe("400 service");
@@ -199,19 +202,19 @@ describe("X-Forwarded-Host of a trusted proxy", () => {
   afterAll(() => running.close());
 
   it.each([
-    [["X-Forwarded-Host: LOGIN.localhost.:8080"], "oauth2"],
+    [["X-Forwarded-Host: LOGIN.site.localhost.:8080"], "oauth2"],
     [["X-Forwarded-Host: [::1]:3000"], "openid"],
     [["X-Forwarded-Host: [0:0:0:0:0:0:0:1]:3000"], "openid"],
-    [["X-Forwarded-Host: evil.example, login.localhost:8080"], "oauth2"],
-    [["X-Forwarded-Host: [::1]:3000", "X-Forwarded-Host: login.localhost:8080"], "oauth2"],
-    [["X-Forwarded-Host: login.localhost:8080, evil.example"], "400 service"],
+    [["X-Forwarded-Host: evil.example, login.site.localhost:8080"], "oauth2"],
+    [["X-Forwarded-Host: [::1]:3000", "X-Forwarded-Host: login.site.localhost:8080"], "oauth2"],
+    [["X-Forwarded-Host: login.site.localhost:8080, evil.example"], "400 service"],
     [["X-Forwarded-Host: ,,,"], "400 service"],
     [["X-Forwarded-Host: [::1"], "400 service"],
     [["X-Forwarded-Host: [::1]3000"], "400 service"],
     [["X-Forwarded-Host: [::ffff:::1]:3000"], "400 service"],
-    [["X-Forwarded-Host: [::1]:3000@login.localhost:8080"], "400 service"],
+    [["X-Forwarded-Host: [::1]:3000@login.site.localhost:8080"], "400 service"],
     [[`X-Forwarded-Host: ${"a".repeat(8000)}`], "400 service"],
-    [[`X-Forwarded-Host: ${"a,".repeat(4000)}login.localhost:8080`], "oauth2"],
+    [[`X-Forwarded-Host: ${"a,".repeat(4000)}login.site.localhost:8080`], "oauth2"],
   ])("%j: %s [D-HOST-1]", async (lines, kind) => {
     expect(await speaks(running, ["Host: inner.example", ...lines])).toBe(kind);
   });
