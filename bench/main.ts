@@ -23,6 +23,7 @@ import { signIns } from "./measurements/sign-in.ts";
 import { start } from "./measurements/start.ts";
 import { steady } from "./measurements/steady.ts";
 import { userinfo } from "./measurements/userinfo.ts";
+import { passkeys } from "./passkeys/passkeys.ts";
 import { hasToReach, type Measurement, type Row, verdict } from "./result.ts";
 import { FULL, QUICK } from "./rounds.ts";
 import { canPin } from "./side.ts";
@@ -30,6 +31,7 @@ import { canPin } from "./side.ts";
 const MEASUREMENTS: readonly Measurement[] = [
   userinfo,
   signIns,
+  passkeys,
   pages,
   authorize,
   exchange,

@@ -1,4 +1,5 @@
 /** Signs in on any server by following redirects and submitting the form. */
+import type { TestAuthenticator } from "../testing/index.ts";
 import { CALLBACK, PERSON } from "./servers/people.ts";
 import { openWire, type Wire } from "./wire.ts";
 
@@ -17,6 +18,9 @@ function take(cookies: Map<string, string>, head: string): void {
   }
 }
 
+/** Fills in the form of the first page. @returns the body to post. */
+type Fill = (html: string) => string;
+
 function filledForm(html: string): string {
   const hidden = [...html.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
   const fields = hidden.map(([, name = "", value = ""]) => [name, value]);
@@ -24,12 +28,28 @@ function filledForm(html: string): string {
   return new URLSearchParams([...fields, ["username", username], ["password", password]]).toString();
 }
 
+/** Answers the first page with a passkey, as its script does. */
+function withPasskey(phone: TestAuthenticator): Fill {
+  return (html) => {
+    const [form = "", asked = ""] = /<form[^>]* data-passkey="([^"]+)".*?<\/form>/s.exec(html) ?? [];
+    const csrf = /name="csrf" value="([^"]*)"/.exec(form)?.[1];
+    if (csrf === undefined) throw new Error("the page does not ask for a passkey");
+    const request = JSON.parse(asked.replaceAll("&#34;", '"')) as Parameters<typeof phone.get>[0];
+    const credential = JSON.stringify(phone.get(request));
+    return new URLSearchParams({ csrf, action: "passkey", credential }).toString();
+  };
+}
+
 function cookieHeader(cookies: ReadonlyMap<string, string>): string {
   return [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
 }
 
-/** Signs in over this connection, as a new browser would. */
-export async function signInOver(wire: Wire, authorizeUrl: string): Promise<SignedIn> {
+/** Signs in over this connection, as a new browser would. @param fill default: with the password. */
+export async function signInOver(
+  wire: Wire,
+  authorizeUrl: string,
+  fill: Fill = filledForm,
+): Promise<SignedIn> {
   const cookies = new Map<string, string>();
   let url = new URL(authorizeUrl);
   let form: string | undefined;
@@ -57,7 +77,7 @@ export async function signInOver(wire: Wire, authorizeUrl: string): Promise<Sign
     if (location === undefined && !head.startsWith("HTTP/1.1 200")) {
       throw new Error(`${head.slice(9, 12)} at ${url.href}`);
     }
-    form = location === undefined ? filledForm(answer.slice(end)) : undefined;
+    form = location === undefined ? fill(answer.slice(end)) : undefined;
     if (location !== undefined) url = new URL(location, url);
   }
   throw new Error("the sign-in does not come to an end");
@@ -81,6 +101,8 @@ export interface ManySignIns {
   readonly bases: readonly string[];
   readonly browsers: number;
   readonly count: number;
+  /** The passkeys to sign in with, one for each browser. Default: with the password. */
+  readonly phones?: readonly TestAuthenticator[];
 }
 
 /**
@@ -98,17 +120,18 @@ async function openWires(bases: readonly string[]): Promise<Wire> {
 }
 
 /** @returns sign-ins per second. */
-export async function signInMany({ url, bases, browsers, count }: ManySignIns): Promise<number> {
+export async function signInMany({ url, bases, browsers, count, phones = [] }: ManySignIns): Promise<number> {
   let left = count;
   const began = performance.now();
-  const browser = async (): Promise<void> => {
+  const browser = async (_each: unknown, index: number): Promise<void> => {
+    const phone = phones[index];
     const wire = await openWires(bases);
     while (left > 0) {
       left -= 1;
-      await signInOver(wire, url);
+      await signInOver(wire, url, phone && withPasskey(phone));
     }
     wire.close();
   };
-  await Promise.all(Array.from({ length: browsers }, browser));
+  await Promise.all(Array.from({ length: browsers }).map(browser));
   return count / ((performance.now() - began) / 1000);
 }

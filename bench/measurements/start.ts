@@ -15,6 +15,7 @@ const IDLE = 2_000;
 
 /** The public address. The server listens on a free port instead. */
 const URL = "http://127.0.0.1:3000";
+const LOCALHOST = "http://localhost:3000";
 
 const PLAIN = {
   port: 0,
@@ -22,9 +23,11 @@ const PLAIN = {
   storage: "sqlite:./sign-in.db",
 };
 
-/** Everything that takes memory at rest. */
+/** Everything that takes memory at rest. There are passkeys on `localhost` only. */
 const FULL = {
   ...PLAIN,
+  deployments: { oauth2: { url: LOCALHOST }, openid: { url: `${LOCALHOST}/openid` } },
+  secondFactor: { remember: 30 },
   operators: ["5a1c0de0-0ada-4ada-8ada-1815121018ad"],
   interactions: { registration: true },
   mail: { url: "smtp://127.0.0.1:9", from: "sign-in@example.com" },
@@ -99,7 +102,7 @@ export const start: Measurement = {
       timeRow(fresh, "a new database and new keys"),
       timeRow(existing, "a database that is there"),
       memoryRow(existing, "resident", 110),
-      memoryRow(full, "with registration, mail, operators and metrics", 125),
+      memoryRow(full, "with registration, mail, second factors, operators and metrics", 125),
     ];
   },
 };

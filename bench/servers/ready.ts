@@ -15,6 +15,8 @@ export function options(): {
   readonly storage?: string;
   /** Whether the only signing key is one for ES256. Default: the keys that the service makes. */
   readonly ecdsa?: boolean;
+  /** The name of this machine in its own address. There are no passkeys for the default, `127.0.0.1`. */
+  readonly host?: "localhost";
   /** The public address. Default: its own. */
   readonly url?: string;
 } {
@@ -34,7 +36,7 @@ export async function serve(
 ): Promise<void> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const base = `http://${options().host ?? "127.0.0.1"}:${(server.address() as AddressInfo).port}`;
   const { handle, says = {}, close } = await build(base);
   server.on("request", handle);
   live({ base, ...says }, async () => {

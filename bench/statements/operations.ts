@@ -1,7 +1,12 @@
 /** The operations that are counted, on a test service: one request or call each, with nothing else going on. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
+import Koa from "koa";
 import { openStores } from "../../adapters/open.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
 import { Browser, createTestSignIn, type TestClient, type TestSignIn } from "../../testing/index.ts";
 import type { Counter, Figures } from "./counters.ts";
 
@@ -10,6 +15,7 @@ export const OPERATIONS = [
   "account change, two notifications",
   "delivery",
   "sign-in",
+  "sign-in by passkey",
   "authorization with a session",
   "exchange",
   "refresh",
@@ -99,6 +105,23 @@ async function countTokens(test: TestSignIn, client: TestClient, count: Count): 
   await count("sign-out", () => again.browser.submit(again.browser.form("logout"), { logout: "yes" }));
 }
 
+async function countPasskey(test: TestSignIn, client: TestClient, count: Count): Promise<void> {
+  const { account } = await test.addPerson();
+  const { service, clock, urls } = test;
+  const openid = urls.openid ?? "";
+  const phone = await addPhone({ service, openid }, account.sub, clock);
+  await count("sign-in by passkey", async () => {
+    const browser = new Browser({ stayAt: [`${openid}/`], now: () => 0 });
+    await browser.get(client.authorizationUrl());
+    const asked = tagsNamed(browser.html, "form").find(({ attributes }) => attributes.has("data-passkey"));
+    const request = JSON.parse(asked?.attributes.get("data-passkey") ?? "") as Parameters<
+      typeof phone.get
+    >[0];
+    await browser.submit(browser.form("credential"), { credential: JSON.stringify(phone.get(request)) });
+    if (!browser.location?.searchParams.has("code")) throw new Error("the passkey did not sign in");
+  });
+}
+
 /** Half of the records are children of the others, and each has an index entry. */
 async function addExpired(store: RecordStore, round: number): Promise<void> {
   const now = Date.now();
@@ -167,7 +190,14 @@ export async function countOperations(
       seen[index]?.set(operation, [...before, figures]);
     }
   };
-  const test = await createTestSignIn({ ...addresses });
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  // Browsers make no passkeys for IP addresses.
+  const base = `http://localhost:${(server.address() as AddressInfo).port}`;
+  const deployments = { oauth2: { url: base }, openid: { url: `${base}/openid` } };
+  const test = await createTestSignIn({ ...addresses, deployments });
+  const answer = new Koa().use(test.service.routes()).callback();
+  server.on("request", (request, response) => void answer(request, response));
   try {
     await begin();
     const client = await test.addClient();
@@ -175,9 +205,12 @@ export async function countOperations(
     for (let round = 0; round < REPEATS; round += 1) {
       await countChanges(test, count, round);
       await countTokens(test, client, count);
+      await countPasskey(test, client, count);
       await countSweep(addresses, count, round);
     }
   } finally {
+    server.close();
+    server.closeAllConnections();
     await test.close();
   }
   return seen.map(

@@ -9,7 +9,7 @@ const PROGRAMS = /^cli\/main\.ts$/;
 /** The examples that are in the package, for the demo. */
 const DEMO = /^examples\/(?:client|receiver)\//;
 /** They fill storages with records, and measure single attempts of deliveries. */
-const INNER_BENCHMARKS = /^bench\/(?:growth\/|statements\/|servers\/sender\.ts$)/;
+const INNER_BENCHMARKS = /^bench\/(?:growth\/|passkeys\/|statements\/|servers\/sender\.ts$)/;
 /** The file that reads `process.env`. Only entry points, examples and tools import it. */
 const ENVIRONMENT = /^config\/environment\.ts$/;
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
-import { addPhone } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost } from "../flows/running-service.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";

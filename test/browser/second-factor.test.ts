@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Page } from "playwright-core";
 import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { addPasskey } from "../accounts/factors/add-passkey.ts";
+import { addPasskey } from "../../testing/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import {

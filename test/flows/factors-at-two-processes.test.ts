@@ -11,7 +11,7 @@ import { createProxy } from "../../examples/cluster/proxy.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { createAuthenticator, type TestAuthenticator } from "../../testing/authenticator.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { addPhone } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import { App } from "../cluster/cluster.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";

@@ -4,7 +4,7 @@ import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { addPhone } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn } from "../interactions/self-service.ts";
 import { type MethodsService, startMethodsService } from "./methods-party.ts";

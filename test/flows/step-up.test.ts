@@ -5,7 +5,7 @@ import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { type AnswerOverrides, type TestAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
-import { addPhone } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { addPhone } from "../accounts/factors/add-passkey.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import type { MethodsService } from "../flows/methods-party.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import { LATER, NEW, ResetParty, type Waiting } from "../flows/reset-party.ts";

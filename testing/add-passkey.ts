@@ -1,30 +1,34 @@
-/** Adds a passkey to an account as the enrolment does, with an authenticator that is real or one of the tests. */
-import type { AccountInternals } from "../../../accounts/account.ts";
-import { factorStateOf } from "../../../accounts/factors/factor.ts";
-import {
-  createPasskeys,
-  type PasskeyCreation,
-  type PasskeysOptions,
-} from "../../../accounts/factors/passkeys.ts";
-import type { Clock } from "../../../core/clock.ts";
-import { SYSTEM } from "../../../records/audit/audit-event.ts";
-import { createAuthenticator, type TestAuthenticator } from "../../../testing/authenticator.ts";
-import type { RunningService } from "../../flows/running-service.ts";
+/** Adds a passkey to an account as the enrolment does, with an authenticator that is real or in memory. */
+import type { AccountInternals } from "../accounts/account.ts";
+import { factorStateOf } from "../accounts/factors/factor.ts";
+import { createPasskeys, type PasskeyCreation, type PasskeysOptions } from "../accounts/factors/passkeys.ts";
+import type { Clock } from "../core/clock.ts";
+import { SYSTEM } from "../records/audit/audit-event.ts";
+import { type AuthenticatorOptions, createAuthenticator, type TestAuthenticator } from "./authenticator.ts";
+import type { SignInService } from "../lib/service.ts";
 
-/** Adds a passkey of a new authenticator. */
+/** A service on `localhost`. */
+interface Running {
+  readonly service: Pick<SignInService, "accounts">;
+  /** The base URL of a deployment. */
+  readonly openid: string;
+}
+
+/** Adds a passkey of a new authenticator. @param options its kind; default: a phone. */
 export async function addPhone(
-  running: RunningService,
+  running: Running,
   sub: string,
   clock: Clock,
+  options: Omit<AuthenticatorOptions, "origin"> = {},
 ): Promise<TestAuthenticator> {
-  const phone = createAuthenticator({ origin: new URL(running.openid).origin });
-  await addPasskey(running, sub, clock, (options) => phone.create(options));
+  const phone = createAuthenticator({ ...options, origin: new URL(running.openid).origin });
+  await addPasskey(running, sub, clock, (asked) => phone.create(asked));
   return phone;
 }
 
 /** @param create what the browser does with the options. Its answer is JSON, and may be anything. */
 export async function addPasskey(
-  { service, openid }: RunningService,
+  { service, openid }: Running,
   sub: string,
   clock: Clock,
   create: (options: PasskeyCreation) => unknown,
