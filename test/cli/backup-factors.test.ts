@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "@jest/globals";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
+import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { relyingParty } from "../flows/relying-party.ts";
-import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { configFile, newPlace } from "./backup-stage.ts";
 import { runHere, Workshop } from "./stage.ts";
@@ -28,22 +30,40 @@ async function show(running: RunningService, action: "submit" | "recovery", code
   return visitor.browser.location?.searchParams.has("code") === true ? "signed in" : "no code";
 }
 
-it("a restored service accepts no code that may have been used, and the next one of the app [D-BACKUP-4]", async () => {
+/** Signs in with a passkey. @param counter what it says. Default: what it has counted. */
+async function use(running: RunningService, key: TestAuthenticator, counter?: number): Promise<string> {
+  const visitor = new JsonVisitor(relyingParty(running, "openid", NEWS).browser());
+  const { body: login } = await visitor.open(
+    relyingParty(running, "openid", NEWS).authorizeUrl({ scope: "openid" }),
+  );
+  const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
+  const { origin } = new URL(running.openid);
+  const credential = key.get(login.passkey!.publicKey, { origin, ...(counter !== undefined && { counter }) });
+  const { body } = await visitor.post(href, { csrf: login.csrf, credential });
+  return body.done === true ? "signed in" : (body.notice?.code ?? "");
+}
+
+it("a restored service accepts no code that may have been used, the next one of the app, and passkeys that have counted on [D-BACKUP-4]", async () => {
   const [from, to] = [newPlace(workshop), newPlace(workshop)];
   const clock = new TestClock();
-  const first = await startService({ config: { storage: from.storage, clock } });
+  const first = await startService({ config: { storage: from.storage, clock }, deployments: onLocalhost });
   const { recovery_codes } = await first.service.accounts.addApp(first.ada.sub, { secret: SECRET });
   const [before = "", after = "", unused = ""] = recovery_codes;
   expect(await show(first, "submit", totpCode(SECRET, clock.now()))).toBe("signed in");
   expect(await show(first, "recovery", before)).toBe("signed in");
 
+  const phone = await addPhone(first, first.bob.sub, clock);
+  // It says 1 when it is added, and 2 now.
+  const key = await addPhone(first, first.bob.sub, clock, { counts: true, synced: false });
+  expect(await use(first, key)).toBe("signed in");
+
   const file = join(from.folder, "one.backup");
-  const key = join(from.folder, "backup.key");
+  const keyFile = join(from.folder, "backup.key");
   const backup = [
     "backup",
     file,
     "--key-file",
-    key,
+    keyFile,
     "--config",
     configFile(from.folder, { storage: from.storage }),
   ];
@@ -52,13 +72,19 @@ it("a restored service accepts no code that may have been used, and the next one
   const used = totpCode(SECRET, clock.now() + 30_000);
   expect(await show(first, "submit", used)).toBe("signed in");
   expect(await show(first, "recovery", after)).toBe("signed in");
+  expect(await use(first, key)).toBe("signed in");
   await first.close();
 
   copyFileSync(`${from.database}.keys`, `${to.database}.keys`);
   const again = configFile(to.folder, { storage: to.storage });
-  expect((await runHere(["restore", file, "--key-file", key, "--config", again])).code).toBe(0);
-  const second = await startService({ config: { storage: to.storage, clock } });
+  expect((await runHere(["restore", file, "--key-file", keyFile, "--config", again])).code).toBe(0);
+  const second = await startService({ config: { storage: to.storage, clock }, deployments: onLocalhost });
   try {
+    // The key has counted on since the backup, to 3: the restored counter is behind, and follows at the next use.
+    for (const counter of [0, 1, 2]) expect(await use(second, key, counter)).toBe("passkey-refused");
+    expect(await use(second, key, 8)).toBe("signed in");
+    for (const counter of [3, 8]) expect(await use(second, key, counter)).toBe("passkey-refused");
+    for (const counter of [0, 0]) expect(await use(second, phone, counter)).toBe("signed in");
     expect(await show(second, "submit", used)).toBe("wrong-app-code");
     for (const code of [before, after, unused])
       expect(await show(second, "recovery", code)).toBe("wrong-recovery-code");
