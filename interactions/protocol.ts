@@ -11,7 +11,14 @@ import type { ClientInternals } from "../accounts/clients/client.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
-import { acrOf, acrRequest, demandedAcr } from "../provider/authentication.ts";
+import {
+  acrOf,
+  acrRequest,
+  type AllowedFactors,
+  demandedAcr,
+  satisfies,
+  strongestAcr,
+} from "../provider/authentication.ts";
 import { ALL_FIELDS, isPersonal, requestedAcr, requestedClaims, scopeClaims } from "../provider/claims.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { seconds } from "../core/clock.ts";
@@ -38,6 +45,7 @@ export interface ProtocolParts {
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
   readonly directory: Pick<DirectoryRecords, "findApi">;
+  readonly secondFactors: AllowedFactors;
   /** Signs the hidden field of the forms. */
   readonly forms: Signer;
 }
@@ -133,11 +141,14 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
    * What the session of a step-up has shown. It is read anew each time, so that a step-up ends with its session; a
    * request for a recent sign-in has other reasons, and asks for everything.
    */
-  async function steppingUp(found: Interaction): Promise<Proven | undefined> {
+  async function steppingUp(found: Interaction, demanded: string | undefined): Promise<Proven | undefined> {
     const { name, reasons } = found.prompt;
     if (name !== "login" || !reasons.every((reason) => STEP_UPS.includes(reason))) return undefined;
     const signedIn = await signedInAs(found);
     if (signedIn === undefined || !hasSecondFactor(signedIn.record)) return undefined;
+    // To add a factor, the person has to show everything.
+    const strongest = strongestAcr(signedIn.record, parts.secondFactors);
+    if (demanded !== undefined && !satisfies(strongest, demanded)) return undefined;
     const { record, at, amr } = signedIn;
     const isMfa = amr.includes("mfa");
     return { ...provenOf(record, at, amr), stepUp: true, ...(isMfa && { passkeyOnly: true }) };
@@ -159,9 +170,9 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     if (needsAccount && account === undefined) return undefined;
     const artifact = units.required().known(INTERACTION, artifactKey(uid));
     const stored: SignInState = artifact?.state ?? {};
-    const stepUp = await steppingUp(found);
     const { scopes, claims } = requestedAccess(found);
     const demanded = demandedAcr(client, configuration.profile, acrRequest(requestedAcr(params["claims"])));
+    const stepUp = await steppingUp(found, demanded);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
     // Whoever got no answer when the time was extended still has the cookies of the old end.

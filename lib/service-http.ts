@@ -54,7 +54,6 @@ import { type AttemptLimits, createAttemptLimits } from "../accounts/limits/atte
 import { createPasswordCheck } from "../accounts/limits/password-check.ts";
 import { createNewBrowsers, type NewBrowsers } from "../accounts/limits/new-browsers.ts";
 import { createCurrentProvider, type CurrentProvider } from "../provider/current-provider.ts";
-import { ACR_MFA, ACR_PASSKEY, ACR_PASSWORD } from "../provider/authentication.ts";
 import { createProvider, type ProviderOptions } from "../provider/provider.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
@@ -146,7 +145,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     pages,
     backchannel,
     offersRegistration,
-    addableAcr: addableAcr(secondFactors),
+    secondFactors,
     onProvider,
     ...(passkeys && { firstState: () => firstState(passkeys) }),
   };
@@ -255,12 +254,6 @@ function openSecondFactors(
   });
 }
 
-/** Nobody can confirm a first factor without mail. */
-function addableAcr({ enrolments, passkeys }: SecondFactors): string {
-  if (enrolments === undefined) return ACR_PASSWORD;
-  return passkeys === undefined ? ACR_MFA : ACR_PASSKEY;
-}
-
 /** The steps of a sign-in, and the page that links in mail lead to. */
 interface Steps {
   readonly flow: SignInFlow;
@@ -270,7 +263,7 @@ interface Steps {
 
 function createSteps(
   { keys, passwords, configuration }: ServiceHttpOptions,
-  shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration" | "addableAcr"> & {
+  shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration" | "secondFactors"> & {
     readonly currentProvider: CurrentProvider;
     readonly accounts: StepServices["accounts"];
     readonly newBrowsers: NewBrowsers;

@@ -5,6 +5,7 @@
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import { hasSecondFactor, needsSecondFactor } from "../accounts/factors/factor.ts";
+import type { SecondFactors } from "../accounts/factors/factors.ts";
 
 const NAMESPACE = "urn:sign-in-service:acr:";
 
@@ -42,10 +43,23 @@ export function satisfies(acr: string | undefined, wanted: string): boolean {
   return level >= 0 && KNOWN_ACRS.indexOf(acr ?? "") >= level;
 }
 
+/** The second factors that the configuration allows. */
+export type AllowedFactors = Pick<SecondFactors, "enrolments" | "passkeys">;
+
 /** The strongest `acr` that this account can have with the factors that it has now. */
-export function strongestAcr(account: Pick<AccountRecord, "factors">): string {
+export function strongestAcr(
+  account: Pick<AccountRecord, "factors">,
+  { passkeys }: Pick<AllowedFactors, "passkeys">,
+): string {
   if (!hasSecondFactor(account)) return ACR_PASSWORD;
-  return (account.factors?.passkeys.length ?? 0) > 0 ? ACR_PASSKEY : ACR_MFA;
+  const isPasskey = passkeys !== undefined && (account.factors?.passkeys.length ?? 0) > 0;
+  return isPasskey ? ACR_PASSKEY : ACR_MFA;
+}
+
+/** The strongest `acr` that anybody can reach by adding a factor. Nobody can add one without mail. */
+export function addableAcr({ enrolments, passkeys }: AllowedFactors): string {
+  if (enrolments === undefined) return ACR_PASSWORD;
+  return passkeys === undefined ? ACR_MFA : ACR_PASSKEY;
 }
 
 /** What a request says about `acr`: by `acr_values`, or by the claim (OpenID Connect Core 1.0 section 5.5.1.1). */

@@ -3,7 +3,8 @@ import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provide
 import { isAssigned, type OidcAccount, type SessionGeneration } from "./account.ts";
 import {
   type AcrRequest,
-  ACR_PASSWORD,
+  addableAcr,
+  type AllowedFactors,
   acrRequest,
   hasShownSecondFactor,
   KNOWN_ACRS,
@@ -61,11 +62,10 @@ function lacksSecondFactor(
 
 /**
  * Whether the session must become stronger. An essential `acr` is a demand (OpenID Connect Core 1.0 section 5.5.1.1): one
- * that this person can't meet fails instead of asking forever. Who has no second factor at all adds one in the sign-in.
+ * that nobody can meet here fails instead of asking forever. Whose factors are too weak adds one in the sign-in.
  * `acr_values` is a wish, in order of preference: the person is asked once, for the first value that the account can reach.
- * @param addable the strongest `acr` that somebody without a second factor can reach by adding one.
  */
-function needsStepUp({ oidc }: KoaContextWithOIDC, addable: string): boolean {
+function needsStepUp({ oidc }: KoaContextWithOIDC, allowed: AllowedFactors): boolean {
   const { session, account, result, prompts } = oidc;
   const { essential, values } = acrRequestOf(oidc);
   if (values === undefined) return false;
@@ -73,14 +73,14 @@ function needsStepUp({ oidc }: KoaContextWithOIDC, addable: string): boolean {
   if (essential && wanted.length === 0)
     throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
   if (!session?.accountId || account === undefined) return false;
-  const strongest = strongestAcr((account as OidcAccount).record);
+  const strongest = strongestAcr((account as OidcAccount).record, allowed);
   // A factor that was removed since, in this session, no longer counts.
   const shown = satisfies(session.acr, strongest) ? strongest : session.acr;
   const reachable = wanted.filter((value) => satisfies(strongest, value));
   if (essential) {
     if (wanted.some((value) => satisfies(shown, value))) return false;
-    const isAddable = strongest === ACR_PASSWORD && wanted.some((value) => satisfies(addable, value));
-    if (reachable.length > 0 || isAddable) return true;
+    const addable = addableAcr(allowed);
+    if (reachable.length > 0 || wanted.some((value) => satisfies(addable, value))) return true;
     throw new errors.UnmetAuthenticationRequirements("the account can't sign in with the requested acr");
   }
   const [preferred] = reachable;
@@ -180,9 +180,9 @@ function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOI
   return result?.login === undefined && result?.consent === undefined && result?.["continue"] === undefined;
 }
 
-/** `interactions.policy` of oidc-provider. @param addable see {@link needsStepUp}. */
+/** `interactions.policy` of oidc-provider. */
 export function signInPolicy(
-  addable: string,
+  allowed: AllowedFactors,
   profile: Configuration["profile"],
 ): interactionPolicy.DefaultPolicy {
   const policy = base();
@@ -194,7 +194,7 @@ export function signInPolicy(
   login?.checks.add(new Check("sent_max_age", "the sign-in is too old", "login_required", isTooOld));
   login?.checks.add(
     new Check(STEP_UP, "a stronger sign-in is needed", "interaction_required", (ctx) =>
-      needsStepUp(ctx, addable),
+      needsStepUp(ctx, allowed),
     ),
   );
   login?.checks.add(

@@ -25,7 +25,7 @@ import { type ApiTokens, createApiTokens } from "./apis.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { type BackchannelLogout, backchannelFetch } from "./sessions/backchannel-logout.ts";
-import { KNOWN_ACRS } from "./authentication.ts";
+import { type AllowedFactors, KNOWN_ACRS } from "./authentication.ts";
 import { ALL_FIELDS, PUBLIC_SCOPES, ROLES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
 import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant, type GrantHandler } from "./grants/code-grant.ts";
@@ -75,8 +75,7 @@ export interface ProviderOptions {
   readonly offersRegistration: boolean;
   /** What is stored with a new sign-in. */
   readonly firstState?: (() => object) | undefined;
-  /** The strongest `acr` that somebody without a second factor can reach by adding one in the sign-in. */
-  readonly addableAcr: string;
+  readonly secondFactors: AllowedFactors;
   /** Called with each new instance, before it serves. */
   readonly onProvider?: ((provider: Provider) => void) | undefined;
   /** Of `cookies` the first signs, all verify. */
@@ -153,7 +152,7 @@ function settings(
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const { configuration, accounts, directory, keys, offersRegistration } = options;
-  const policy = signInPolicy(options.addableAcr, configuration.profile);
+  const policy = signInPolicy(options.secondFactors, configuration.profile);
   policy.add(writeGrant(accounts));
   if (offersRegistration) policy.add(createPrompt(), 0);
   return {

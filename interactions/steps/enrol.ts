@@ -12,8 +12,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
 import { codeField, wrongCode } from "./confirm-email.ts";
 import { parsed } from "./passkey-sign-in.ts";
-import { isExpired } from "./second-factor.ts";
-import { goOn, stillProven } from "./sign-in.ts";
+import { anew, atEnrol, CHANGED, contextOf, goOn, isExpired, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -25,8 +24,6 @@ import {
   type StepName,
   type StepServices,
 } from "./step.ts";
-
-const contextOf = (uid: string): string => `enrolment ${uid}`;
 
 /** The enrolment in the state of a sign-in; `undefined` if there is none, or it can't be read any more. */
 export function openedEnrolment(
@@ -45,20 +42,9 @@ export function openedEnrolment(
 export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
   (prompt === "login" || prompt === "create") && state.step === step && state.proven !== undefined;
 
-/** The person begins with the password again. A code that was sent still works. */
-export function anew({ email, codeFor }: SignInState): SignInState {
-  return {
-    notice: "begin-anew",
-    ...(codeFor !== undefined && { codeFor, ...(email !== undefined && { email }) }),
-  };
-}
-
 /** Who was only invited can say no at each page. */
 const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>
   state.proven?.invited ? [...actions, "later"] : actions;
-
-/** Nothing is stored: the page says what to do. */
-const CHANGED: Outcome = { kind: "invalid", problems: [{ code: "begin-anew", fields: [] }] };
 
 /** Drops a step whose time is over. */
 const dropped = async (
@@ -126,25 +112,6 @@ async function confirm(
     services.protocol.detach(signIn, sub);
   }
   return atEnrol(entry, services, { ...proven, generation }, enrolment);
-}
-
-function atEnrol(
-  { signIn: { uid } }: Entry,
-  { sealer }: StepServices,
-  proven: Proven,
-  enrolment: Enrolment,
-): Outcome {
-  const sealed = sealer.seal(contextOf(uid), JSON.stringify(enrolment));
-  return { kind: "next", state: { step: "enrol", proven, enrolment: sealed } };
-}
-
-/** A further factor needs no code: the one that the account has was shown. */
-export async function beginEnrolment(entry: Entry, services: StepServices, proven: Proven): Promise<Outcome> {
-  const { enrolments } = services.secondFactors;
-  if (enrolments === undefined || !proven.amr.includes("mfa")) return CHANGED;
-  const begun = await enrolments.begin(proven.sub, entry.signIn.uid, undefined, askedAt(entry, services));
-  if (begun.kind !== "begun" || begun.enrolment.as.sessions_generation !== proven.generation) return CHANGED;
-  return atEnrol(entry, services, proven, begun.enrolment);
 }
 
 /** What of the enrolment is enough for the client, or what the person was invited to add. */

@@ -5,12 +5,9 @@
  * by now.
  */
 import { callerOf } from "../../provider/exchange.ts";
-import { hasSecondFactor } from "../../accounts/factors/factor.ts";
-import type { AccountRecord } from "../../records/directory/directory.ts";
-import { anew, beginEnrolment, isAt } from "./enrol.ts";
-import { isExpired } from "./second-factor.ts";
-import { confirmEnrolment, goOn, stillProven } from "./sign-in.ts";
-import type { Entry, Outcome, Proven, Step, StepServices } from "./step.ts";
+import { isAt } from "./enrol.ts";
+import { addFactor, anew, goOn, stillProven } from "./sign-in.ts";
+import type { Step } from "./step.ts";
 
 export const invitation: Step = {
   isOpen: (signIn) => isAt(signIn, "invitation"),
@@ -23,7 +20,7 @@ export const invitation: Step = {
     if (proven === undefined) return { kind: "gone" };
     const record = await stillProven(proven, services);
     if (record === undefined) return { kind: "next", state: anew(signIn.state) };
-    if (action === "submit") return accept(entry, services, record, proven);
+    if (action === "submit") return addFactor(entry, services, record, proven);
     if (action === "never")
       await services.accounts.declineInvitation(
         record.sub,
@@ -32,17 +29,3 @@ export const invitation: Step = {
     return goOn(entry, services, record, proven);
   },
 };
-
-/** A first factor needs a code from the mailbox; after the app, the sign-in is enough. Both must be recent. */
-async function accept(
-  entry: Entry,
-  services: StepServices,
-  record: AccountRecord,
-  proven: Proven,
-): Promise<Outcome> {
-  if (isExpired(proven, services.configuration.clock))
-    return { kind: "next", state: anew(entry.signIn.state) };
-  return hasSecondFactor(record)
-    ? beginEnrolment(entry, services, proven)
-    : confirmEnrolment(entry, services, record, proven);
-}

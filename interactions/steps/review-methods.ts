@@ -7,8 +7,7 @@
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { isExpired } from "./second-factor.ts";
-import { goOn, stillProven } from "./sign-in.ts";
+import { CHANGED, goOn, isExpired, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -21,9 +20,6 @@ import {
 } from "./step.ts";
 
 const ANEW: SignInState = { notice: "begin-anew" };
-
-/** Nothing is stored: it may be this very sign-in, in a request that runs now. The page says what to do. */
-const CHANGED: Outcome = { kind: "invalid", problems: [{ code: "begin-anew", fields: [] }] };
 
 export const reviewMethods: Step = {
   isOpen: ({ prompt, state }) =>

@@ -4,10 +4,10 @@
  * ends the sessions of the account. Nothing is signed in before this step is complete.
  */
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
-import { type Clock, seconds } from "../../core/clock.ts";
+import { seconds } from "../../core/clock.ts";
 import type { RefusedCode } from "../../accounts/factors/codes.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { goOn, stillProven } from "./sign-in.ts";
+import { goOn, isExpired, stillProven } from "./sign-in.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import {
   askedAt,
@@ -19,9 +19,6 @@ import {
   type StepServices,
 } from "./step.ts";
 
-/** How long a right password counts. */
-const LIFETIME_SECONDS = 300;
-
 /** A tick that is off. */
 const REMEMBER = {
   name: "remember",
@@ -30,9 +27,6 @@ const REMEMBER = {
   required: false,
   value: "1",
 } as const satisfies Field;
-
-export const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
-  stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
 
 export const secondFactor: Step = {
   isOpen: ({ prompt, state }) =>

@@ -5,9 +5,17 @@
 import { callerOf } from "../../provider/exchange.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { isDisabled } from "../../accounts/account.ts";
+import type { Enrolment } from "../../accounts/factors/enrolment.ts";
 import { hasSecondFactor, isInvitationDue } from "../../accounts/factors/factor.ts";
-import { seconds } from "../../core/clock.ts";
-import { ACR_PASSKEY, acrOf, AMR_PASSWORD, satisfies } from "../../provider/authentication.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import {
+  ACR_PASSKEY,
+  acrOf,
+  addableAcr,
+  AMR_PASSWORD,
+  satisfies,
+  strongestAcr,
+} from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import {
@@ -16,8 +24,29 @@ import {
   type Entry,
   type Outcome,
   type Proven,
+  type SignInState,
   type StepServices,
 } from "./step.ts";
+
+/** What a sealed enrolment is bound to. */
+export const contextOf = (uid: string): string => `enrolment ${uid}`;
+
+/** How long a right password counts. */
+const LIFETIME_SECONDS = 300;
+
+export const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
+  stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
+
+/** The person begins with the password again. A code that was sent still works. */
+export function anew({ email, codeFor }: SignInState): SignInState {
+  return {
+    notice: "begin-anew",
+    ...(codeFor !== undefined && { codeFor, ...(email !== undefined && { email }) }),
+  };
+}
+
+/** Nothing is stored: the page says what to do. */
+export const CHANGED: Outcome = { kind: "invalid", problems: [{ code: "begin-anew", fields: [] }] };
 
 /** What the person entered. */
 interface Credentials {
@@ -108,8 +137,15 @@ export async function goOn(
       state: { step: "second-factor", proven: { ...proven, ...(canAddPasskey && { canAddPasskey }) } },
     };
   const { demandedAcr } = signIn;
-  if (demandedAcr !== undefined && !hasSecondFactor(record) && !satisfies(acrOf(shown.amr), demandedAcr))
-    return confirmEnrolment(entry, services, record, proven);
+  const isTooWeak = demandedAcr !== undefined && !satisfies(acrOf(shown.amr), demandedAcr);
+  if (isTooWeak && !satisfies(strongestAcr(record, services.secondFactors), demandedAcr))
+    return addDemanded(
+      entry,
+      services,
+      record,
+      { ...proven, ...(shown.stepUp && { stepUp: true }) },
+      demandedAcr,
+    );
   const needsReview = !shown.stepUp && isReviewDue(record, shown.amr);
   const { terms } = offers.registration ?? {};
   // Who is signed in already is asked at the next sign-in.
@@ -166,11 +202,42 @@ async function isRemembered(
   return secondFactors.rememberedBrowsers.isRemembered(record, cookie);
 }
 
+/** Fails if no factor that can be added here is enough, for example because passkeys are off. */
+async function addDemanded(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  proven: Proven,
+  demanded: string,
+): Promise<Outcome> {
+  if (satisfies(addableAcr(services.secondFactors), demanded))
+    return addFactor(entry, services, record, proven);
+  const [error, description] = [
+    "unmet_authentication_requirements",
+    "the account can't sign in with the requested acr",
+  ] as const;
+  return { kind: "done", location: await services.protocol.refuse(entry.ctx, error, description) };
+}
+
+/** A first factor needs a code from the mailbox; after the app, the sign-in is enough. Both must be recent. */
+export async function addFactor(
+  entry: Entry,
+  services: StepServices,
+  record: AccountRecord,
+  proven: Proven,
+): Promise<Outcome> {
+  if (proven.stepUp || isExpired(proven, services.configuration.clock))
+    return { kind: "next", state: anew(entry.signIn.state) };
+  return hasSecondFactor(record)
+    ? beginEnrolment(entry, services, proven)
+    : confirmEnrolment(entry, services, record, proven);
+}
+
 /**
  * Sends a code before the person adds a first factor, so that a stolen password alone can't add one. A code that was sent
  * earlier in this sign-in still works, even if the person had to start again.
  */
-export async function confirmEnrolment(
+async function confirmEnrolment(
   entry: Entry,
   services: StepServices,
   { sub }: AccountRecord,
@@ -178,22 +245,33 @@ export async function confirmEnrolment(
 ): Promise<Outcome> {
   const { state, uid } = entry.signIn;
   const { enrolments } = services.secondFactors;
-  if (enrolments === undefined)
-    return {
-      kind: "done",
-      location: await services.protocol.refuse(
-        entry.ctx,
-        "unmet_authentication_requirements",
-        "the account has no second factor",
-      ),
-    };
+  if (enrolments === undefined) return CHANGED;
   const step = { step: "enrol-confirm", proven, codeFor: sub } as const;
   if (state.codeFor === sub && state.email !== undefined)
     return { kind: "next", state: { ...step, email: state.email } };
   const sent = await enrolments.sendCode(sub, uid, askedAt(entry, services));
   if (sent.kind === "limited") return sent;
-  if (sent.kind === "gone") return { kind: "next", state: { notice: "begin-anew" } };
+  if (sent.kind === "gone") return { kind: "next", state: anew({}) };
   return { kind: "next", state: { ...step, email: sent.to } };
+}
+
+/** A further factor needs no code: the one that the account has was shown. */
+async function beginEnrolment(entry: Entry, services: StepServices, proven: Proven): Promise<Outcome> {
+  const { enrolments } = services.secondFactors;
+  if (enrolments === undefined || !proven.amr.includes("mfa")) return CHANGED;
+  const begun = await enrolments.begin(proven.sub, entry.signIn.uid, undefined, askedAt(entry, services));
+  if (begun.kind !== "begun" || begun.enrolment.as.sessions_generation !== proven.generation) return CHANGED;
+  return atEnrol(entry, services, proven, begun.enrolment);
+}
+
+export function atEnrol(
+  { signIn: { uid } }: Entry,
+  { sealer }: StepServices,
+  proven: Proven,
+  enrolment: Enrolment,
+): Outcome {
+  const sealed = sealer.seal(contextOf(uid), JSON.stringify(enrolment));
+  return { kind: "next", state: { step: "enrol", proven, enrolment: sealed } };
 }
 
 /** Signs this person in: everything was shown. */

@@ -277,6 +277,13 @@ describe("a request for an acr", () => {
     }
   });
 
+  it("that is essential fails in a first sign-in, too, where nobody can add a passkey", async () => {
+    const { visitor, step } = await halfway(essential(PASSKEY));
+    const { body } = await visitor.act(step, "submit", { code: code() });
+    await visitor.browser.get(body.location ?? "");
+    expect(errorOf(visitor)).toBe("unmet_authentication_requirements");
+  });
+
   it("that is essential fails for an account without a second factor, and a wish goes on", async () => {
     const visitor = await signedInByPassword();
     await visitor.browser.get(news.authorizeUrl({ scope: "openid", ...essential(MFA) }));

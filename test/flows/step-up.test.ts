@@ -2,16 +2,25 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
-import { type AnswerOverrides, type TestAuthenticator } from "../../testing/authenticator.ts";
+import {
+  type AnswerOverrides,
+  createAuthenticator,
+  type TestAuthenticator,
+} from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { startSelfService } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
-import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, onLocalhost, type RunningService } from "./running-service.ts";
 
 const [, MFA = "", PASSKEY = ""] = KNOWN_ACRS;
+const essential = {
+  scope: "openid",
+  claims: JSON.stringify({ id_token: { acr: { essential: true, value: PASSKEY } } }),
+};
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PASSWORDS = {
   [ADA.username]: ADA.password,
@@ -24,7 +33,7 @@ let news: RelyingParty;
 let phone: TestAuthenticator;
 beforeEach(async () => {
   clock = new TestClock();
-  running = await startService({
+  running = await startSelfService(undefined, {
     config: { ...(await newStorage()), clock },
     deployments: onLocalhost,
   });
@@ -129,11 +138,6 @@ describe("a session by password and code", () => {
     clock.advance(600);
     return { visitor };
   }
-  const essential = {
-    scope: "openid",
-    claims: JSON.stringify({ id_token: { acr: { essential: true, value: PASSKEY } } }),
-  };
-
   it.each<[string, Parameters]>([
     ["acr_values", { scope: "openid", acr_values: `${PASSKEY} ${MFA}` }],
     ["an essential acr", essential],
@@ -171,5 +175,101 @@ describe("a session by password and code", () => {
     expect(status).toBe(410);
     await visitor.browser.get(news.authorizeUrl({ prompt: "none" }));
     expect(visitor.browser.location?.searchParams.get("error")).toBe("login_required");
+  });
+});
+
+describe("an essential passkey, and bob, who has only an app", () => {
+  let visitor: JsonVisitor;
+  let recovery: string;
+  beforeEach(async () => {
+    const added = await running.service.accounts.addApp(running.bob.sub, { secret: SECRET });
+    recovery = added.recovery_codes[0] ?? "";
+  });
+
+  /** Bob with a session of an app, a while ago. */
+  async function signedIn(): Promise<void> {
+    const found = await halfway(BOB.username);
+    visitor = found.visitor;
+    const { body } = await visitor.act(found.step, "submit", { code: totpCode(SECRET, clock.now()) });
+    await claimsOf(visitor, body.location);
+    clock.advance(600);
+  }
+
+  function add(step: JsonAnswer["body"]): Promise<JsonAnswer> {
+    const asked = step.passkey?.publicKey;
+    if (asked === undefined || !("rp" in asked)) throw new Error("the step asks for no new passkey");
+    const credential = createAuthenticator({ origin: new URL(running.openid).origin }).create(asked);
+    const { href = "" } = step.actions.find(({ name }) => name === "passkey") ?? {};
+    return visitor.post(href, { csrf: step.csrf, credential, name: "Phone" });
+  }
+
+  it.each([
+    ["the app", "submit", true],
+    ["a recovery code", "recovery", false],
+  ] as const)(
+    "adds one after the password and %s, and is signed in with it",
+    async (_by, action, isStepUp) => {
+      if (isStepUp) await signedIn();
+      else visitor = new JsonVisitor(news.browser());
+      // A session alone must not add a factor.
+      const { body: login } = await visitor.open(news.authorizeUrl({ ...essential, max_age: "9999" }));
+      expect(login.step).toBe("login");
+      const { username, password } = BOB;
+      const { body: asked } = await visitor.act(login, "submit", { username, password });
+      expect([asked.step, asked.actions.map(({ name }) => name)]).toEqual([
+        "second-factor",
+        ["submit", "recovery", "login"],
+      ]);
+      const base = asked.actions[0]?.href.split("/second-factor")[0] ?? "";
+      for (const path of [
+        "/enrol?action=passkey",
+        "/enrol-confirm",
+        "/recovery-codes?action=renew",
+        "/invitation",
+      ]) {
+        const { body } = await visitor.post(base + path, { csrf: asked.csrf, code: "000000", name: "Evil" });
+        expect([path, body.step]).toEqual([path, "second-factor"]);
+      }
+      const code = action === "submit" ? totpCode(SECRET, clock.now()) : recovery;
+      const { body: step } = await visitor.act(asked, action, { code });
+      expect([step.step, step.app, step.actions.map(({ name }) => name)]).toEqual([
+        "enrol",
+        undefined,
+        ["passkey", "login"],
+      ]);
+      // The app is not enough, and nobody is signed in yet by this.
+      const { status } = await visitor.post(`${base}/enrol?action=app`, { csrf: step.csrf, code: "000000" });
+      expect(status).toBe(400);
+      clock.advance(60);
+      const { body: done } = await add(step);
+      const claims = await claimsOf(visitor, done.location);
+      expect(claims).toMatchObject({ acr: PASSKEY, auth_time: Math.floor(clock.now() / 1000) });
+      expect(claims["amr"]).toEqual(["pwd", "otp", "mfa", expect.stringMatching(/^[sh]wk$/), "user"]);
+      const factors = await running.service.accounts.factors(running.bob.sub);
+      expect([factors?.app === null, factors?.passkeys.length]).toEqual([false, 1]);
+    },
+  );
+
+  it("adds nothing after ten minutes, or once something has ended the sessions", async () => {
+    visitor = new JsonVisitor(news.browser());
+    const { username, password } = BOB;
+    for (const late of [true, false]) {
+      const { body: login } = await visitor.open(news.authorizeUrl(essential));
+      const { body: asked } = await visitor.act(login, "submit", { username, password });
+      const { body: step } = await visitor.act(asked, "submit", { code: totpCode(SECRET, clock.now()) });
+      if (late) clock.advance(601);
+      else await running.service.accounts.endSessions(running.bob.sub);
+      const { body } = await add(step);
+      expect([body.done, body.problems?.[0]?.code ?? body.notice?.code]).toEqual([undefined, "begin-anew"]);
+    }
+    await expect(running.service.accounts.factors(running.bob.sub)).resolves.toMatchObject({ passkeys: [] });
+  });
+
+  it("is interaction_required without the person, and a wish goes on without it", async () => {
+    await signedIn();
+    await visitor.browser.get(news.authorizeUrl({ ...essential, prompt: "none" }));
+    expect(visitor.browser.location?.searchParams.get("error")).toBe("interaction_required");
+    const wish = news.authorizeUrl({ scope: "openid", acr_values: PASSKEY });
+    await expect(claimsOf(visitor, wish)).resolves.toMatchObject({ acr: MFA });
   });
 });
