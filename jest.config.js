@@ -6,7 +6,7 @@ export default {
   extensionsToTreatAsEsm: [".ts"],
   transform: { "\\.ts$": "<rootDir>/test/strip-types.mjs" },
   coverageProvider: "v8",
-  workerIdleMemoryLimit: "512MB",
+  workerIdleMemoryLimit: "1GB",
   testTimeout: 60_000,
   testSequencer: "<rootDir>/test/slow-first.mjs",
   // Many tests wait for servers and deadlines, so one worker more than there are cores keeps the cores busy.
