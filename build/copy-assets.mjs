@@ -1,4 +1,4 @@
-// Part of `npm run build`: copies templates, texts and styles, which are not compiled, to the compiled files.
+// Part of `npm run build`: copies templates, texts, styles and the script of the pages, which are not compiled, to the compiled files.
 // Usage: node build/copy-assets.mjs [OUT_DIR], by default `dist`.
 import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -9,7 +9,7 @@ const out = process.argv[2] ?? join(root, "dist");
 const { include: folders } = JSON.parse(readFileSync(join(root, "tsconfig.build.json"), "utf8"));
 /** An example whose secrets the server refuses, and the lock file, which npm packs in a folder only, for the image. */
 const FILES = ["examples/conformance/server.json", "package-lock.json"];
-const ASSETS = new Set([".ejs", ".json", ".css", ".svg"]);
+const ASSETS = new Set([".ejs", ".json", ".css", ".js", ".svg"]);
 
 for (const folder of folders) {
   for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {

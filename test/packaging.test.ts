@@ -189,6 +189,8 @@ describe("the packed package", () => {
     expect(files.filter((file) => !/^\.\/(?:deploy|dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
     expect(files).toContain("./dist/core/locales/en.json");
     expect(files).toContain("./dist/accounts/people/views/mail.ejs");
+    // Without it, no page offers a passkey.
+    expect(files).toContain("./dist/interactions/views/pages.js");
   });
 
   it("contains what its README links to, and its documents name the file that npm pack makes", () => {
