@@ -4,7 +4,7 @@ import type { Caller } from "../records/audit/audit-event.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import type { CallOptions } from "./arguments.ts";
-import type { FactorChanges, Factors, NewRecoveryCodes } from "./factors/factor.ts";
+import type { FactorChanges, Factors, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
 export interface Account {
@@ -252,12 +252,20 @@ interface ConnectedDevice {
   readonly sessionsGeneration: number;
 }
 
-/** An account whose address is confirmed. */
-interface ConfirmedAccount extends AccountFields {
+/** An account whose address is confirmed. It has a password, or a passkey instead. */
+export type ConfirmedAccount = AccountFields & {
   readonly sub: string;
   readonly email: string;
-  readonly password_hash: string;
   readonly terms_version?: string | undefined;
+} & (
+    | { readonly password_hash: string; readonly passkey?: undefined }
+    | { readonly password_hash: null; readonly passkey: NewPasskey }
+  );
+
+/** A new account. The recovery codes came with its passkey, to be shown once; empty with a password. */
+interface RegisteredAccount {
+  readonly record: AccountRecord;
+  readonly recoveryCodes: readonly string[];
 }
 
 /** What a code or link was sent for: it is void once one of these has changed. */
@@ -330,9 +338,10 @@ export interface AccountInternals extends FactorChanges {
   /**
    * Creates the account of a person who confirmed the address.
    * @param within uses up the confirmation.
-   * @throws NameTaken when the e-mail address or the username now belongs to another account.
+   * @throws NameTaken when the e-mail address or the username now belongs to another account: then nothing is put.
+   * @throws AlreadyExists when the passkey belongs to an account: at the commit.
    */
-  register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<AccountRecord>;
+  register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<RegisteredAccount>;
   /**
    * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and notifies the owner by mail.
    * `false`, and nothing is put, if the account is gone or disabled, or is not `as` it was.

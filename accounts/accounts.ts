@@ -29,8 +29,9 @@ import {
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
-import { appRecord, createAccountFactors } from "./factors/account-factors.ts";
-import { importedFactors, withReview } from "./factors/factor.ts";
+import { createAccountFactors } from "./factors/account-factors.ts";
+import { importedFactors, type NewPasskey, withReview } from "./factors/factor.ts";
+import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
@@ -59,6 +60,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
   const { passwords, clock } = options;
   const { directory } = options.storage;
   const writer = new AccountWriter(options);
+  const factors = createFactorWriter(options);
   const notices = createNotices(options);
   const signIns = createSignIns(writer, directory, passwords, options.events);
 
@@ -76,10 +78,19 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     input: ImportedAccount,
     hash: string | null,
     caller: Caller,
-    { within, ...more }: { readonly within?: Transaction; readonly terms_version?: string } = {},
-  ): Promise<AccountRecord> {
+    {
+      within,
+      passkey,
+      ...more
+    }: {
+      readonly within?: Transaction;
+      readonly passkey?: NewPasskey | undefined;
+      readonly terms_version?: string;
+    } = {},
+  ): Promise<Awaited<ReturnType<AccountInternals["register"]>>> {
     const sub = input.sub ?? randomUUID();
     const drawsNumber = input.user_id === undefined;
+    let addition: Awaited<ReturnType<typeof factors.addition>> | undefined;
     const { record } = await writer.change(
       sub,
       caller,
@@ -99,24 +110,35 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           ...(isChosen && { password_changed_at: now }),
           ...more,
         };
-        return { action, record: fresh, drawsNumber };
+        if (passkey === undefined) return { action, record: fresh, drawsNumber };
+        addition = await factors.addition(tx, fresh, passkey);
+        return {
+          action,
+          record: { ...fresh, factors: addition.factors },
+          drawsNumber,
+          mails: addition.mails,
+          detail: { factor: "passkey" },
+        };
       },
       { within, isNew: within === undefined && input.sub === undefined },
     );
-    return record as AccountRecord;
+    // Only now: a caller may go on with the transaction when a name is taken.
+    const recoveryCodes = (await addition?.put()) ?? [];
+    return { record: record as AccountRecord, recoveryCodes };
   }
 
   return {
     ...createAccountAccess(writer, directory, clock),
     ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
-    ...createAccountFactors(writer, { ...options, ...options.storage }),
+    ...createAccountFactors(writer, factors, { ...options, ...options.storage }),
     record: (sub) => directory.findAccount(sub),
 
     async create(input, callOptions) {
       const account = checked("account", newAccount, input);
       const caller = callerOf(callOptions);
-      return toAccount(await store("account.created", account, await hashOf(account, "new"), caller));
+      const { record } = await store("account.created", account, await hashOf(account, "new"), caller);
+      return toAccount(record);
     },
 
     async import(input, callOptions) {
@@ -124,7 +146,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const caller = callerOf(callOptions);
       const hash = account.password_hash ?? (await hashOf(account, "imported"));
       if (account.user_id !== undefined) await directory.passUserId(account.user_id);
-      return toAccount(await store("account.imported", account, hash, caller));
+      const { record } = await store("account.imported", account, hash, caller);
+      return toAccount(record);
     },
 
     async find(sub) {
@@ -185,8 +208,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       return { sessions_generation, tokens_generation };
     },
 
-    register(within, { password_hash, terms_version, ...account }, caller) {
-      const more = { within, ...(terms_version === undefined ? {} : { terms_version }) };
+    register(within, { password_hash, passkey, terms_version, ...account }, caller) {
+      const more = { within, passkey, ...(terms_version === undefined ? {} : { terms_version }) };
       return store("account.registered", { ...account, email_verified: true }, password_hash, caller, more);
     },
 

@@ -44,7 +44,7 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
-    "`submit` for the fields; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `remove` for one of `methods`; `allow` and `deny` for consent; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
+    "`submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `remove` for one of `methods`; `allow` and `deny` for consent; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
   ),
   label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
@@ -175,7 +175,7 @@ const error = z.strictObject({
 });
 
 /** The steps with the action `passkey`. */
-const PASSKEY_STEPS: ReadonlySet<StepName> = new Set(["login", "reauthenticate", "second-factor"]);
+const PASSKEY_STEPS: ReadonlySet<StepName> = new Set(["login", "reauthenticate", "second-factor", "enrol"]);
 
 const canAddPasskey = z
   .union([z.boolean(), z.string()])
@@ -232,7 +232,19 @@ const ACTION = {
   in: "query",
   schema: {
     type: "string",
-    enum: ["resend", "allow", "deny", "cancel", "passkey", "recovery", "app", "renew", "remove", "more-time"],
+    enum: [
+      "without-password",
+      "resend",
+      "allow",
+      "deny",
+      "cancel",
+      "passkey",
+      "recovery",
+      "app",
+      "renew",
+      "remove",
+      "more-time",
+    ],
   },
   description: "Part of the `href` of an action. Without it, the fields are submitted.",
 };

@@ -23,7 +23,7 @@ import {
 import { confirmPage } from "../interactions/confirm.ts";
 import type { Pages, Visit } from "../interactions/page.ts";
 import { createPages, type PageSettings } from "../interactions/pages.ts";
-import { type SampleStep, sampleState, sampleStep } from "../interactions/sample-steps.ts";
+import { sampleNewcomer, type SampleStep, sampleState, sampleStep } from "../interactions/sample-steps.ts";
 import type { SignInMethod, StepName } from "../interactions/steps/step.ts";
 import { stepPage } from "../interactions/steps/views.ts";
 import { consoleScreens } from "./screen-console.ts";
@@ -140,6 +140,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
       signIn: { state: { ...sampleState("enrol-confirm", ADA), email: ADA } },
     }),
     screen("enrol", "enrol"),
+    screen("enrol-new-account", "enrol", { signIn: sampleNewcomer(ADA) }),
     screen("recovery-codes", "recovery-codes", { recoveryCodes: RECOVERY_CODES }),
     screen("recovery-codes-lost", "recovery-codes"),
     screen("review-methods", "review-methods", { methods: METHODS }),
@@ -270,7 +271,7 @@ function personScreens(pages: Pages): readonly Screen[] {
     locale: "",
   };
   const profile = { ...at("profile"), values, locales: ["en", "pl"], problems: [] };
-  const password = { ...at("password"), username: "ada", min: 8, max: 128 };
+  const password = { ...at("password"), username: "ada", min: 8, max: 128, isSet: true };
   const used = (minutesAgo: number) => ({
     firstUse: (NOW - 9_000 * MINUTE) / 1000,
     lastUse: (NOW - minutesAgo * MINUTE) / 1000,
@@ -367,6 +368,10 @@ function personScreens(pages: Pages): readonly Screen[] {
         pages.render(newAddressView, visit, { ...at("email"), value: "ada", problem: { reason: "invalid" } }),
     },
     { name: "account-password", html: (visit) => pages.render(passwordView, visit, { ...password }) },
+    {
+      name: "account-password-first",
+      html: (visit) => pages.render(passwordView, visit, { ...password, isSet: false }),
+    },
     {
       name: "account-password-refused",
       html: (visit) => pages.render(passwordView, visit, { ...password, problem: "common" }),

@@ -239,6 +239,8 @@ export interface RegistrationSettings {
   };
   /** The only domains of e-mail addresses that can register; subdomains are other domains. Default: all. */
   readonly domains?: readonly string[];
+  /** Whether people can choose a passkey instead of a password; it needs passkeys. Default `false`. */
+  readonly passwordless?: boolean;
   /**
    * Gets what was entered, without the password; `false` refuses the registration. It runs before anything is stored, also
    * for addresses that have an account. If it rejects, or does not answer within 3 seconds, the person is asked to try again.
@@ -266,10 +268,7 @@ export interface PasskeySettings {
 export interface InteractionSettings {
   /** Whether people can register; production needs `mail` for it. Default `false`. */
   readonly registration: boolean | RegistrationSettings;
-  /**
-   * Usernames that people can't choose at registration or in their profile, whatever the case; your list replaces the
-   * default. Default: `admin`, `root`, `support` and others.
-   */
+  /** Usernames that people can't choose themselves, whatever the case. Default: `admin`, `root`, `support` and others. */
   readonly reservedUsernames: readonly string[];
   /** Languages of the pages; the first is the default. Default `["en","pl"]`. */
   readonly locales: readonly string[];

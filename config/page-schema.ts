@@ -64,6 +64,7 @@ const registration = section<RegistrationSettings>(
       { form: "an object with `url` and `version`" },
     ),
     domains: described(list(domain, 1), { otherwise: "all" }),
+    passwordless: described(z.boolean(), { form: "`true` or `false`", otherwise: "`false`" }),
     check: callable("a function that returns `true` or `false`, or a promise of it"),
   },
   {},
@@ -85,7 +86,7 @@ export const interactions: z.ZodType<InteractionSettings> = section<InteractionS
   {
     passkeys,
     registration: described(z.union([z.boolean(), registration]), {
-      form: "`true`, `false`, or an object with `fields`, `terms`, `domains` and `check`",
+      form: "`true`, `false`, or an object with `fields`, `terms`, `domains`, `passwordless` and `check`",
     }),
     reservedUsernames: described(list(text(64, isPrintable, "a username"), 0), {
       form: "a list of different usernames",

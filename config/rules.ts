@@ -354,6 +354,22 @@ const passkeysHaveOneDomain: Rule = {
   },
 };
 
+const passwordlessHasPasskeys: Rule = {
+  reads: ["deployments", "interactions.passkeys", "interactions.registration"],
+  find({ config: { interactions }, bases }) {
+    const { registration, passkeys } = interactions;
+    if (typeof registration === "boolean" || registration.passwordless !== true) return [];
+    return passkeys.enabled && !hostsOf(bases).some(isIpAddress)
+      ? []
+      : [
+          {
+            path: ["interactions", "registration", "passwordless"],
+            text: "needs passkeys, which are off: by config.interactions.passkeys.enabled, or because browsers make none for a host that is an IP address",
+          },
+        ];
+  },
+};
+
 /** Whether the host of a URL is an IP address: browsers make no passkeys there. */
 export function isIpAddress(host: string): boolean {
   return /^\[|^[\d.]+$/.test(host);
@@ -374,6 +390,7 @@ const settingRules: readonly Rule[] = [
   registrationSendsMail,
   pagesHaveAName,
   passkeysHaveOneDomain,
+  passwordlessHasPasskeys,
 ];
 
 /** Whether the paths are equal or one is above the other. The empty path is above all paths. */

@@ -15,7 +15,7 @@ import {
   type StepServices,
   type Values,
 } from "./steps/step.ts";
-import { openedEnrolment } from "./steps/enrol.ts";
+import { openedEnrolment } from "./steps/sealed-enrolment.ts";
 import { firstStep, STEPS } from "./steps/steps.ts";
 
 /** What a person or a program submits. */
@@ -79,10 +79,16 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       signIn,
       path: pathOf(name),
       fields: step.fields(signIn, offers),
-      actions: [...step.actions(signIn), ...(extendable && expiresIn <= LATE_SECONDS ? [MORE_TIME] : [])],
+      actions: [
+        ...step.actions(signIn, offers),
+        ...(extendable && expiresIn <= LATE_SECONDS ? [MORE_TIME] : []),
+      ],
       ...(extendable && { extendable }),
       ...(passkey && { passkey }),
-      ways: step.ways.filter(isOpen).map((each) => ({ name: each, path: `${signIn.path}/${each}` })),
+      ways: step
+        .ways(signIn)
+        .filter(isOpen)
+        .map((each) => ({ name: each, path: `${signIn.path}/${each}` })),
       offers,
       problems: [],
       expiresIn,

@@ -12,6 +12,7 @@ import { type Sample, sample } from "./page.ts";
 import { ACR_PASSKEY } from "../provider/authentication.ts";
 import {
   sampleInvited,
+  sampleNewcomer,
   sampleMethods,
   sampleOwner,
   type SampleStep,
@@ -86,6 +87,7 @@ export function samplePages(text: string): readonly Sample[] {
     step("wrong code", "enrol", { problems: [problem("wrong-app-code", "code")] }),
     step("refused", "enrol", { problems: [problem("new-passkey-refused")] }),
     step("invited", "enrol", { signIn: { state: sampleInvited("enrol", text) } }),
+    step("new account", "enrol", { signIn: sampleNewcomer(text) }),
     step("passkey only", "enrol", { signIn: { demandedAcr: ACR_PASSKEY } }),
     step("made", "recovery-codes", { recoveryCodes: Array.from({ length: 10 }, () => text) }),
     step("lost", "recovery-codes"),

@@ -29,6 +29,7 @@ function sampleOffers(text: string): Offers {
     registration: {
       fields: { ...asked, date_of_birth: "optional", gender: "optional" },
       terms: { url: text, version: text },
+      passwordless: true,
     },
     resets: true,
     passwordLength: { min: 8, max: 128 },
@@ -109,6 +110,15 @@ function sampleEnrolment(text: string): Enrolment {
   return { sub: text, as, app: { secret: text, uri: text }, passkey: { publicKey }, expiresAt: 0 };
 }
 
+/** Somebody who registers without a password, where the passkey is made. */
+export function sampleNewcomer(text: string): Partial<RunningSignIn> {
+  const { passkey, ...enrolment } = sampleEnrolment(text);
+  return {
+    state: { step: "enrol", email: text },
+    ...(passkey && { enrolment: { ...enrolment, as: null, app: null, passkey } }),
+  };
+}
+
 /** A step as people see it. @param text replaces every text from outside. */
 export function sampleStep(
   name: StepName,
@@ -132,7 +142,7 @@ export function sampleStep(
   } as RunningSignIn;
   const offers = sampleOffers(text);
   const step = STEPS[name];
-  const actions = step.actions(signIn);
+  const actions = step.actions(signIn, offers);
   return {
     name,
     signIn,
@@ -140,7 +150,7 @@ export function sampleStep(
     fields: step.fields(signIn, offers),
     actions,
     ...(name !== "enrol" && actions.includes("passkey") && { passkey: samplePasskey(text) }),
-    ways: (ways ?? step.ways).map((way) => ({ name: way, path: text })),
+    ways: (ways ?? step.ways(signIn)).map((way) => ({ name: way, path: text })),
     offers,
     problems,
     expiresIn: 3_480,

@@ -2,33 +2,28 @@
  * The changes of an account's second factors. Whoever asks, a change is one account change: it ends all other sessions
  * and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
-import type { KeyObject } from "node:crypto";
-import type { Configuration, DeploymentKind } from "../../config/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists, NotFound, StillReferenced } from "../../core/errors.ts";
-import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import {
-  appContext,
   AUTHENTICATOR_APP,
   PASSKEY,
   RECOVERY_CODES,
   type StoredApp,
   type StoredPasskey,
-  USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
 import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
-import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail-kinds.ts";
+import type { NewMail } from "../../records/people/mail-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { type Accounts, isDisabled } from "../account.ts";
 import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountAction, AccountWriter, Decide } from "../account-change.ts";
 import { anyString, callerOf, checked } from "../arguments.ts";
-import { type Confirmations, randomCode } from "../people/confirmations.ts";
-import type { EarlierAddress } from "../people/address-changes.ts";
+import { type FactorWriter, NO_FACTORS } from "./factor-writer.ts";
 import {
   appSecret,
   type ChangedFactors,
@@ -39,51 +34,13 @@ import {
   isInvitationDue,
   isStill,
   needsSecondFactor,
-  newUserHandle,
   MAX_PASSKEYS,
   MAX_WRONG_CODES,
   type NewFactor,
-  normaliseSecret,
   type OwnFactorChange,
   signsInByPasskeyAlone,
   type UnchangedFactors,
 } from "./factor.ts";
-
-const RECOVERY_CODE_COUNT = 10;
-/** Characters of 5 bits each. */
-export const RECOVERY_CODE_LENGTH = 10;
-
-const NO_FACTORS: Pick<AccountFactors, "generation" | "app" | "passkeys"> = {
-  generation: 0,
-  app: false,
-  passkeys: [],
-};
-
-/** The keyed digest under which a recovery code is stored. @param code in its normal form. */
-export function recoveryCodeHmac(key: KeyObject, sub: string, code: string): string {
-  return hmac(key, JSON.stringify(["recovery code", sub, code]));
-}
-
-/** As people read and type it. */
-const shown = (code: string): string => `${code.slice(0, 5)}-${code.slice(5)}`;
-
-/**
- * Where codes and links go that guard the factors: for seven days after a change of a confirmed address, to the address
- * before it, so that whoever has taken over the mailbox of the new one can't enrol.
- */
-export async function guardAddress(
-  tx: Transaction,
-  confirmations: Pick<Confirmations, "peek">,
-  { email, address_undos = [] }: Pick<AccountRecord, "email" | "address_undos">,
-  clock: Clock,
-): Promise<string> {
-  for (const { id, expires_at } of address_undos) {
-    if (expires_at <= clock.now()) continue;
-    const earlier = await confirmations.peek<EarlierAddress>(tx, "address-undo", id);
-    if (earlier !== undefined) return earlier.extra.email;
-  }
-  return email;
-}
 
 type PublicCalls = Pick<
   Accounts,
@@ -94,69 +51,16 @@ interface AccountFactorOptions {
   readonly records: Records;
   readonly directory: Pick<DirectoryRecords, "listClients">;
   readonly clock: Clock;
-  readonly sealer: Sealer;
-  /** The HMAC key of recovery codes. */
-  readonly codeKey: KeyObject;
-  readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
-  /** The deployment that mail leads to; `undefined` if no mail is sent. */
-  readonly mailDeployment: DeploymentKind | undefined;
   /** With `strict`, third parties and operators need a second factor. */
   readonly profile: Configuration["profile"];
   readonly operators: Configuration["operators"];
 }
 
-/** The record of an app, to be stored with the account that has it. */
-export function appRecord(
-  { sealer, clock }: Pick<AccountFactorOptions, "sealer" | "clock">,
-  sub: string,
-  secret: string,
-  lastStep: number,
-): StoredApp {
-  return {
-    sub,
-    sealed: sealer.seal(appContext(sub), normaliseSecret(secret)),
-    added_at: seconds(clock),
-    last_used_at: null,
-    last_step: lastStep,
-    wrong_codes: 0,
-  };
-}
-
 export function createAccountFactors(
   writer: AccountWriter,
-  options: AccountFactorOptions,
+  changes: FactorWriter,
+  { records, directory, clock, profile, operators }: AccountFactorOptions,
 ): PublicCalls & FactorChanges {
-  const { records, directory, clock, codeKey, confirmations, mailDeployment, profile, operators } = options;
-
-  /** New codes, stored in place of the old ones. */
-  function putRecoveryCodes(tx: Transaction, sub: string): string[] {
-    const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => randomCode(RECOVERY_CODE_LENGTH));
-    const hmacs = codes.map((code) => recoveryCodeHmac(codeKey, sub, code));
-    tx.overwrite(RECOVERY_CODES.record({ sub, codes: hmacs }));
-    return codes.map(shown);
-  }
-
-  /** Mail about a change, to the address that guards the factors and to the current one. @param link undoes it. */
-  async function notices(
-    tx: Transaction,
-    account: AccountRecord,
-    params: NewMail["params"],
-    link?: string,
-  ): Promise<NewMail[]> {
-    if (mailDeployment === undefined) return [];
-    const guard = await guardAddress(tx, confirmations, account, clock);
-    const about = {
-      kind: "factors-changed" satisfies MailKind,
-      deployment: mailDeployment,
-      at: clock.now(),
-    } as const;
-    const guarded = noticeTo(
-      { ...account, email: guard },
-      { ...about, params: { ...params, ...(link !== undefined && { link }) } },
-    );
-    return guard === account.email ? [guarded] : [guarded, noticeTo(account, { ...about, params })];
-  }
-
   async function add(
     sub: string,
     factor: NewFactor,
@@ -172,49 +76,21 @@ export function createAccountFactors(
       if (before === undefined || (as !== undefined && isDisabled(before))) return undefined;
       refusal = "outdated";
       if (as !== undefined && !isStill(before, as)) return undefined;
-      const { app, passkeys, generation } = before.factors ?? NO_FACTORS;
+      const { app, passkeys } = before.factors ?? NO_FACTORS;
       refusal = "full";
       if (factor.kind === "app" ? app : passkeys.length >= MAX_PASSKEYS) return undefined;
-      const isFirst = !hasSecondFactor(before);
-      const user_handle =
-        before.factors?.user_handle ?? (factor.kind === "passkey" ? factor.userHandle : newUserHandle());
-      const undo =
-        isFirst && before.email_verified && mailDeployment !== undefined
-          ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })
-          : undefined;
-      const mails = await notices(tx, before, { change: `${factor.kind}-added` }, undo?.link);
-      const factors: AccountFactors = {
-        generation: generation + 1,
-        user_handle,
-        app: app || factor.kind === "app",
-        passkeys: factor.kind === "passkey" ? [...passkeys, factor.passkey.id] : passkeys,
-      };
-      if (factor.kind === "app")
-        tx.overwrite(AUTHENTICATOR_APP.record(appRecord(options, sub, factor.secret, factor.lastStep)));
-      else await putPasskey(tx, sub, factor.passkey);
-      if (undo !== undefined) tx.overwrite(undo.record);
-      if (isFirst) recoveryCodes = putRecoveryCodes(tx, sub);
+      const addition = await changes.addition(tx, before, factor);
+      recoveryCodes = await addition.put();
       return {
         action: factor.kind === "app" ? "account.app_added" : "account.passkey_added",
-        record: { ...withoutSessions(before), factors },
+        record: { ...withoutSessions(before), factors: addition.factors },
         keepSession,
-        mails,
+        mails: addition.mails,
       };
     };
     const { changed, record } = await writer.change(sub, caller, decide);
     if (!changed || record === undefined) return { kind: refusal };
     return { kind: "changed", recoveryCodes, sessions_generation: record.sessions_generation };
-  }
-
-  async function putPasskey(
-    tx: Transaction,
-    sub: string,
-    passkey: Extract<NewFactor, { readonly kind: "passkey" }>["passkey"],
-  ): Promise<void> {
-    const { rp_id } = passkey;
-    if ((await tx.get(USED_RP_ID.ref(rp_id))) === undefined) tx.put(USED_RP_ID.record({ rp_id }));
-    const stored = { ...passkey, sub, added_at: seconds(clock), last_used_at: null };
-    tx.create(PASSKEY.record(stored), () => new AlreadyExists("this passkey"));
   }
 
   /** Removes the factors that `which` accepts. It gets the ids of the passkeys, and `app`. */
@@ -244,7 +120,7 @@ export function createAccountFactors(
       if (after === "last") refusal = "required";
       if (after === undefined || after === "last") return undefined;
       const { factor } = change;
-      const mails = await notices(tx, before, change);
+      const mails = await changes.notices(tx, before, change);
       const detail = factor === undefined ? {} : { detail: { factor } };
       return { action, record: withoutSessions(after), keepSession, mails, ...detail };
     });
@@ -289,8 +165,8 @@ export function createAccountFactors(
       if (before?.factors === undefined || !hasSecondFactor(before)) return undefined;
       refusal = "outdated";
       if (generation !== undefined && before.sessions_generation !== generation) return undefined;
-      const mails = await notices(tx, before, { change: "recovery-codes" });
-      recoveryCodes = putRecoveryCodes(tx, sub);
+      const mails = await changes.notices(tx, before, { change: "recovery-codes" });
+      recoveryCodes = changes.putRecoveryCodes(tx, sub);
       const { factors } = before;
       const after = {
         ...withoutSessions(before),
@@ -357,7 +233,7 @@ export function createAccountFactors(
           if (before === undefined || isDisabled(before)) return undefined;
           const after = removed(tx, before, () => true, false);
           if (after === undefined || after === "last") return undefined;
-          const mails = await notices(tx, before, { change: "all-removed" });
+          const mails = await changes.notices(tx, before, { change: "all-removed" });
           return {
             action: "account.factors_undone",
             record: withPassword(after, null, seconds(clock)),

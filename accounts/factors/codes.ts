@@ -24,7 +24,7 @@ import { isDisabled } from "../account.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
 import { normaliseCode } from "../people/confirmations.ts";
 import { type AskedAt, callerAs, type Limited } from "../people/requests.ts";
-import { RECOVERY_CODE_LENGTH, recoveryCodeHmac } from "./account-factors.ts";
+import { RECOVERY_CODE_LENGTH, recoveryCodeHmac } from "./factor-writer.ts";
 import { MAX_WRONG_CODES, normaliseSecret } from "./factor.ts";
 
 /** Why a code was not accepted. */

@@ -23,7 +23,6 @@ import {
   type PeopleOptions,
   refusalOf,
 } from "../people/requests.ts";
-import { guardAddress } from "./account-factors.ts";
 import { matchingStep } from "./codes.ts";
 import {
   type ChangedFactors,
@@ -32,12 +31,14 @@ import {
   hasSecondFactor,
   isStill,
   MAX_PASSKEYS,
+  type NewPasskey,
   newUserHandle,
   type OwnFactorChange,
   passkeyName,
   type UnchangedFactors,
 } from "./factor.ts";
-import type { PasskeyCreation, Passkeys } from "./passkeys.ts";
+import { guardAddress } from "./factor-writer.ts";
+import type { PasskeyCreation, PasskeyOwner, Passkeys } from "./passkeys.ts";
 
 /**
  * A running enrolment, to be kept sealed with the step or the page: it holds the secret of the new app. It can be stored
@@ -52,6 +53,14 @@ export interface Enrolment {
   readonly passkey: { readonly publicKey: PasskeyCreation } | null;
   /** Milliseconds since the epoch: ten minutes after it began. */
   readonly expiresAt: number;
+}
+
+/** The passkey of an account that is made together with it: so it never has neither password nor passkey. */
+export interface NewAccountEnrolment extends Omit<Enrolment, "as" | "app" | "passkey"> {
+  /** There is no account yet. */
+  readonly as: null;
+  readonly app: null;
+  readonly passkey: NonNullable<Enrolment["passkey"]>;
 }
 
 /** Why an enrolment did not begin. */
@@ -119,6 +128,24 @@ export interface Enrolments {
     change: OwnFactorChange,
     at: AskedAt,
   ): Promise<(ChangedFactors & { readonly backupEligible: boolean }) | NotAdded>;
+  /** Begins the enrolment of an account that does not exist yet. `undefined`: passkeys are off. */
+  beginNewAccount(owner: PasskeyOwner): Promise<NewAccountEnrolment | undefined>;
+  /**
+   * Checks the passkey of a new account. Nothing is stored: see `Registrations.complete`.
+   * @param credential `RegistrationResponseJSON`, which may be anything.
+   * @param name as typed.
+   */
+  tryNewAccount(
+    enrolment: NewAccountEnrolment,
+    credential: unknown,
+    name: string,
+    at: AskedAt,
+  ): Promise<
+    | { readonly kind: "right"; readonly factor: NewPasskey }
+    | { readonly kind: "wrong" }
+    | { readonly kind: "outdated" }
+    | Limited
+  >;
   /**
    * Makes new recovery codes; the old ones end.
    * @param generation the `sessions_generation` of the account: with another one, somebody else has changed it.
@@ -206,6 +233,18 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     }
   }
 
+  async function triedPasskey(
+    wanted: Enrolment["passkey"],
+    credential: unknown,
+    name: string,
+  ): Promise<NewPasskey | undefined> {
+    const label = passkeyName(name);
+    if (wanted === null || passkeys === undefined || label === undefined) return undefined;
+    const { challenge, user } = wanted.publicKey;
+    const passkey = await passkeys.checkNew(credential, challenge, label);
+    return passkey && { kind: "passkey", passkey, userHandle: user.id };
+  }
+
   return {
     issuer,
 
@@ -276,15 +315,31 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     async addPasskey(enrolment, credential, name, change, at) {
       let backupEligible = false;
       const added = await add(enrolment, at, change, async () => {
-        const { passkey: wanted } = enrolment;
-        const label = passkeyName(name);
-        if (wanted === null || passkeys === undefined || label === undefined) return undefined;
-        const { challenge, user } = wanted.publicKey;
-        const passkey = await passkeys.checkNew(credential, challenge, label);
-        backupEligible = passkey?.backup_eligible === true;
-        return passkey && { kind: "passkey", passkey, userHandle: user.id };
+        const factor = await triedPasskey(enrolment.passkey, credential, name);
+        backupEligible = factor?.passkey.backup_eligible === true;
+        return factor;
       });
       return added.kind === "changed" ? { ...added, backupEligible } : added;
+    },
+
+    async beginNewAccount(owner) {
+      if (passkeys === undefined) return undefined;
+      const { challenge } = passkeys.challenge();
+      return {
+        sub: randomUUID(),
+        as: null,
+        app: null,
+        passkey: { publicKey: await passkeys.creation(owner, challenge, newUserHandle()) },
+        expiresAt: Math.floor(clock.now()) + LIFETIME_MS,
+      };
+    },
+
+    async tryNewAccount({ sub, passkey, expiresAt }, credential, name, at) {
+      if (expiresAt <= clock.now()) return { kind: "outdated" };
+      const limited = refusalOf(options, at, await limits.change(sub));
+      if (limited !== undefined) return limited;
+      const factor = await triedPasskey(passkey, credential, name);
+      return factor === undefined ? { kind: "wrong" } : { kind: "right", factor };
     },
 
     async renewCodes(sub, generation, at) {

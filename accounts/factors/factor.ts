@@ -140,6 +140,9 @@ export type NewFactor =
       readonly userHandle: string;
     };
 
+/** A passkey that has been tried. */
+export type NewPasskey = Extract<NewFactor, { readonly kind: "passkey" }>;
+
 /** The name of a passkey as a person typed it; `undefined` if it is empty or too long. */
 export function passkeyName(typed: string): string | undefined {
   const name = typed.trim();

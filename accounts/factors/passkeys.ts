@@ -22,7 +22,7 @@ import type { Records, Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
 import { type AskedAt, callerAs } from "../people/requests.ts";
 import { forgetWrongCodes } from "./codes.ts";
-import type { NewFactor } from "./factor.ts";
+import type { NewPasskey } from "./factor.ts";
 
 /** For whom passkeys are made, and where they may be used. */
 export interface RelyingParty {
@@ -84,6 +84,9 @@ export interface UsedPasskey {
   readonly backupEligible: boolean;
 }
 
+/** Whose passkey it is, which may be an account that does not exist yet. */
+export type PasskeyOwner = Pick<AccountRecord, "email" | "username" | "name" | "surname" | "factors">;
+
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Passkeys {
   readonly relyingParty: RelyingParty;
@@ -94,17 +97,13 @@ export interface Passkeys {
   /** What is asked for after the right password, or in a session: a passkey of this account. */
   accountRequest(account: AccountRecord, challenge: PasskeyChallenge): Promise<PasskeyRequest>;
   /** What is asked for to make a new passkey. @param userHandle of the account. */
-  creation(account: AccountRecord, challenge: string, userHandle: string): Promise<PasskeyCreation>;
+  creation(account: PasskeyOwner, challenge: string, userHandle: string): Promise<PasskeyCreation>;
   /**
    * Checks a new passkey. Nothing is stored: see `FactorChanges.addFactor`.
    * @param credential `RegistrationResponseJSON`, which may be anything.
    * @returns `undefined` if anything about it is wrong.
    */
-  checkNew(
-    credential: unknown,
-    challenge: string,
-    name: string,
-  ): Promise<Extract<NewFactor, { readonly kind: "passkey" }>["passkey"] | undefined>;
+  checkNew(credential: unknown, challenge: string, name: string): Promise<NewPasskey["passkey"] | undefined>;
   /**
    * Signs in with a passkey.
    * @param credential `AuthenticationResponseJSON`, which may be anything.

@@ -67,8 +67,11 @@ export interface Pending<Extra> {
 export interface FoundConfirmation<Extra> extends Pending<Extra> {
   /** Removes it, because it was used or is no longer usable. */
   remove(): void;
-  /** Keeps it as proven, because the person has to change something else first. */
-  keep(): void;
+  /**
+   * Keeps it as proven, because the person has to do something else first.
+   * @param extra replaces what happens afterwards.
+   */
+  keep(extra?: Extra & object): void;
 }
 
 /** Where a confirmation is looked for. */
@@ -188,6 +191,8 @@ export function createConfirmations({
 }: ConfirmationsOptions): Confirmations {
   const codeHmac = (purpose: ConfirmationPurpose, subject: string, code: string): string =>
     hmac(key, JSON.stringify(["code", purpose, subject, code]));
+  const sealed = (purpose: ConfirmationPurpose, subject: string, extra: object): string =>
+    sealer.seal(confirmationContext(purpose, subject), JSON.stringify(extra));
   const linkHmac = (link: string): string => hmac(key, JSON.stringify(["link", link]));
 
   /** A record with new secrets. */
@@ -207,7 +212,7 @@ export function createConfirmations({
       link: linkHmac(secrets.link),
       triesLeft: CODE_TRIES,
       confirmed: false,
-      sealed: sealer.seal(confirmationContext(purpose, subject), JSON.stringify(extra)),
+      sealed: sealed(purpose, subject, extra),
       createdAt: now,
       expiresAt: now + (UNDOING.has(purpose) ? UNDO_LIFETIME_MS : CONFIRMATION_LIFETIME_MS),
     };
@@ -256,7 +261,14 @@ export function createConfirmations({
     return {
       ...opened<Extra>(value),
       remove: () => tx.remove(CONFIRMATION.ref([value.purpose, value.subject])),
-      keep: () => tx.put(CONFIRMATION.record({ ...value, confirmed: true })),
+      keep: (extra) =>
+        tx.put(
+          CONFIRMATION.record({
+            ...value,
+            confirmed: true,
+            ...(extra && { sealed: sealed(value.purpose, value.subject, extra) }),
+          }),
+        ),
     };
   }
 

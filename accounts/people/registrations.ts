@@ -15,7 +15,8 @@ import { chosenUsernameProblem } from "../chosen-usernames.ts";
 import { canonicalEmail, dateProblem, emailProblem, normaliseName, textProblem } from "../text-rules.ts";
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
-import { NameTaken, StorageUnavailable } from "../../core/errors.ts";
+import type { ConfirmedAccount } from "../account.ts";
+import { AlreadyExists, NameTaken, StorageUnavailable } from "../../core/errors.ts";
 import type { ConfirmationProof, FoundConfirmation, NewConfirmation, Unproven } from "./confirmations.ts";
 import {
   type AskedAt,
@@ -31,7 +32,8 @@ import {
 /** What a person entered, unchanged. `date_of_birth` is `YYYY-MM-DD`. */
 export interface RegistrationForm extends Readonly<Partial<Record<ExtraField, string | undefined>>> {
   readonly email: string;
-  readonly password: string;
+  /** `null`: the account gets a passkey instead. */
+  readonly password: string | null;
   /** The version of the terms that the person accepted. */
   readonly termsVersion?: string | undefined;
   /** The language of the page: becomes that of the account. */
@@ -60,7 +62,17 @@ type RegistrationStarted =
   | Limited;
 
 export type RegistrationConfirmed =
-  | { readonly kind: "created"; readonly record: AccountRecord }
+  | {
+      readonly kind: "created";
+      readonly record: AccountRecord;
+      /** Came with the passkey, to be shown once; empty with a password. */
+      readonly recoveryCodes: readonly string[];
+    }
+  /** The address is confirmed. The account is made with its passkey: see {@link Registrations.complete}. */
+  | {
+      readonly kind: "passkey-needed";
+      readonly owner: Pick<AccountRecord, "email" | "username" | "name" | "surname">;
+    }
   /** Somebody else has taken the username in the meantime. The address stays confirmed: see {@link Registrations.rename}. */
   | { readonly kind: "username-taken" }
   | Unproven;
@@ -68,7 +80,7 @@ export type RegistrationConfirmed =
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface Registrations {
   /** What the form asks for, and the terms to accept. */
-  readonly settings: Pick<RegistrationSettings, "fields" | "terms">;
+  readonly settings: Pick<RegistrationSettings, "fields" | "terms" | "passwordless">;
   /**
    * Checks the form, and stores it for an hour with the mail to its address. An earlier registration of this
    * interaction ends. The same work, answer and time for a known and an unknown address, a free and a taken username.
@@ -81,7 +93,7 @@ export interface Registrations {
     at: AskedAt,
   ): Promise<{ readonly kind: "sent" } | { readonly kind: "gone" } | Limited>;
   /**
-   * Creates the account. A link counts only for the interaction that it was sent for: find that by
+   * Creates the account, unless it needs a passkey. A link counts only for the interaction that it was sent for: find that by
    * `Confirmations.findByLink`, and call this only in the browser that has its cookie. `limited`: as `rename`.
    */
   confirm(
@@ -98,13 +110,30 @@ export interface Registrations {
     username: string | null,
     at: AskedAt,
   ): Promise<RegistrationConfirmed | Limited | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
+  /**
+   * Creates the account with its passkey in one commit, after `passkey-needed`: no account is without both passkey and
+   * password. `passkey-taken`: the passkey belongs to an account.
+   */
+  complete(
+    interaction: string,
+    passkey: FirstPasskey,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed | Limited | { readonly kind: "passkey-taken" }>;
   /** The pending registration of this interaction, and whether its address is already confirmed. */
   pending(interaction: string): Promise<{ readonly email: string; readonly confirmed: boolean } | undefined>;
 }
 
-/** What is stored until the address is confirmed. */
+/** The passkey of a new account, which was tried. */
+interface FirstPasskey {
+  /** The identifier of the account. */
+  readonly sub: string;
+  readonly factor: NonNullable<ConfirmedAccount["passkey"]>;
+}
+
+/** What is stored until the address is confirmed, and until there is a passkey. */
 type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
-  readonly password_hash: string;
+  /** `null`: the account gets a passkey instead. */
+  readonly password_hash: string | null;
   readonly terms_version?: string | undefined;
 };
 
@@ -113,6 +142,8 @@ type ExtraField = (typeof REGISTRATION_FIELDS)[number];
 /** For the `check` of the configuration. */
 const CHECK_TIMEOUT_MS = 3_000;
 
+const GONE = { kind: "gone" } as const;
+
 const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
 
 interface RegistrationsOptions extends PeopleOptions {
@@ -120,9 +151,27 @@ interface RegistrationsOptions extends PeopleOptions {
   readonly reservedUsernames: readonly string[];
 }
 
+/** Somebody else has the address by now. */
+function over(pending: Pick<FoundConfirmation<PendingForm>, "remove">): typeof GONE {
+  pending.remove();
+  return GONE;
+}
+
+/** Somebody else has the username by now: the person chooses another one. */
+function renamed(pending: Pick<FoundConfirmation<PendingForm>, "keep">): { readonly kind: "username-taken" } {
+  pending.keep();
+  return { kind: "username-taken" };
+}
+
 export function createRegistrations(options: RegistrationsOptions): Registrations {
   const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits } = options;
-  const { fields = {}, terms, domains } = settings;
+  const { fields = {}, terms, domains, passwordless = false } = settings;
+
+  /** What nobody can complete any more: registration without a password was turned off. */
+  const isOver = ({ password_hash }: PendingForm): boolean => password_hash === null && !passwordless;
+
+  const isTaken = async (name: string): Promise<boolean> =>
+    (await directory.findAccountByName(normaliseName(name))) !== undefined;
 
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
   function asked(form: RegistrationForm): RegistrationForm {
@@ -152,13 +201,18 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     return problem === undefined ? undefined : "invalid";
   }
 
+  async function passwordFault(form: RegistrationForm): Promise<FieldProblem | undefined> {
+    const { password } = form;
+    if (password === null && passwordless) return undefined;
+    return password === null || password === ""
+      ? "required"
+      : passwords.problem(password, passwordNames(form));
+  }
+
   async function problemsOf(form: RegistrationForm): Promise<RegistrationProblems> {
     const found: (readonly [RegistrationField, FieldProblem | undefined])[] = [
       ["email", emailFault(form.email)],
-      [
-        "password",
-        form.password === "" ? "required" : await passwords.problem(form.password, passwordNames(form)),
-      ],
+      ["password", await passwordFault(form)],
       ...REGISTRATION_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
       ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
     ];
@@ -210,23 +264,28 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });
   }
 
-  /** Takes a point before the username is looked up, and returns it unless the answer reveals that it is taken. */
+  /**
+   * Creates the account, or says what is missing. Takes a point before the username is looked up, and returns it unless the
+   * answer reveals that it is taken.
+   */
   async function create(
     tx: Transaction,
     pending: FoundConfirmation<PendingForm>,
     form: PendingForm,
     at: AskedAt,
+    passkey?: FirstPasskey,
   ): Promise<RegistrationConfirmed | Limited> {
+    if (isOver(form)) return GONE;
     const attempt = form.username === undefined ? undefined : await limits.usernameTaken(pending.subject);
     const limited = attempt && refusalOf(options, at, attempt);
     if (limited !== undefined) return limited;
-    let isTaken = false;
+    let revealed = false;
     try {
-      const result = await tryToCreate(tx, pending, form, at);
-      isTaken = result.kind === "username-taken";
+      const result = await tryToCreate(tx, pending, form, at, passkey);
+      revealed = result.kind === "username-taken";
       return result;
     } finally {
-      if (!isTaken) await attempt?.withdraw();
+      if (!revealed) await attempt?.withdraw();
     }
   }
 
@@ -235,25 +294,47 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     pending: FoundConfirmation<PendingForm>,
     form: PendingForm,
     at: AskedAt,
+    passkey: FirstPasskey | undefined,
   ): Promise<RegistrationConfirmed> {
-    const sub = randomUUID();
+    const { password_hash } = form;
+    if (password_hash !== null) {
+      // The person has gone back, and chosen a password.
+      if (passkey !== undefined) return GONE;
+      return stored(tx, pending, { ...form, password_hash, sub: randomUUID() }, at);
+    }
+    if (passkey !== undefined) {
+      const { sub, factor } = passkey;
+      return stored(tx, pending, { ...form, password_hash, sub, passkey: factor }, at);
+    }
+    if (await isTaken(form.email)) return over(pending);
+    if (form.username !== undefined && (await isTaken(form.username))) return renamed(pending);
+    pending.keep(form);
+    const { email, username = null, name = null, surname = null } = form;
+    return { kind: "passkey-needed", owner: { email, username, name, surname } };
+  }
+
+  async function stored(
+    tx: Transaction,
+    pending: FoundConfirmation<PendingForm>,
+    account: ConfirmedAccount,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed> {
     try {
-      const record = await accounts.register(tx, { ...form, sub }, callerAs(sub, at));
+      const registered = await accounts.register(tx, account, callerAs(account.sub, at));
       pending.remove();
-      return { kind: "created", record };
+      return { kind: "created", ...registered };
     } catch (error) {
       if (!(error instanceof NameTaken)) throw error;
     }
-    if ((await directory.findAccountByName(normaliseName(form.email))) !== undefined) {
-      pending.remove();
-      return { kind: "gone" };
-    }
-    pending.keep();
-    return { kind: "username-taken" };
+    return (await isTaken(account.email)) ? over(pending) : renamed(pending);
   }
 
   return {
-    settings: { ...(settings.fields && { fields }), ...(terms && { terms }) },
+    settings: {
+      ...(settings.fields && { fields }),
+      ...(terms && { terms }),
+      ...(passwordless && { passwordless }),
+    },
 
     async start(interaction, entered, at) {
       const typed = asked(entered);
@@ -264,7 +345,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       if (request.kind === "limited") return request;
       if (!(await isAllowed(form, at))) return { kind: "refused" };
       const { password, termsVersion, ...rest } = form;
-      const password_hash = await passwords.hash(password);
+      const password_hash = password === null ? null : await passwords.hash(password);
       await confirmations.issue<PendingForm>({
         purpose: "registration",
         subject: interaction,
@@ -277,7 +358,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
     async resend(interaction, at) {
       const first = await confirmations.find<PendingForm>(place(interaction));
-      if (first === undefined || first.confirmed) return { kind: "gone" };
+      if (first === undefined || first.confirmed || isOver(first.extra)) return GONE;
       const { email } = first.extra;
       const request = await askedFor(options, email, at, "mail");
       if (request.kind === "limited") return request;
@@ -301,8 +382,21 @@ export function createRegistrations(options: RegistrationsOptions): Registration
         (pending, tx) =>
           pending?.confirmed === true
             ? create(tx, pending, { ...pending.extra, username: username ?? undefined }, at)
-            : { kind: "gone" },
+            : GONE,
       );
+    },
+
+    async complete(interaction, passkey, at) {
+      try {
+        return await confirmations.change<PendingForm, RegistrationConfirmed | Limited>(
+          place(interaction),
+          (pending, tx) =>
+            pending?.confirmed === true ? create(tx, pending, pending.extra, at, passkey) : GONE,
+        );
+      } catch (error) {
+        if (error instanceof AlreadyExists) return { kind: "passkey-taken" };
+        throw error;
+      }
     },
 
     async pending(interaction) {

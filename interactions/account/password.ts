@@ -15,6 +15,8 @@ interface PasswordLocals extends PersonLocals {
   readonly username: string;
   readonly min: number;
   readonly max: number;
+  /** Whether there is one already. */
+  readonly isSet: boolean;
   /** The end of a key `problem.password.…`. */
   readonly problem?: string;
 }
@@ -22,12 +24,17 @@ interface PasswordLocals extends PersonLocals {
 export const passwordView: Page<PasswordLocals> = {
   view: "account-password",
   locals(t, locals) {
-    const { username, min, max, problem } = locals;
+    const { username, min, max, isSet, problem } = locals;
     const problems =
       problem === undefined
         ? []
         : [{ fields: ["password"], text: t(`problem.password.${problem}`, { min, max }) }];
-    return { ...personLocals(t, locals, t("account.password"), problems), username, min };
+    return {
+      ...personLocals(t, locals, t("account.password"), problems),
+      username,
+      min,
+      submit: isSet ? t("password.save") : t("password.set"),
+    };
   },
 };
 
@@ -41,11 +48,12 @@ export interface PasswordPageParts {
 
 export function passwordPage({ accounts, devices, sessions, length }: PasswordPageParts): PersonPage {
   function shown({ locals, person, send }: PersonVisit, problem?: string): void {
-    const { username, email } = person.account;
+    const { username, email, password_hash } = person.account;
     const data = {
       ...locals,
       ...length,
       username: username ?? email,
+      isSet: password_hash !== null,
       ...(problem !== undefined && { problem }),
     };
     send(passwordView, data, { status: problem === undefined ? 200 : 400 });

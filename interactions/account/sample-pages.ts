@@ -137,7 +137,7 @@ export function personPages(text: string): readonly Sample[] {
     locale: text,
   };
   const profile = { ...common, values, locales: ["en", "pl"], problems: [] };
-  const password = { ...common, username: text, min: 8, max: 128 };
+  const password = { ...common, username: text, min: 8, max: 128, isSet: true };
   const at = 1_790_000_000_000;
   const session = { uid: text, firstUse: at / 1000, lastUse: at / 1000 };
   const where = { address: text, browser: text, system: text };
@@ -193,6 +193,7 @@ export function personPages(text: string): readonly Sample[] {
       problem: { reason: "limited", retryAfter: 90 },
     }),
     sample(passwordView, "empty", password),
+    sample(passwordView, "first", { ...password, isSet: false }),
     sample(passwordView, "refused", { ...password, problem: "too-short" }),
     sample(sessionsView, "one", { ...seen, remembered: [], sessions: [one] }),
     sample(sessionsView, "several", { ...seen, sessions, now: at + 1, notice: "session" }),

@@ -2,6 +2,7 @@
 import type { Registrations, RegistrationConfirmed } from "../../accounts/people/registrations.ts";
 import { seconds } from "../../core/clock.ts";
 import { AMR_PASSWORD } from "../../provider/authentication.ts";
+import { sealedEnrolment } from "./sealed-enrolment.ts";
 import { finishSignIn } from "./sign-in.ts";
 import {
   askedAt,
@@ -9,6 +10,7 @@ import {
   type Field,
   type Outcome,
   type Problem,
+  type SignInState,
   type Step,
   type StepServices,
 } from "./step.ts";
@@ -25,7 +27,7 @@ export const confirmEmail: Step = {
   },
   actions: ({ state, link }) =>
     state.usernameTaken || link !== undefined ? ["submit"] : ["submit", "resend"],
-  ways: ["register", "login"],
+  ways: () => ["register", "login"],
   async submit(entry, services) {
     const { registrations } = services.people;
     if (registrations === undefined) return { kind: "gone" };
@@ -76,18 +78,48 @@ async function settled(
       at: seconds(services.configuration.clock),
       amr: AMR_PASSWORD,
     });
-  if (result.kind === "username-taken")
-    return { kind: "next", state: { ...state, usernameTaken: true, notice: "username-taken" } };
+  if (result.kind === "passkey-needed") return atPasskey(entry, services, result.owner);
+  if (result.kind === "username-taken") return { kind: "next", state: usernameTaken(state) };
   if (result.kind === "wrong") return { kind: "invalid", problems: [wrongCode(result.triesLeft)] };
   // Another link than that of this registration: its code still works.
   if (entry.signIn.link !== undefined) return { kind: "next", state: { ...state, notice: "link-expired" } };
   return again("register");
 }
 
-/** Nothing waits for this code or link any more: the person begins anew. */
-export function again(step: "register" | "forgot-password"): Outcome {
-  return { kind: "next", state: { step, notice: "expired" } };
+/** Somebody who registers without a password makes a passkey, and the account with it. */
+async function atPasskey(
+  { signIn }: Entry,
+  services: StepServices,
+  owner: Extract<RegistrationConfirmed, { readonly kind: "passkey-needed" }>["owner"],
+): Promise<Outcome> {
+  const enrolment = await services.secondFactors.enrolments?.beginNewAccount(owner);
+  if (enrolment === undefined) return { kind: "gone" };
+  const { email } = owner;
+  return {
+    kind: "next",
+    state: { step: "enrol", email, enrolment: sealedEnrolment(signIn, services, enrolment) },
+  };
 }
+
+/** The person chooses another username. */
+export function usernameTaken({ email }: SignInState): SignInState {
+  return {
+    step: "confirm-email",
+    ...(email !== undefined && { email }),
+    usernameTaken: true,
+    notice: "username-taken",
+  };
+}
+
+export function expired(step: "register" | "forgot-password"): SignInState {
+  return { step, notice: "expired" };
+}
+
+/** Nothing waits for this code or link any more: the person begins anew. */
+export const again = (step: "register" | "forgot-password"): Outcome => ({
+  kind: "next",
+  state: expired(step),
+});
 
 export function wrongCode(triesLeft: number): Problem {
   return { code: triesLeft === 0 ? "no-tries" : "wrong-code", fields: ["code"] };

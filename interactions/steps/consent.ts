@@ -6,7 +6,7 @@ export const consent: Step = {
   isOpen: ({ prompt }) => prompt === "consent",
   fields: () => [],
   actions: () => ["allow", "deny"],
-  ways: [],
+  ways: () => [],
   async submit({ ctx, action }, services) {
     const { protocol } = services;
     const location =

@@ -8,7 +8,7 @@ export const continueAs: Step = {
   isOpen: ({ prompt }) => prompt === "continue",
   fields: () => [],
   actions: () => ["submit", "cancel"],
-  ways: ["login"],
+  ways: () => ["login"],
   async submit({ ctx, action }, { protocol }) {
     const location = action === "cancel" ? await protocol.deny(ctx) : await protocol.continueAs(ctx);
     return { kind: "done", location };

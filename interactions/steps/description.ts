@@ -42,7 +42,7 @@ export interface DescribedField extends Omit<Field, "value" | "options"> {
 /** Something that the person can do. */
 export interface DescribedAction {
   /**
-   * `submit` for the fields; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
+   * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
    * `name`; `recovery` for a recovery code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes;
    * `remove` for one of `methods`; `later` to go on without the passkey that was offered, `never` to be asked no more; `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
    * minutes, for the full time again; or the name of another step.
@@ -136,7 +136,9 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   return {
     step: name,
     client,
-    title: t(titleOf(present), { client: client.name, account: account?.email ?? "" }),
+    title: isNewcomer(present)
+      ? t("enrol.account.title")
+      : t(titleOf(present), { client: client.name, account: account?.email ?? "" }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: account.email }),
     ...((name === "confirm-email" || name === "enrol-confirm") &&
@@ -180,6 +182,10 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
 }
 
 const isInvited = ({ signIn }: PresentStep): boolean => signIn.state.proven?.invited === true;
+
+/** Whether the person registers without a password, and makes a passkey now. */
+const isNewcomer = ({ name, signIn }: PresentStep): boolean =>
+  name === "enrol" && signIn.state.proven === undefined;
 
 function titleOf(step: PresentStep): string {
   const isOffered = isInvited(step) && (step.name === "enrol-confirm" || step.name === "enrol");
@@ -255,8 +261,9 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     const text = isInvited(step) ? t("enrol-confirm.invited", values) : t("enrol-confirm.text", values);
     return [text, t("enrol-confirm.help")];
   },
-  enrol: (t, { signIn }) => {
-    const { app, passkey } = offeredFactors(signIn);
+  enrol: (t, step) => {
+    if (isNewcomer(step)) return [t("enrol.account.text")];
+    const { app, passkey } = offeredFactors(step.signIn);
     if (app === null) return [t("enrol.passkey.only")];
     if (passkey === null) return [t("enrol.app.only")];
     return [t("enrol.text")];

@@ -1,18 +1,19 @@
 /**
- * The steps that add a factor in a sign-in whose client needs one, or whose person was invited to add a passkey:
+ * The steps that add a factor in a sign-in whose client needs one, whose person was invited to add a passkey, or whose person
+ * registers without a password:
  * `enrol-confirm`, a code from the mailbox; `enrol`, an authenticator app or a passkey, tried before it counts;
  * `recovery-codes`, which the person has to keep. Nobody is signed in before the last one is complete, unless they were only
  * invited and say no. What is lost in between is lost: the person begins with the password again.
  *
  * Where the account has changed meanwhile, nothing is stored. It may be this very sign-in, in a request that runs now.
  */
-import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
+import type { Enrolment, Enrolments, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
-import { codeField, wrongCode } from "./confirm-email.ts";
+import { again, codeField, expired, usernameTaken, wrongCode } from "./confirm-email.ts";
 import { parsed } from "./passkey-sign-in.ts";
-import { anew, atEnrol, CHANGED, contextOf, goOn, isExpired, stillProven } from "./sign-in.ts";
+import { anew, atEnrol, CHANGED, goOn, isExpired, provenOf, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -24,20 +25,6 @@ import {
   type StepName,
   type StepServices,
 } from "./step.ts";
-
-/** The enrolment in the state of a sign-in; `undefined` if there is none, or it can't be read any more. */
-export function openedEnrolment(
-  { uid, state }: Pick<RunningSignIn, "uid" | "state">,
-  { sealer }: Pick<StepServices, "sealer">,
-): Enrolment | undefined {
-  if (state.enrolment === undefined) return undefined;
-  try {
-    return JSON.parse(sealer.open(contextOf(uid), state.enrolment)) as Enrolment;
-  } catch {
-    // Its key was removed.
-    return undefined;
-  }
-}
 
 export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
   (prompt === "login" || prompt === "create") && state.step === step && state.proven !== undefined;
@@ -51,13 +38,16 @@ const dropped = async (
   { state }: RunningSignIn,
   isOver: (clock: Clock) => boolean,
   { configuration }: Pick<StepServices, "configuration">,
-): Promise<SignInState | undefined> => (isOver(configuration.clock) ? anew(state) : undefined);
+): Promise<SignInState | undefined> => {
+  if (!isOver(configuration.clock)) return undefined;
+  return state.proven === undefined ? expired("register") : anew(state);
+};
 
 export const enrolConfirm: Step = {
   isOpen: (signIn) => isAt(signIn, "enrol-confirm"),
   fields: () => [codeField],
   actions: (signIn) => withLater(signIn, ["submit", "resend"]),
-  ways: ["login"],
+  ways: () => ["login"],
   prepare: (signIn, services) =>
     dropped(
       signIn,
@@ -114,19 +104,23 @@ async function confirm(
   return atEnrol(entry, services, { ...proven, generation }, enrolment);
 }
 
+type Offered = Partial<Pick<Enrolment | NewAccountEnrolment, "app" | "passkey">>;
+
 /** What of the enrolment is enough for the client, or what the person was invited to add. */
 export function offeredFactors({
   enrolment,
   demandedAcr = ACR_MFA,
   state,
 }: RunningSignIn): Pick<Enrolment, "app" | "passkey"> {
-  const { app = null, passkey = null } = enrolment ?? {};
+  const { app = null, passkey = null }: Offered = enrolment ?? {};
   const isEnough = satisfies(ACR_MFA, demandedAcr) && !state.proven?.invited;
   return { app: isEnough ? app : null, passkey };
 }
 
 export const enrol: Step = {
-  isOpen: (signIn) => isAt(signIn, "enrol") && signIn.state.enrolment !== undefined,
+  // Whoever registers has proven the address alone: there is no account yet.
+  isOpen: ({ prompt, state }) =>
+    (prompt === "login" || prompt === "create") && state.step === "enrol" && state.enrolment !== undefined,
   fields(signIn) {
     const { app, passkey } = offeredFactors(signIn);
     return [
@@ -142,7 +136,7 @@ export const enrol: Step = {
     const { app, passkey } = offeredFactors(signIn);
     return withLater(signIn, [...(app === null ? [] : ["app"]), ...(passkey === null ? [] : ["passkey"])]);
   },
-  ways: ["login"],
+  ways: ({ state }) => (state.proven === undefined ? ["register", "login"] : ["login"]),
   prepare: (signIn, services) =>
     dropped(signIn, (clock) => (signIn.enrolment?.expiresAt ?? 0) <= clock.now(), services),
 
@@ -151,10 +145,11 @@ export const enrol: Step = {
     const { enrolment, state } = signIn;
     const { enrolments } = services.secondFactors;
     const { clock } = services.configuration;
-    if (state.proven === undefined || enrolments === undefined) return { kind: "gone" };
+    if (enrolments === undefined) return { kind: "gone" };
+    if (state.proven === undefined) return makeAccount(entry, services, enrolments);
     const record = await stillProven(state.proven, services);
     if (record !== undefined && action === "later") return goOn(entry, services, record, state.proven);
-    if (enrolment === undefined || enrolment.expiresAt <= clock.now())
+    if (enrolment === undefined || enrolment.as === null || enrolment.expiresAt <= clock.now())
       return { kind: "next", state: anew(state) };
     if (record === undefined) return CHANGED;
     const at = askedAt(entry, services);
@@ -167,14 +162,46 @@ export const enrol: Step = {
         : notAdded(added);
     }
     const name = values.get("name") ?? "";
-    if (name.trim() === "") return { kind: "invalid", problems: [{ code: "required", fields: ["name"] }] };
+    if (name.trim() === "") return UNNAMED;
     const added = await enrolments.addPasskey(enrolment, parsed(values.get("credential")), name, {}, at);
-    if (added.kind === "wrong")
-      return { kind: "invalid", problems: [{ code: "new-passkey-refused", fields: [] }] };
+    if (added.kind === "wrong") return REFUSED;
     if (added.kind !== "changed") return notAdded(added);
     return keep(entry, services, state.proven, added, amrOfPasskey(added.backupEligible));
   },
 };
+
+const UNNAMED: Outcome = { kind: "invalid", problems: [{ code: "required", fields: ["name"] }] };
+const REFUSED: Outcome = { kind: "invalid", problems: [{ code: "new-passkey-refused", fields: [] }] };
+
+/** The account of somebody who registers without a password is made together with its passkey. */
+async function makeAccount(entry: Entry, services: StepServices, enrolments: Enrolments): Promise<Outcome> {
+  const { signIn, values } = entry;
+  const { enrolment, state } = signIn;
+  const { registrations } = services.people;
+  if (registrations === undefined || enrolment?.as !== null) return again("register");
+  const name = values.get("name") ?? "";
+  if (name.trim() === "") return UNNAMED;
+  const at = askedAt(entry, services);
+  const tried = await enrolments.tryNewAccount(enrolment, parsed(values.get("credential")), name, at);
+  if (tried.kind === "limited") return tried;
+  if (tried.kind === "wrong") return REFUSED;
+  if (tried.kind === "outdated") return again("register");
+  const { factor } = tried;
+  const made = await registrations.complete(signIn.uid, { sub: enrolment.sub, factor }, at);
+  if (made.kind === "limited") return made;
+  if (made.kind === "passkey-taken") return REFUSED;
+  if (made.kind === "username-taken") return { kind: "next", state: usernameTaken(state) };
+  if (made.kind !== "created") return again("register");
+  const { record, recoveryCodes: codes } = made;
+  const changed = { recoveryCodes: codes, sessions_generation: record.sessions_generation };
+  return keep(
+    entry,
+    services,
+    provenOf(record, 0, []),
+    changed,
+    amrOfPasskey(factor.passkey.backup_eligible),
+  );
+}
 
 type NotAdded = Exclude<Awaited<ReturnType<Enrolments["addApp"]>>, { readonly kind: "changed" | "wrong" }>;
 
@@ -204,7 +231,7 @@ export const recoveryCodes: Step = {
   isOpen: (signIn) => isAt(signIn, "recovery-codes"),
   fields: () => [{ name: "kept", type: "checkbox", autocomplete: "off", required: true, value: "true" }],
   actions: () => ["submit", "renew"],
-  ways: [],
+  ways: () => [],
   async submit(entry, services) {
     const { signIn, values, action } = entry;
     const { proven } = signIn.state;

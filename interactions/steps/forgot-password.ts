@@ -16,7 +16,7 @@ export const forgotPassword: Step = {
     },
   ],
   actions: () => ["submit"],
-  ways: ["login"],
+  ways: () => ["login"],
   async submit(entry, services) {
     const { signIn, values } = entry;
     const { passwordResets } = services.people;

@@ -13,7 +13,7 @@ export const invitation: Step = {
   isOpen: (signIn) => isAt(signIn, "invitation"),
   fields: () => [],
   actions: () => ["submit", "later", "never"],
-  ways: [],
+  ways: () => [],
   async submit(entry, services) {
     const { ctx, signIn, action } = entry;
     const { proven } = signIn.state;

@@ -15,7 +15,7 @@ export const login: Step = {
     ];
   },
   ...withPasskey("login"),
-  ways: ["forgot-password", "register"],
+  ways: () => ["forgot-password", "register"],
   submit: (entry, services) =>
     entry.action === "passkey"
       ? signInWithPasskey(entry, services, "login")

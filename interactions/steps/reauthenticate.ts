@@ -14,7 +14,7 @@ export const reauthenticate: Step = {
     },
   ],
   ...withPasskey("reauthenticate"),
-  ways: ["forgot-password", "login"],
+  ways: () => ["forgot-password", "login"],
   async submit(entry, services) {
     const { account } = entry.signIn;
     if (account === undefined) return { kind: "gone" };

@@ -2,6 +2,9 @@
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
 
+/** The action of somebody who wants a passkey instead. */
+const WITHOUT_PASSWORD = "without-password";
+
 /** What the pages offer for `gender`, besides leaving it empty. */
 const GENDERS: readonly string[] = ["female", "male", "other"];
 
@@ -31,8 +34,9 @@ export const register: Step = {
       ...(terms === undefined ? [] : [termsField(terms.version)]),
     ];
   },
-  actions: () => ["submit"],
-  ways: ["login"],
+  actions: (_signIn, { registration }) =>
+    registration?.passwordless ? ["submit", WITHOUT_PASSWORD] : ["submit"],
+  ways: () => ["login"],
   async submit(entry, services): Promise<Outcome> {
     const { registrations } = services.people;
     if (registrations === undefined) return { kind: "gone" };
@@ -56,14 +60,14 @@ export function termsField(version: string): Field {
   return { name: "terms", type: "checkbox", autocomplete: "off", required: true, value: version };
 }
 
-function formOf({ values, locale }: Entry): RegistrationForm {
+function formOf({ values, locale, action }: Entry): RegistrationForm {
   const entered = ASKED.flatMap(({ name }) => {
     const value = values.get(name)?.trim() ?? "";
     return value === "" ? [] : [[name, value] as const];
   });
   return {
     email: values.get("email")?.trim() ?? "",
-    password: values.get("password") ?? "",
+    password: action === WITHOUT_PASSWORD ? null : (values.get("password") ?? ""),
     ...Object.fromEntries(entered),
     termsVersion: values.get("terms"),
     locale,

@@ -45,7 +45,7 @@ export const secondFactor: Step = {
     return [...(proven?.app === true ? ["submit"] : []), ...byPasskey, "recovery"];
   },
   passkey: ({ state }) => state.passkey,
-  ways: ["login"],
+  ways: () => ["login"],
 
   async prepare({ state }, { accounts, configuration, secondFactors: { passkeys } }) {
     const { proven, challenge } = state;

@@ -18,6 +18,7 @@ import {
 } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { sealedEnrolment } from "./sealed-enrolment.ts";
 import {
   askedAt,
   CAN_ADD_PASSKEY,
@@ -27,9 +28,6 @@ import {
   type SignInState,
   type StepServices,
 } from "./step.ts";
-
-/** What a sealed enrolment is bound to. */
-export const contextOf = (uid: string): string => `enrolment ${uid}`;
 
 /** How long a right password counts. */
 const LIFETIME_SECONDS = 300;
@@ -265,12 +263,12 @@ async function beginEnrolment(entry: Entry, services: StepServices, proven: Prov
 }
 
 export function atEnrol(
-  { signIn: { uid } }: Entry,
-  { sealer }: StepServices,
+  { signIn }: Entry,
+  services: StepServices,
   proven: Proven,
   enrolment: Enrolment,
 ): Outcome {
-  const sealed = sealer.seal(contextOf(uid), JSON.stringify(enrolment));
+  const sealed = sealedEnrolment(signIn, services, enrolment);
   return { kind: "next", state: { step: "enrol", proven, enrolment: sealed } };
 }
 

@@ -14,7 +14,7 @@ import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
 import type { SecondFactors } from "../../accounts/factors/factors.ts";
-import type { Enrolment } from "../../accounts/factors/enrolment.ts";
+import type { Enrolment, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
 import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
@@ -64,7 +64,7 @@ export interface SignInState {
   readonly passkey?: PasskeyRequest;
   /** `enrol-confirm`: the account that a code was sent for. Whoever has to begin anew can still use it. */
   readonly codeFor?: string;
-  /** `enrol`: the {@link Enrolment}, sealed. */
+  /** `enrol`: the {@link Enrolment}, or of whoever is not `proven` the {@link NewAccountEnrolment}, sealed. */
   readonly enrolment?: string;
 }
 
@@ -142,7 +142,7 @@ export interface RunningSignIn {
   /** The `acr` that the request and its client need; `undefined` if a password is enough. */
   readonly demandedAcr?: string;
   /** What is in the state, opened. */
-  readonly enrolment?: Enrolment;
+  readonly enrolment?: Enrolment | NewAccountEnrolment;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
   /** The request wants a recent sign-in, or a strong one: a remembered browser is none. */
@@ -164,7 +164,7 @@ export const LATE_SECONDS = 300;
 /** What the service offers to everybody. */
 export interface Offers {
   /** How people register, if they can. */
-  readonly registration?: Pick<RegistrationSettings, "fields" | "terms">;
+  readonly registration?: Pick<RegistrationSettings, "fields" | "terms" | "passwordless">;
   /** Whether there is mail for a forgotten password. */
   readonly resets: boolean;
   readonly passwordLength: PasswordLength;
@@ -278,14 +278,14 @@ export interface Step {
   readonly isOpen: (signIn: RunningSignIn, offers: Offers) => boolean;
   readonly fields: (signIn: RunningSignIn, offers: Offers) => readonly Field[];
   /** What can be submitted: `submit` for the fields, or a choice. In the order of the page. */
-  readonly actions: (signIn: RunningSignIn) => readonly string[];
+  readonly actions: (signIn: RunningSignIn, offers: Offers) => readonly string[];
   /** What the action `passkey` answers. */
   readonly passkey?: (
     signIn: RunningSignIn,
     services: Pick<StepServices, "secondFactors">,
   ) => PasskeyRequest | undefined;
   /** The steps that the person can go to instead, those that are not open aside. */
-  readonly ways: readonly StepName[];
+  readonly ways: (signIn: RunningSignIn) => readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;
   /** What the step lists, read each time that it is shown. */
   readonly methods?: (

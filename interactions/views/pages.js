@@ -125,6 +125,10 @@ async function askPasskey(form, options) {
     void suggest();
   }
 
+  // A passkey needs a browser that has them.
+  for (const each of all("[data-creates]"))
+    each.hidden = !window.PublicKeyCredential?.parseCreationOptionsFromJSON;
+
   // Recovery codes: copied, in a file, on paper.
   for (const tools of all("[data-codes]")) {
     const { codes, file, title } = tools.dataset;

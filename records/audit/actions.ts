@@ -74,7 +74,11 @@ const ACTIONS = {
   },
   "family.revoked": { about: "account", means: "A client revoked a refresh token and its token family" },
   "account.created": { about: "account", means: "An account was created" },
-  "account.registered": { about: "account", means: "A person registered and confirmed the address" },
+  "account.registered": {
+    about: "account",
+    means:
+      "A person registered and confirmed the address; `factor` is `passkey` if the account has no password",
+  },
   "account.imported": { about: "account", means: "An account was imported" },
   "account.updated": { about: "account", means: "Fields of an account were changed; `fields` names them" },
   "account.password_changed": { about: "account", means: "A new password was set" },

@@ -40,7 +40,11 @@ beforeAll(async () => {
   callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
   running = await startService({
     deployments: onLocalhost,
-    config: { rateLimits: UNLIMITED, mail: { send: async (message) => void sent.push(message) } },
+    config: {
+      rateLimits: UNLIMITED,
+      mail: { send: async (message) => void sent.push(message) },
+      interactions: { registration: { passwordless: true } },
+    },
   });
   for (const each of [VAULT, GARDEN])
     await running.service.clients.register({ ...each, redirect_uris: [callback] });
@@ -230,6 +234,52 @@ describe("a person who is asked to add a passkey", () => {
     const second = arrived(plain);
     await signIn(plain, { username: email, password: PASSWORD });
     await second;
+  });
+});
+
+describe("a person who registers without a password", () => {
+  const WITHOUT = { name: "Use a passkey instead of a password" };
+
+  it("makes a passkey, keeps the codes, and signs in with it", async () => {
+    email = `new-${people}@example.com`;
+    const page = await browser.newPage(PHONE);
+    const authenticator = await addAuthenticator(page);
+    await page.goto(authorize(running, GARDEN));
+    await page.getByRole("link", { name: "Create an account" }).click();
+    await page.getByRole("button", WITHOUT).waitFor();
+    await expectUsable(page);
+    // The password is left empty. What is missing is said, and the rest stays.
+    await page.getByRole("button", WITHOUT).click();
+    await page.getByText("Enter your email address").first().waitFor();
+    await page.getByLabel("Email address").fill(email);
+    await page.getByRole("button", WITHOUT).click();
+    await page
+      .getByLabel("Code", { exact: false })
+      .first()
+      .fill(await mailedCode());
+    await page.getByRole("heading", { name: "Create your passkey" }).waitFor();
+    await page.getByRole("button", { name: "Create a passkey" }).waitFor();
+    await expectUsable(page);
+    await page.getByRole("button", { name: "Create a passkey" }).click();
+    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    await finish(page);
+    await page.context().clearCookies();
+    await setPresence(authenticator, false);
+    await page.goto(authorize(running, GARDEN));
+    const button = page.getByRole("button", { name: "Sign in with a passkey" });
+    await button.waitFor();
+    await setPresence(authenticator, true);
+    const back = arrived(page);
+    await button.click();
+    await back;
+  });
+
+  it("is nobody whose browser runs no scripts", async () => {
+    const page = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
+    await page.goto(authorize(running, GARDEN));
+    await page.getByRole("link", { name: "Create an account" }).click();
+    await page.getByRole("button", { name: "Create account" }).waitFor();
+    expect(await page.getByRole("button", WITHOUT).count()).toBe(0);
   });
 });
 

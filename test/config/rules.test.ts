@@ -378,6 +378,28 @@ const OUTSIDE = "must be the host of each deployment, or a domain above it";
 const SUFFIX = "must not be a public suffix";
 const NEEDED = "is required with deployments on two hosts";
 
+const NEEDS_PASSKEYS = expect.stringMatching(
+  /^config\.interactions\.registration\.passwordless: needs passkeys/,
+);
+
+describe("registration without a password", () => {
+  it.each<[string, string, string, object, readonly unknown[]]>([
+    ["an IP address", "http://127.0.0.1:3000", "http://127.0.0.1:3000/openid", {}, [NEEDS_PASSKEYS]],
+    [
+      "turned off",
+      "http://localhost:3000",
+      "http://localhost:3000/openid",
+      { passkeys: { enabled: false } },
+      [NEEDS_PASSKEYS],
+    ],
+    ["one host", "http://localhost:3000", "http://localhost:3000/openid", {}, []],
+  ])("needs passkeys: %s", (_what, first, second, more, expected) => {
+    const deployments = { oauth2: { url: first }, openid: { url: second } };
+    const interactions = { registration: { passwordless: true }, ...more };
+    expect(problemsIn({ deployments, interactions })).toEqual(expected);
+  });
+});
+
 describe("the domain of passkeys", () => {
   it.each<readonly [string | undefined, ...string[]]>([
     ["login.example.com"],

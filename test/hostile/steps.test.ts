@@ -20,7 +20,7 @@ import { totpCode } from "../../testing/totp-code.ts";
 import { sendRaw } from "./raw.ts";
 
 /** Asks for everything, and has terms that nobody has accepted yet. */
-const SETTINGS = { registration: { ...ASKS, terms: TERMS } };
+const SETTINGS = { registration: { ...ASKS, terms: TERMS, passwordless: true } };
 const PASSWORD = "a long sentence about nothing";
 /** Needs a second factor. */
 const VAULT: KnownClient = { ...SHOP, client_id: "vault", second_factor: "required" };
@@ -196,7 +196,20 @@ async function acceptTerms(browser: Browser): Promise<void> {
   await browser.submit(form, { terms: TERMS.version });
 }
 
-const NAMES = Object.keys(REACH) as StepName[];
+/** Somebody who registers without a password, where the passkey is made. */
+async function newcomer(): Promise<Browser> {
+  const browser = await way("register");
+  count += 1;
+  const email = `newcomer-${count}@example.org`;
+  const action = "without-password";
+  await browser.submit(browser.form("email"), { email, name: "Eve", terms: TERMS.version, action });
+  return browser.submit(browser.form("code"), { code: await mailedCode(email) });
+}
+
+const PLACES: readonly (readonly [string, StepName, () => Promise<Browser>])[] = [
+  ...(Object.keys(REACH) as StepName[]).map((name) => [name, name, REACH[name]] as const),
+  ["enrol of a new account", "enrol", newcomer],
+];
 
 /** The form of the fields: the first one. */
 function formOf(browser: Browser) {
@@ -224,9 +237,9 @@ function post(browser: Browser, changes: Record<string, string>, headers: Record
   });
 }
 
-describe.each(NAMES)("the step %s", (name) => {
+describe.each(PLACES)("the step %s", (_place, name, reach) => {
   it("does nothing for a form without its token, with another's, or from another site [D-UI-2]", async () => {
-    const browser = await REACH[name]();
+    const browser = await reach();
     const other = await atLogin();
     const foreign = Object.fromEntries(formOf(other).fields)["csrf"] ?? "";
     const { headers: at } = browser;
@@ -254,7 +267,7 @@ describe.each(NAMES)("the step %s", (name) => {
   });
 
   it("answers hostile text in each field with the step, escaped, and never with a fault", async () => {
-    const browser = await REACH[name]();
+    const browser = await reach();
     const form = formOf(browser);
     const names = form.fields.flatMap(([field]) => (field === "csrf" || field === "action" ? [] : [field]));
     const fields = names.includes("terms") || name !== "terms" ? names : [...names, "terms"];
@@ -286,7 +299,7 @@ describe.each(NAMES)("the step %s", (name) => {
   });
 
   it("is lost without its cookie, and for another browser [D-UI-2]", async () => {
-    const browser = await REACH[name]();
+    const browser = await reach();
     const { action } = formOf(browser);
     const fresh = new Browser();
     expect([title(await fresh.get(action)), fresh.status]).toEqual(["Please start again", 400]);
@@ -299,7 +312,7 @@ describe.each(NAMES)("the step %s", (name) => {
   });
 
   it("ends with the sign-in: an hour later it starts again", async () => {
-    const browser = await REACH[name]();
+    const browser = await reach();
     const { action } = formOf(browser);
     offset += 3_700_000;
     expect((await post(browser, {})).status).toBe(400);
@@ -307,7 +320,7 @@ describe.each(NAMES)("the step %s", (name) => {
   });
 
   it("never leads to another host, whatever the address or the Host says", async () => {
-    const browser = await REACH[name]();
+    const browser = await reach();
     const { action } = formOf(browser);
     for (const query of [
       "?returnTo=https://evil.example",

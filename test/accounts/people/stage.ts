@@ -82,6 +82,8 @@ export interface PeopleStage {
   readonly clock: TestClock;
   readonly accounts: Accounts & AccountInternals;
   readonly registrations: Registrations;
+  /** The same after a start with other settings. */
+  registrationsWith(settings: RegistrationSettings): Registrations;
   readonly passwordResets: PasswordResets;
   readonly addressChanges: AddressChanges;
   /** Signs in at the form. */
@@ -138,22 +140,24 @@ export async function openPeople(
   const check = createPasswordCheck(accounts, { store: storage.signIns, key, sealer, clock, ...mailed });
   const refusals: AuditEvent[] = [];
   const noted: AuditEvent[] = [];
-  const people = createPeople(
-    {
-      interactions: { ...defaults.interactions, registration: settings },
-      mail: { url: "smtp://mail.example" },
-    },
-    {
-      directory,
-      accounts,
-      confirmations,
-      passwords,
-      limits,
-      audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
-      clock,
-    },
-    console.error,
-  );
+  const peopleWith = (registration: RegistrationSettings) =>
+    createPeople(
+      {
+        interactions: { ...defaults.interactions, registration },
+        mail: { url: "smtp://mail.example" },
+      },
+      {
+        directory,
+        accounts,
+        confirmations,
+        passwords,
+        limits,
+        audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
+        clock,
+      },
+      console.error,
+    );
+  const people = peopleWith(settings);
   const otherFactors = (): SecondFactors =>
     createSecondFactors(
       {
@@ -189,6 +193,7 @@ export async function openPeople(
     clock,
     accounts,
     registrations: people.registrations as Registrations,
+    registrationsWith: (other) => peopleWith(other).registrations as Registrations,
     passwordResets: people.passwordResets as PasswordResets,
     addressChanges: people.addressChanges as AddressChanges,
     signIn: (name, password, { address, device: read }) =>

@@ -1,0 +1,193 @@
+/**
+ * What a change of an account's second factors stores and mails besides the account: the factor, recovery codes, and the link
+ * that undoes a first factor.
+ */
+import type { KeyObject } from "node:crypto";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { type Clock, seconds } from "../../core/clock.ts";
+import { AlreadyExists } from "../../core/errors.ts";
+import { hmac, type Sealer } from "../../core/sealing.ts";
+import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
+import {
+  appContext,
+  AUTHENTICATOR_APP,
+  PASSKEY,
+  RECOVERY_CODES,
+  type StoredApp,
+  USED_RP_ID,
+} from "../../records/factors/factor-kinds.ts";
+import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail-kinds.ts";
+import type { Transaction } from "../../records/records.ts";
+import type { EarlierAddress } from "../people/address-changes.ts";
+import { type Confirmations, randomCode } from "../people/confirmations.ts";
+import {
+  hasSecondFactor,
+  type NewFactor,
+  newUserHandle,
+  type NewPasskey,
+  normaliseSecret,
+} from "./factor.ts";
+
+const RECOVERY_CODE_COUNT = 10;
+/** Characters of 5 bits each. */
+export const RECOVERY_CODE_LENGTH = 10;
+
+export const NO_FACTORS: Pick<AccountFactors, "generation" | "app" | "passkeys"> = {
+  generation: 0,
+  app: false,
+  passkeys: [],
+};
+
+/** The keyed digest under which a recovery code is stored. @param code in its normal form. */
+export function recoveryCodeHmac(key: KeyObject, sub: string, code: string): string {
+  return hmac(key, JSON.stringify(["recovery code", sub, code]));
+}
+
+/** As people read and type it. */
+const shown = (code: string): string => `${code.slice(0, 5)}-${code.slice(5)}`;
+
+/**
+ * Where codes and links go that guard the factors: for seven days after a change of a confirmed address, to the address
+ * before it, so that whoever has taken over the mailbox of the new one can't enrol.
+ */
+export async function guardAddress(
+  tx: Transaction,
+  confirmations: Pick<Confirmations, "peek">,
+  { email, address_undos = [] }: Pick<AccountRecord, "email" | "address_undos">,
+  clock: Clock,
+): Promise<string> {
+  for (const { id, expires_at } of address_undos) {
+    if (expires_at <= clock.now()) continue;
+    const earlier = await confirmations.peek<EarlierAddress>(tx, "address-undo", id);
+    if (earlier !== undefined) return earlier.extra.email;
+  }
+  return email;
+}
+
+export interface FactorWriterOptions {
+  readonly clock: Clock;
+  readonly sealer: Sealer;
+  /** The HMAC key of recovery codes. */
+  readonly codeKey: KeyObject;
+  readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment: DeploymentKind | undefined;
+}
+
+/** A new factor of an account. */
+interface FactorAddition {
+  /** The factors of the account afterwards. */
+  readonly factors: AccountFactors;
+  /** Mail about it; with the first factor, the link that undoes it. */
+  readonly mails: readonly NewMail[];
+  /**
+   * Puts the factor, and with the first one recovery codes and the undo link. Call it in the transaction that puts the account.
+   * @returns the new recovery codes.
+   */
+  put(): Promise<readonly string[]>;
+}
+
+/** What changes of factors store and mail besides the account. */
+export interface FactorWriter {
+  /** Puts new recovery codes in place of the old ones. */
+  putRecoveryCodes(tx: Transaction, sub: string): readonly string[];
+  /**
+   * Mail about a change, to the address that guards the factors and to the current one.
+   * @param link undoes it.
+   */
+  notices(
+    tx: Transaction,
+    account: AccountRecord,
+    params: NewMail["params"],
+    link?: string,
+  ): Promise<NewMail[]>;
+  /** What adding a factor means for this account. Nothing is put yet. */
+  addition(tx: Transaction, account: AccountRecord, factor: NewFactor): Promise<FactorAddition>;
+}
+
+/** The record of an app, to be stored with the account that has it. */
+export function appRecord(
+  { sealer, clock }: Pick<FactorWriterOptions, "sealer" | "clock">,
+  sub: string,
+  secret: string,
+  lastStep: number,
+): StoredApp {
+  return {
+    sub,
+    sealed: sealer.seal(appContext(sub), normaliseSecret(secret)),
+    added_at: seconds(clock),
+    last_used_at: null,
+    last_step: lastStep,
+    wrong_codes: 0,
+  };
+}
+
+export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
+  const { clock, codeKey, confirmations, mailDeployment } = options;
+
+  function putRecoveryCodes(tx: Transaction, sub: string): string[] {
+    const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => randomCode(RECOVERY_CODE_LENGTH));
+    const hmacs = codes.map((code) => recoveryCodeHmac(codeKey, sub, code));
+    tx.overwrite(RECOVERY_CODES.record({ sub, codes: hmacs }));
+    return codes.map(shown);
+  }
+
+  async function notices(
+    tx: Transaction,
+    account: AccountRecord,
+    params: NewMail["params"],
+    link?: string,
+  ): Promise<NewMail[]> {
+    if (mailDeployment === undefined) return [];
+    const guard = await guardAddress(tx, confirmations, account, clock);
+    const about = {
+      kind: "factors-changed" satisfies MailKind,
+      deployment: mailDeployment,
+      at: clock.now(),
+    } as const;
+    const guarded = noticeTo(
+      { ...account, email: guard },
+      { ...about, params: { ...params, ...(link !== undefined && { link }) } },
+    );
+    return guard === account.email ? [guarded] : [guarded, noticeTo(account, { ...about, params })];
+  }
+
+  async function putPasskey(tx: Transaction, sub: string, passkey: NewPasskey["passkey"]): Promise<void> {
+    const { rp_id } = passkey;
+    if ((await tx.get(USED_RP_ID.ref(rp_id))) === undefined) tx.put(USED_RP_ID.record({ rp_id }));
+    const stored = { ...passkey, sub, added_at: seconds(clock), last_used_at: null };
+    tx.create(PASSKEY.record(stored), () => new AlreadyExists("this passkey"));
+  }
+
+  return {
+    putRecoveryCodes,
+    notices,
+    async addition(tx, account, factor) {
+      const { sub } = account;
+      const { app, passkeys, generation } = account.factors ?? NO_FACTORS;
+      const isFirst = !hasSecondFactor(account);
+      const user_handle =
+        account.factors?.user_handle ?? (factor.kind === "passkey" ? factor.userHandle : newUserHandle());
+      const undo =
+        isFirst && account.email_verified && mailDeployment !== undefined
+          ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })
+          : undefined;
+      return {
+        factors: {
+          generation: generation + 1,
+          user_handle,
+          app: app || factor.kind === "app",
+          passkeys: factor.kind === "passkey" ? [...passkeys, factor.passkey.id] : passkeys,
+        },
+        mails: await notices(tx, account, { change: `${factor.kind}-added` }, undo?.link),
+        async put() {
+          if (factor.kind === "app")
+            tx.overwrite(AUTHENTICATOR_APP.record(appRecord(options, sub, factor.secret, factor.lastStep)));
+          else await putPasskey(tx, sub, factor.passkey);
+          if (undo !== undefined) tx.overwrite(undo.record);
+          return isFirst ? putRecoveryCodes(tx, sub) : [];
+        },
+      };
+    },
+  };
+}
