@@ -262,7 +262,7 @@ it.each([
 it("is stored without its recipient and parameters in plain text [D-MAIL-4]", () => {
   const written = mail("password-changed", { locale: "pl", params: { at: "1", code: "SECRET-CODE" } });
   const stored = sealMail(sealer, written, AT);
-  expect(JSON.stringify(stored)).not.toMatch(/ada|SECRET|pl/);
+  expect(JSON.stringify(stored)).not.toMatch(/@|SECRET|"pl"/);
   expect(openMail(sealer, stored)).toEqual(written);
   // The contents of one mail can't be put into another one.
   expect(() => openMail(sealer, { ...stored, id: "other" })).toThrow();
