@@ -1,7 +1,7 @@
 /**
  * The service in an application with its own middleware, signed cookie, body parser and routes.
  *
- *     npx node examples/embed.ts        then open http://127.0.0.1:3000
+ *     npx node examples/embed.ts        then open http://localhost:3000
  *
  * With `--config FILE`, the application signs users in as the first client of the seed, through the `oauth2` deployment.
  * The first redirect URI of the client must be `/callback` of this application.
@@ -82,7 +82,7 @@ app.use(async (ctx) => {
   }
 });
 
-const server = app.listen(port, host, () => console.log(`My application is at http://127.0.0.1:${port}`));
+const server = app.listen(port, host, () => console.log(`My application is at http://localhost:${port}`));
 
 /** Finishes running requests, then closes connections that browsers opened in advance. */
 async function stop(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * Three views of your own, in place of the built-in ones: the top of each page, its end, and the login form.
  *
- *     npx node examples/own-views/main.ts        then open http://127.0.0.1:3000
+ *     npx node examples/own-views/main.ts        then open http://localhost:3000
  */
 import { fileURLToPath } from "node:url";
 import Koa from "koa";
@@ -46,7 +46,7 @@ app.use((ctx) => {
   if (ctx.path === "/callback") ctx.body = "You are signed in.";
 });
 
-const server = app.listen(port, host, () => console.log(`Sign in at http://127.0.0.1:${port}`));
+const server = app.listen(port, host, () => console.log(`Sign in at http://localhost:${port}`));
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => void service.close().then(() => server.close().closeAllConnections()));
 }

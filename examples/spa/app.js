@@ -6,7 +6,9 @@ const client = { client_id: clientId };
 const clientAuth = oauth.None();
 const redirectUri = `${location.origin}/`;
 // Only a service on your own machine may use http.
-const options = { [oauth.allowInsecureRequests]: new URL(issuer).hostname === "127.0.0.1" };
+const options = {
+  [oauth.allowInsecureRequests]: ["localhost", "127.0.0.1"].includes(new URL(issuer).hostname),
+};
 
 const server = await oauth
   .discoveryRequest(new URL(issuer), options)

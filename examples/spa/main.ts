@@ -1,7 +1,7 @@
 /**
  * A service, and a single-page application at another origin: the next port.
  *
- *     npx node examples/spa/main.ts        then open http://127.0.0.1:3001
+ *     npx node examples/spa/main.ts        then open http://localhost:3001
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ const usage = "Usage: node examples/spa/main.ts [--config FILE]";
 const { port, host, config, seed } = await readExample(usage, new URL("spa.json", import.meta.url));
 const issuer = config.deployments.openid?.url;
 if (issuer === undefined) throw new TypeError("the page needs the OpenID Connect deployment");
-const page = `http://127.0.0.1:${port + 1}`;
+const page = `http://localhost:${port + 1}`;
 
 const service = await createSignInService(config);
 await applySeed(service, seed);

@@ -1,7 +1,7 @@
 /**
  * The built-in pages in the colors of a city: name, logo, favicon, font, corners, footer and one text.
  *
- *     npx node examples/theme/main.ts        then open http://127.0.0.1:3000
+ *     npx node examples/theme/main.ts        then open http://localhost:3000
  */
 import { fileURLToPath } from "node:url";
 import Koa from "koa";
@@ -45,7 +45,7 @@ app.use((ctx) => {
     ctx.body = ctx.query["error"] === undefined ? "You are signed in." : "You are not signed in.";
 });
 
-const server = app.listen(port, host, () => console.log(`Sign in at http://127.0.0.1:${port}`));
+const server = app.listen(port, host, () => console.log(`Sign in at http://localhost:${port}`));
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => void service.close().then(() => server.close().closeAllConnections()));
 }

@@ -16,7 +16,7 @@ beforeAll(async () => {
       const example = start(`examples/${name}/main.ts`, { env: { PORT: `${port + index}` } });
       examples.push(example);
       await example.until(/Sign in at/);
-      origins[name] = `http://127.0.0.1:${port + index}`;
+      origins[name] = `http://localhost:${port + index}`;
     }),
   );
 });

@@ -12,7 +12,7 @@ let origin: string;
 beforeAll(async () => {
   browser = await TestBrowser.launch();
   const port = await freePorts(2);
-  origin = `http://127.0.0.1:${port + 1}`;
+  origin = `http://localhost:${port + 1}`;
   example = start("examples/spa/main.ts", { env: { PORT: `${port}` } });
   await example.until(/Open http/);
 });

@@ -25,7 +25,7 @@ async function run(name: RegExp, ready: RegExp, cwd?: string): Promise<{ running
     },
   );
   await running.until(ready);
-  return { running, origin: `http://127.0.0.1:${port}` };
+  return { running, origin: `http://localhost:${port}` };
 }
 
 beforeAll(() => void mkdirSync(join(ROOT, FOLDER), { recursive: true }));

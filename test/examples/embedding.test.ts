@@ -16,7 +16,7 @@ async function startExample(script: string): Promise<{ readonly example: Running
   const example = start(script, { env: { PORT: `${port}` } });
   running.push(example);
   await example.until(/at http:\S+/);
-  return { example, origin: `http://127.0.0.1:${port}` };
+  return { example, origin: `http://localhost:${port}` };
 }
 
 /** Stops it with SIGTERM, while a browser has a connection open that it never used. */
