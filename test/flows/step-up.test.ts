@@ -130,6 +130,21 @@ describe("a passkey after the password", () => {
   });
 });
 
+describe("the end of a sign-in, opened in two tabs at once", () => {
+  it("gives one code", async () => {
+    const { visitor, step } = await halfway();
+    const { body } = await visitor.act(step, "submit", { code: totpCode(SECRET, clock.now()) });
+    const cookie = visitor.browser.jar.header(new URL(body.location ?? ""));
+    const tabs = await Promise.all(
+      Array.from({ length: 4 }, () =>
+        fetch(body.location ?? "", { headers: { cookie }, redirect: "manual" }),
+      ),
+    );
+    const codes = tabs.filter(({ headers }) => headers.get("location")?.includes("code="));
+    expect(codes).toHaveLength(1);
+  });
+});
+
 describe("a session by password and code", () => {
   async function signedIn(): Promise<{ readonly visitor: JsonVisitor }> {
     const { visitor, step } = await halfway();
