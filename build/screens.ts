@@ -11,7 +11,7 @@ import { LANGUAGES, type Screen, screenMails, screenPages, screens } from "./scr
 const ROOT = join(import.meta.dirname, "..");
 const OUT = join(ROOT, "screens");
 /** Debian's package, as for the tests in a browser. */
-const CHROMIUM = "/usr/bin/chromium";
+const CHROMIUM = "/usr/bin/chromium-headless-shell";
 const THEMES = ["light", "dark"] as const;
 const WIDTHS = [390, 1280] as const;
 const EXAMPLE_THEMES = join(ROOT, "examples/themes");

@@ -28,10 +28,10 @@ export const AUTHLIB = [join(AUTHLIB_FOLDER, "bin", "python3")];
  */
 export const NEEDS = [
   {
-    name: "chromium",
-    executables: ["/usr/bin/chromium"],
+    name: "chromium-headless-shell",
+    executables: ["/usr/bin/chromium-headless-shell"],
     usedBy: "the tests of the pages in a browser",
-    install: fromDebian("chromium"),
+    install: fromDebian("chromium-headless-shell"),
   },
   {
     name: "redis-server",

@@ -4,7 +4,7 @@ import { expect } from "@jest/globals";
 import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
 
 /** Where test/machine.mjs puts it. */
-const CHROMIUM = "/usr/bin/chromium";
+const CHROMIUM = "/usr/bin/chromium-headless-shell";
 
 const ARGUMENTS = [
   "--no-sandbox",
