@@ -239,7 +239,7 @@ export interface RegistrationSettings {
   };
   /** The only domains of e-mail addresses that can register; subdomains are other domains. Default: all. */
   readonly domains?: readonly string[];
-  /** Whether people can choose a passkey instead of a password; it needs passkeys. Default `false`. */
+  /** Lets people register with a passkey instead of a password; requires passkeys. Default `false`. */
   readonly passwordless?: boolean;
   /**
    * Gets what was entered, without the password; `false` refuses the registration. It runs before anything is stored, also

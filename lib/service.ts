@@ -115,7 +115,7 @@ interface StartOptions {
   readonly role?: Role | undefined;
   /** Whether to load in advance what the first sign-in needs. Default: it is loaded with the first sign-in. */
   readonly warmsUp?: boolean | undefined;
-  /** Whether passwords are hashed at next to no cost. Default: at that of the configuration. */
+  /** Hashes passwords at the lowest cost that Argon2 accepts. Default `false`: at the cost of the configuration. */
   readonly cheapHashes?: boolean | undefined;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider?: ((provider: Provider, configuration: Configuration) => void) | undefined;

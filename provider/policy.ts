@@ -62,7 +62,7 @@ function lacksSecondFactor(
 
 /**
  * Whether the session must become stronger. An essential `acr` is a demand (OpenID Connect Core 1.0 section 5.5.1.1): one
- * that nobody can meet here fails instead of asking forever. Whose factors are too weak adds one in the sign-in.
+ * that nobody can meet here fails instead of asking forever. A person whose factors are too weak adds one while signing in.
  * `acr_values` is a wish, in order of preference: the person is asked once, for the first value that the account can reach.
  */
 function needsStepUp({ oidc }: KoaContextWithOIDC, allowed: AllowedFactors): boolean {

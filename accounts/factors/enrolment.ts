@@ -128,7 +128,7 @@ export interface Enrolments {
     change: OwnFactorChange,
     at: AskedAt,
   ): Promise<(ChangedFactors & { readonly backupEligible: boolean }) | NotAdded>;
-  /** Begins the enrolment of an account that does not exist yet. `undefined`: passkeys are off. */
+  /** Begins the enrolment for an account that is created with its passkey. Returns `undefined` if passkeys are off. */
   beginNewAccount(owner: PasskeyOwner): Promise<NewAccountEnrolment | undefined>;
   /**
    * Checks the passkey of a new account. Nothing is stored: see `Registrations.complete`.

@@ -70,7 +70,7 @@ export interface PasswordContext {
   readonly service?: readonly string[];
   /** Default: that is not checked. */
   readonly breaches?: BreachCheck | undefined;
-  /** Whether a hash costs next to nothing, for test services. Default: what the rules say. */
+  /** Hashes at the lowest cost that Argon2 accepts, for test services. Default `false`: at the cost of the rules. */
   readonly isCheap?: boolean | undefined;
   /** Called after each hash and comparison, for metrics. */
   readonly onHashed?: (timing: HashTiming) => void;

@@ -68,7 +68,7 @@ export interface FoundConfirmation<Extra> extends Pending<Extra> {
   /** Removes it, because it was used or is no longer usable. */
   remove(): void;
   /**
-   * Keeps it as proven, because the person has to do something else first.
+   * Keeps it as proven: the person has something else to do first.
    * @param extra replaces what happens afterwards.
    */
   keep(extra?: Extra & object): void;

@@ -12,6 +12,7 @@ import { onLocalhost, type RunningService, startService, UNLIMITED } from "../fl
 import {
   addAuthenticator,
   expectUsable,
+  type PageAuthenticator,
   type PageOptions,
   setPresence,
   signIn,
@@ -100,6 +101,19 @@ const arrived = (page: Page): Promise<void> =>
   page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
 
 /** Says that the codes are kept. */
+/** A new visit, with the passkey that was just made. */
+async function signsInByPasskey(page: Page, authenticator: PageAuthenticator): Promise<void> {
+  await page.context().clearCookies();
+  await setPresence(authenticator, false);
+  await page.goto(authorize(running, GARDEN));
+  const button = page.getByRole("button", { name: "Sign in with a passkey" });
+  await button.waitFor();
+  await setPresence(authenticator, true);
+  const back = arrived(page);
+  await button.click();
+  await back;
+}
+
 async function finish(page: Page): Promise<void> {
   const back = arrived(page);
   await page.getByLabel("I have kept the codes").check();
@@ -183,15 +197,7 @@ describe("a person who is asked to add a passkey", () => {
     await page.getByRole("button", { name: "Create a passkey" }).click();
     await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
     await finish(page);
-    await page.context().clearCookies();
-    await setPresence(authenticator, false);
-    await page.goto(authorize(running, GARDEN));
-    const button = page.getByRole("button", { name: "Sign in with a passkey" });
-    await button.waitFor();
-    await setPresence(authenticator, true);
-    const back = arrived(page);
-    await button.click();
-    await back;
+    await signsInByPasskey(page, authenticator);
   });
 
   it.each(["Not now", "Don’t ask again"])("says no (%s), and is not asked again", async (answer) => {
@@ -263,15 +269,7 @@ describe("a person who registers without a password", () => {
     await page.getByRole("button", { name: "Create a passkey" }).click();
     await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
     await finish(page);
-    await page.context().clearCookies();
-    await setPresence(authenticator, false);
-    await page.goto(authorize(running, GARDEN));
-    const button = page.getByRole("button", { name: "Sign in with a passkey" });
-    await button.waitFor();
-    await setPresence(authenticator, true);
-    const back = arrived(page);
-    await button.click();
-    await back;
+    await signsInByPasskey(page, authenticator);
   });
 
   it("is nobody whose browser runs no scripts", async () => {
