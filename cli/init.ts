@@ -40,7 +40,7 @@ const QUESTIONS: readonly Question[] = [
     path: ["deployments", "oauth2", "url"],
     asked: "Address of the service as browsers see it",
     matters: always,
-    byDefault: () => "http://127.0.0.1:3000",
+    byDefault: () => "http://localhost:3000",
   },
   {
     option: "name",

@@ -20,7 +20,7 @@ env:NAME reads an address from an environment variable, so that its password doe
       },
       {
         form: "--url URL",
-        about: "the address of the service as browsers see it; default: http://127.0.0.1:3000",
+        about: "the address of the service as browsers see it; default: http://localhost:3000",
       },
       {
         form: "--name NAME",

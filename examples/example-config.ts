@@ -38,10 +38,7 @@ async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const text = await readFile(file, "utf8");
   const value: unknown = JSON.parse(
     // Browsers make no passkeys for IP addresses.
-    ["127.0.0.1", "localhost"].reduce(
-      (changed, name) => changed.replaceAll(`http://${name}:${DEFAULT_PORT}`, `http://${name}:${port}`),
-      text,
-    ),
+    text.replaceAll(`http://localhost:${DEFAULT_PORT}`, `http://localhost:${port}`),
   );
   return checkConfigFile(value, fileURLToPath(new URL(".", file)));
 }

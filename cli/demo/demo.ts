@@ -9,7 +9,7 @@ import { checkConfigFile, type ConfigFile, type Seed } from "../server/config-fi
 /** The configuration of the demo, on the default ports. */
 export const DEMO_FILE: string = join(import.meta.dirname, "demo.json");
 const SERVER = "http://localhost:3000";
-const CLIENT = "http://127.0.0.1:3001";
+const CLIENT = "http://localhost:3001";
 const RECEIVER = "http://127.0.0.1:3002";
 
 /** The origins of the parts of the demo. */

@@ -61,10 +61,6 @@ export function readDemo(args: Arguments): Parts {
   return { client, receiver: own === undefined ? NO_FAULTS : faults };
 }
 
-function origin(port: number): string {
-  return `http://${HERE}:${port}`;
-}
-
 interface Ports {
   readonly server: Listener;
   readonly client: Listener | undefined;
@@ -125,8 +121,8 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const origins = {
     // Browsers make no passkeys for IP addresses.
     server: `http://localhost:${server.port}`,
-    client: origin(client?.port ?? server.port + 1),
-    receiver: origin(receiver?.port ?? server.port + 2),
+    client: `http://localhost:${client?.port ?? server.port + 1}`,
+    receiver: `http://${HERE}:${receiver?.port ?? server.port + 2}`,
   };
   const file = await demoConfig(origins);
   const { seed } = file;

@@ -2,7 +2,7 @@
  * A program without a browser, such as one on a server or a television: it shows a code, and waits until a person has connected it
  * (RFC 8628).
  *
- *     npx node examples/cli-login/device.ts http://127.0.0.1:3000/openid television
+ *     npx node examples/cli-login/device.ts http://localhost:3000/openid television
  */
 import * as oidc from "openid-client";
 
@@ -10,7 +10,9 @@ const [, , issuer = "", clientId = ""] = process.argv;
 if (issuer === "" || clientId === "") throw new TypeError("Usage: device.ts ISSUER CLIENT_ID");
 
 // Only a service on your own machine may use http.
-const execute = new URL(issuer).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
+const execute = ["localhost", "127.0.0.1"].includes(new URL(issuer).hostname)
+  ? [oidc.allowInsecureRequests]
+  : [];
 const provider = await oidc.discovery(new URL(issuer), clientId, undefined, oidc.None(), { execute });
 
 const codes = await oidc.initiateDeviceAuthorization(provider, { scope: "openid email" });

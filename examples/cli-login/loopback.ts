@@ -1,7 +1,7 @@
 /**
  * A command-line program that signs a person in with the browser of the system (RFC 8252). The answer comes to a port on this machine.
  *
- *     npx node examples/cli-login/loopback.ts http://127.0.0.1:3000/openid program
+ *     npx node examples/cli-login/loopback.ts http://localhost:3000/openid program
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -12,7 +12,9 @@ const [, , issuer = "", clientId = ""] = process.argv;
 if (issuer === "" || clientId === "") throw new TypeError("Usage: loopback.ts ISSUER CLIENT_ID");
 
 // Only a service on your own machine may use http.
-const execute = new URL(issuer).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
+const execute = ["localhost", "127.0.0.1"].includes(new URL(issuer).hostname)
+  ? [oidc.allowInsecureRequests]
+  : [];
 const provider = await oidc.discovery(new URL(issuer), clientId, undefined, oidc.None(), { execute });
 
 // Any free port: the service lets the port of a loopback address differ.

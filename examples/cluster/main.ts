@@ -127,11 +127,11 @@ function banner({ port, data }: Asked, children: readonly Child[]): string {
   };
   const [user] = seed.accounts;
   const rows = [
-    ["Open", `http://${HERE}:${port + 1}`],
+    ["Open", `http://localhost:${port + 1}`],
     ["User", user?.username ?? ""],
     ["Password", user?.password ?? ""],
-    ["Service", `http://${HERE}:${port} (the proxy)`],
-    ["Deliveries", `http://${HERE}:${port}/account/deliveries`],
+    ["Service", `http://localhost:${port} (the proxy)`],
+    ["Deliveries", `http://localhost:${port}/account/deliveries`],
     ["Data", data],
     ...children.map((child) => [child.name, `process ${child.pid()}`]),
   ];

@@ -34,10 +34,8 @@ function keptSecret(folder: string): string {
 
 /** Writes the file. @returns Its path. */
 export function writeConfig({ folder, port, storage, redis, proxy, metricsHost }: ClusterConfig): string {
-  const moved = [0, 1, 2].reduce(
-    (text, step) => text.replaceAll(`127.0.0.1:${DEFAULT_PORT + step}`, `127.0.0.1:${port + step}`),
-    // The cluster is at an IP address, because its proxy is.
-    readFileSync(DEMO_FILE, "utf8").replaceAll("localhost", "127.0.0.1"),
+  const moved = readFileSync(DEMO_FILE, "utf8").replaceAll(/(?<=http:\/\/[\w.]+:)\d+/gu, (usual) =>
+    String(port + Number(usual) - DEFAULT_PORT),
   );
   // Nothing in the cluster sends mail, so nobody can register.
   const { interactions: _pages, ...demo } = JSON.parse(moved) as {

@@ -10,7 +10,9 @@ const { CLIENT_ID = "", CLIENT_SECRET = "" } = process.env;
 if (address === "" || CLIENT_ID === "") throw new TypeError("Usage: job.ts ISSUER RESOURCE ADDRESS");
 
 // Only a service on your own machine may use http.
-const execute = new URL(issuer).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
+const execute = ["localhost", "127.0.0.1"].includes(new URL(issuer).hostname)
+  ? [oidc.allowInsecureRequests]
+  : [];
 const authentication = oidc.ClientSecretBasic(CLIENT_SECRET);
 const provider = await oidc.discovery(new URL(issuer), CLIENT_ID, undefined, authentication, { execute });
 

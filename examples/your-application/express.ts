@@ -30,7 +30,9 @@ let provider: Promise<oidc.Configuration> | undefined;
 /** Reads the discovery document once. If that fails, the next request tries again. */
 function discovered(): Promise<oidc.Configuration> {
   // Only a service on your own machine may use http.
-  const execute = new URL(ISSUER).hostname === "127.0.0.1" ? [oidc.allowInsecureRequests] : [];
+  const execute = ["localhost", "127.0.0.1"].includes(new URL(ISSUER).hostname)
+    ? [oidc.allowInsecureRequests]
+    : [];
   provider ??= oidc
     .discovery(new URL(ISSUER), CLIENT_ID, undefined, oidc.ClientSecretBasic(CLIENT_SECRET), { execute })
     .catch((error: unknown) => {

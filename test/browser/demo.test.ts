@@ -11,7 +11,7 @@ let client: string;
 beforeAll(async () => {
   browser = await TestBrowser.launch();
   const port = await freePorts(3);
-  client = `http://127.0.0.1:${port + 1}/`;
+  client = `http://localhost:${port + 1}/`;
   demo = start("cli/main.ts", { args: ["serve", "--demo", "--port", `${port}`] });
   await demo.until(/Ctrl\+C stops it/);
 });

@@ -53,8 +53,8 @@ describe("init", () => {
       {
         port: 3000,
         deployments: {
-          oauth2: { url: "http://127.0.0.1:3000" },
-          openid: { url: "http://127.0.0.1:3000/openid" },
+          oauth2: { url: "http://localhost:3000" },
+          openid: { url: "http://localhost:3000/openid" },
         },
         storage: "sqlite:./sign-in.db",
       },

@@ -27,8 +27,8 @@ interface Written {
 /** A configuration in memory, with one account, and one client on the next port. */
 async function write(change: (config: Record<string, unknown>, written: Written) => void): Promise<Written> {
   const port = await freePorts(3);
-  const url = `http://127.0.0.1:${port}`;
-  const written = { file: join(folder, `${port}.json`), port, url, next: `http://127.0.0.1:${port + 1}` };
+  const url = `http://localhost:${port}`;
+  const written = { file: join(folder, `${port}.json`), port, url, next: `http://localhost:${port + 1}` };
   const config = { ...configuration(url), storage: "sqlite::memory:", port };
   change(config, written);
   writeFileSync(written.file, JSON.stringify(config));
@@ -164,11 +164,11 @@ describe("the file of docs/getting-started.md", () => {
     const receiver = run("examples/receiver/main.ts", "--config", file);
     await Promise.all([client.until(/The client is at/), receiver.until(/receiving notifications at/)]);
     for (const way of ["OAuth 2.0", "OpenID Connect"]) {
-      const browser = await new Browser().get(`http://127.0.0.1:${port + 1}`);
+      const browser = await new Browser().get(`http://localhost:${port + 1}`);
       await browser.click(`Sign in with ${way}`);
       const [{ username, password }] = JSON.parse(moved).seed.accounts;
       await browser.submit(browser.form("password"), { username, password });
-      expect(browser.url.href).toBe(`http://127.0.0.1:${port + 1}/`);
+      expect(browser.url.href).toBe(`http://localhost:${port + 1}/`);
     }
     await Promise.all([client.stop(), receiver.stop(), server.stop()]);
     const minimal = run("examples/minimal.ts", "--config", file);

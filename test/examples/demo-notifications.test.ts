@@ -20,11 +20,10 @@ async function startDemo(...args: readonly string[]): Promise<Demo> {
   const running = start("cli/main.ts", { args: ["serve", "--demo", "--port", `${port}`, ...args] });
   demos.push(running);
   await running.until(/Ctrl\+C stops it/);
-  const origin = (steps: number): string => `http://127.0.0.1:${port + steps}`;
   return {
     running,
-    client: origin(1),
-    receiver: origin(2),
+    client: `http://localhost:${port + 1}`,
+    receiver: `http://127.0.0.1:${port + 2}`,
     console: `http://localhost:${port}/account/deliveries`,
   };
 }

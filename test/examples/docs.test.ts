@@ -137,7 +137,7 @@ describe("the code in README and docs", () => {
     try {
       const [, client_id = ""] = await running.until(/client_id: ["'](\S+?)["']/);
       const [, client_secret = ""] = await running.until(/client_secret: ["'](\S+?)["']/);
-      const redirect_uri = "http://127.0.0.1:3001/callback";
+      const redirect_uri = "http://localhost:3001/callback";
       const browser = new Browser({ stopAt: redirect_uri });
       await browser.get(`${origin}/oauth2/authorize?client_id=${client_id}&response_type=code&state=s`);
       await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });

@@ -20,7 +20,7 @@ import { type Block, blocks, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
 
 const FOLDER = ".cache/examples";
-const LOCAL = { oauth2: { url: "http://127.0.0.1:3000" }, openid: { url: "http://127.0.0.1:3000/openid" } };
+const LOCAL = { oauth2: { url: "http://localhost:3000" }, openid: { url: "http://localhost:3000/openid" } };
 
 let running: RunningService;
 beforeAll(async () => {
@@ -408,7 +408,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     writeFileSync(file, JSON.stringify({ ...settings, seed, storage: "sqlite::memory:" }), { mode: 0o600 });
     const server = start("cli/main.ts", { args: ["serve", "--config", file] });
     await server.until(/listening on/);
-    const browser = new Browser({ stopAt: `http://127.0.0.1:${port + 1}/callback` });
+    const browser = new Browser({ stopAt: `http://localhost:${port + 1}/callback` });
     await browser.get(moved(found("docs/getting-started.md 7").code.trim()));
     const [{ username, password }] = seed.accounts;
     await signIn(browser, { username, password });

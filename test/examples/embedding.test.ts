@@ -71,7 +71,7 @@ describe("examples/minimal.ts", () => {
 
     const started = await startExample("examples/minimal.ts");
     const [, address = ""] = await started.example.until(/at (http:\S+)/);
-    const browser = new Browser({ stopAt: "http://127.0.0.1:3001/callback" });
+    const browser = new Browser({ stopAt: "http://localhost:3001/callback" });
     await browser.get(address);
     await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
     expect(browser.location?.searchParams.get("code")).toMatch(/^[\w-]{20,}$/);

@@ -137,9 +137,9 @@ it("The first hour ends with a person signed in at a client", async () => {
   expect(steps.length).toBeGreaterThan(8);
   for (const step of steps) {
     if (step.command.includes("code=CODE")) {
-      const browser = new Browser({ stopAt: reader.filled("http://127.0.0.1:3001/callback") });
+      const browser = new Browser({ stopAt: reader.filled("http://localhost:3001/callback") });
       await browser.get(
-        reader.filled("http://127.0.0.1:3000/oauth2/authorize?client_id=news&response_type=code&state=abc"),
+        reader.filled("http://localhost:3000/oauth2/authorize?client_id=news&response_type=code&state=abc"),
       );
       const password = "a password of the first hour";
       await browser.submit(browser.form("password"), { username: "ada", password });
@@ -186,7 +186,7 @@ it("A page, an API, a job and a command-line program are clients of that service
   const page = "http://localhost:5173/";
   const challenge = `code_challenge=${"x".repeat(43)}&code_challenge_method=S256`;
   const request = `client_id=spa&response_type=code&${challenge}&redirect_uri=${encodeURIComponent(page)}`;
-  const url = reader.filled(`http://127.0.0.1:3000/openid/oauth2/authorize?scope=openid&${request}`);
+  const url = reader.filled(`http://localhost:3000/openid/oauth2/authorize?scope=openid&${request}`);
   expect((await signedIn(url, page)).searchParams.has("code")).toBe(true);
 
   const { env, ...rest } = startOf("apis", "main.ts");

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { signIn } from "../flows/relying-party.ts";
-import { type RunningService, startService } from "../flows/running-service.ts";
+import { onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { blocks, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
@@ -25,8 +25,8 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
   beforeAll(async () => {
     // The application starts before the service, and still works.
     const port = await freePorts(2);
-    const issuer = `http://127.0.0.1:${port + 1}/openid`;
-    url = `http://127.0.0.1:${port}`;
+    const issuer = `http://localhost:${port + 1}/openid`;
+    url = `http://localhost:${port}`;
     const client = { client_id: "your-application", client_secret: "the secret of your application, 32" };
     application = start(script, {
       env: {
@@ -39,7 +39,7 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
     });
     await application.until(/listening on/);
     expect((await fetch(`${url}/`)).status).toBe(200);
-    service = await startService({ port: port + 1 });
+    service = await startService({ port: port + 1, deployments: onLocalhost });
     await service.service.clients.register({
       ...client,
       name: "Your application",
@@ -92,7 +92,7 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
     "APP//evil.example/",
     "APP@evil.example/",
   ])("never sends anybody to another site: %s", async (to) => {
-    const browser = new Browser({ stayAt: [url, service.origin] });
+    const browser = new Browser({ stayAt: [url, new URL(service.openid).origin] });
     await browser.get(`${url}/auth/sign-in?to=${encodeURIComponent(to.replace("APP", url))}`);
     await signIn(browser);
     expect((browser.location ?? browser.url).origin).toBe(url);
