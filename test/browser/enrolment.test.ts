@@ -100,7 +100,6 @@ async function enrolling(options: PageOptions): Promise<Page> {
 const arrived = (page: Page): Promise<void> =>
   page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
 
-/** Says that the codes are kept. */
 /** A new visit, with the passkey that was just made. */
 async function signsInByPasskey(page: Page, authenticator: PageAuthenticator): Promise<void> {
   await page.context().clearCookies();
@@ -114,6 +113,7 @@ async function signsInByPasskey(page: Page, authenticator: PageAuthenticator): P
   await back;
 }
 
+/** Says that the codes are kept. */
 async function finish(page: Page): Promise<void> {
   const back = arrived(page);
   await page.getByLabel("I have kept the codes").check();
