@@ -100,7 +100,9 @@ const METHODS: readonly SignInMethod[] = [
 function stepScreens(pages: Pages): readonly Screen[] {
   const screen = (name: string, step: StepName, shown: SampleStep = {}): Screen => {
     const client = { client_id: "news", name: step === "consent" ? "Partner" : "News" };
-    const account = (step === "consent" || step === "continue") && { account: { sub: SUB, email: ADA } };
+    const account = (step === "consent" || step === "continue") && {
+      account: { sub: SUB, email: ADA, hasPassword: true },
+    };
     const signIn = { client, path: "/interaction/1", csrf: "c", ...account, ...shown.signIn };
     const present = sampleStep(step, "https://example.org/terms", { ...shown, signIn });
     return { name, html: (visit) => pages.render(stepPage(step), visit, present) };
@@ -133,7 +135,9 @@ function stepScreens(pages: Pages): readonly Screen[] {
     screen("consent-id", "consent", { signIn: { shares: ["sub"] } }),
     screen("continue", "continue"),
     screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
-    screen("reauthenticate", "reauthenticate", { signIn: { account: { sub: SUB, email: ADA } } }),
+    screen("reauthenticate", "reauthenticate", {
+      signIn: { account: { sub: SUB, email: ADA, hasPassword: true } },
+    }),
     screen("second-factor", "second-factor"),
     screen("invitation", "invitation"),
     screen("enrol-confirm", "enrol-confirm", {

@@ -99,6 +99,21 @@ const INTERACTION = "Interaction";
 /** The text that the hidden field of an interaction's forms signs. */
 const formOf = (uid: string): string => `interaction ${uid}`;
 
+/** What the steps know of the person who is signed in. */
+const knownAccount = ({
+  sub,
+  email,
+  locale,
+  factors,
+  password_hash,
+}: AccountRecord): NonNullable<RunningSignIn["account"]> => ({
+  sub,
+  email,
+  ...(locale !== undefined && { locale }),
+  ...(factors && { factors }),
+  hasPassword: password_hash !== null,
+});
+
 /** The members of a stored session that are read here. */
 interface StoredSession {
   readonly generation?: number;
@@ -197,7 +212,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       ...(wantsEverything(params) && { wantsEverything: true }),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
-      ...(account === undefined ? {} : { account }),
+      ...(account && { account: knownAccount(account) }),
     };
   }
 

@@ -68,10 +68,16 @@ export function samplePages(text: string): readonly Sample[] {
     step("new password", "login", { signIn: { state: { notice: "password-changed" } } }),
     step("passkey", "login", { signIn: sampleOwner(text) }),
     step("passkey first", "login", {
-      signIn: { ...sampleOwner(text, "passkey-refused"), prefersPasskey: true },
+      signIn: { ...sampleOwner(text, { notice: "passkey-refused" }), prefersPasskey: true },
     }),
     step("recent sign-in", "reauthenticate"),
-    step("passkey", "reauthenticate", { signIn: sampleOwner(text, "passkey-late") }),
+    step("passkey", "reauthenticate", { signIn: sampleOwner(text, { notice: "passkey-late" }) }),
+    step("passkey only", "reauthenticate", {
+      signIn: sampleOwner(text, { notice: "passkey-refused", hasPassword: false }),
+    }),
+    step("nothing to use", "reauthenticate", {
+      signIn: { account: { sub: text, email: text, locale: null, hasPassword: false } },
+    }),
     step("app, passkey and recovery code", "second-factor"),
     step("passkey for a step-up", "second-factor", {
       signIn: { state: { ...sampleState("second-factor", text), proven: stepUpForPasskey(text) } },

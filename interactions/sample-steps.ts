@@ -76,10 +76,13 @@ export function stepUpForPasskey(text: string): Proven {
 }
 
 /** Somebody with a passkey, at a step where it can be used. */
-export function sampleOwner(text: string, notice?: string): Partial<RunningSignIn> {
+export function sampleOwner(
+  text: string,
+  { notice, hasPassword = true }: { readonly notice?: string; readonly hasPassword?: boolean } = {},
+): Partial<RunningSignIn> {
   const factors = { generation: 1, user_handle: text, app: false, passkeys: [text] };
   return {
-    account: { sub: text, email: text, locale: null, factors },
+    account: { sub: text, email: text, locale: null, factors, hasPassword },
     state: { loginChallenge: { challenge: text, expiresAt: 0 }, ...(notice !== undefined && { notice }) },
   };
 }
@@ -137,7 +140,7 @@ export function sampleStep(
     state: sampleState(name, text),
     expiresAt: 0,
     ...(name === "enrol" && { enrolment: sampleEnrolment(text) }),
-    ...(known && { account: { sub: text, email: text } }),
+    ...(known && { account: { sub: text, email: text, hasPassword: true } }),
     ...changes,
   } as RunningSignIn;
   const offers = sampleOffers(text);

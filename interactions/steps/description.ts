@@ -170,7 +170,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       })),
       ...ways.map((way) => ({
         name: way.name,
-        label: wayLabel(t, name, way.name),
+        label: wayLabel(t, present, way.name),
         method: "GET" as const,
         href: way.path,
       })),
@@ -234,11 +234,14 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   register: (t, step) => [purposeOf(t, step)],
   reauthenticate(t, { signIn, actions }) {
     const values = { account: signIn.account?.email ?? "" };
-    return [
-      actions.includes("passkey")
-        ? t("reauthenticate.account.passkey", values)
-        : t("reauthenticate.account", values),
-    ];
+    const hasPasskey = actions.includes("passkey");
+    if (!actions.includes("submit"))
+      return [
+        hasPasskey
+          ? t("reauthenticate.account.passkeyOnly", values)
+          : t("reauthenticate.account.none", values),
+      ];
+    return [hasPasskey ? t("reauthenticate.account.passkey", values) : t("reauthenticate.account", values)];
   },
   "confirm-email"(t, { signIn, fields, actions }) {
     const { email = "" } = signIn.state;
@@ -285,9 +288,10 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   ],
 };
 
-/** The label of a link to another step. */
-export function wayLabel(t: Translator, from: StepName, to: StepName): string {
-  return firstText(t, [`way.${from}.${to}`, `way.${to}`]);
+/** The label of a link to another step. Nobody has forgotten a password that the account does not have. */
+export function wayLabel(t: Translator, { name, actions }: PresentStep, to: StepName): string {
+  const isNew = name === "reauthenticate" && to === "forgot-password" && !actions.includes("submit");
+  return isNew ? t("way.reauthenticate.new-password") : firstText(t, [`way.${name}.${to}`, `way.${to}`]);
 }
 
 function describeField(

@@ -30,14 +30,19 @@ function isOffered({ state, account }: RunningSignIn, name: StepName): boolean {
   return name === "login" || (account?.factors?.passkeys.length ?? 0) > 0;
 }
 
+/** Whether a password can be used now: at `reauthenticate` the account must have one. */
+export const takesPassword = ({ account }: RunningSignIn, name: StepName): boolean =>
+  name === "login" || account?.hasPassword === true;
+
 /** The parts of `login` and `reauthenticate` that a passkey changes. */
 export function withPasskey(
   name: "login" | "reauthenticate",
 ): Required<Pick<Step, "actions" | "passkey" | "prepare">> {
   return {
     actions(signIn) {
-      if (!isOffered(signIn, name)) return ["submit"];
-      return signIn.prefersPasskey ? ["passkey", "submit"] : ["submit", "passkey"];
+      const password = takesPassword(signIn, name) ? ["submit"] : [];
+      const passkey = isOffered(signIn, name) ? ["passkey"] : [];
+      return signIn.prefersPasskey ? [...passkey, ...password] : [...password, ...passkey];
     },
     // Not even at `reauthenticate` does it name the passkeys of the account: nobody has shown the password.
     passkey: (signIn, { secondFactors: { passkeys } }) =>

@@ -1,18 +1,24 @@
-/** The step `reauthenticate`: the password or a passkey of the person who is signed in, before something that needs a recent sign-in. */
-import { signInWithPasskey, suggesting, withPasskey } from "./passkey-sign-in.ts";
+/**
+ * The step `reauthenticate`: the password or a passkey of the person who is signed in, before something that needs a recent
+ * sign-in. Whoever has neither, because passkeys are off by now, can only choose a password by mail.
+ */
+import { signInWithPasskey, suggesting, takesPassword, withPasskey } from "./passkey-sign-in.ts";
 import { checkPassword } from "./sign-in.ts";
 import type { Step } from "./step.ts";
 
 export const reauthenticate: Step = {
   isOpen: ({ prompt, account }) => prompt === "login" && account !== undefined,
-  fields: (signIn) => [
-    {
-      name: "password",
-      type: "password",
-      autocomplete: suggesting("current-password", signIn, "reauthenticate"),
-      required: true,
-    },
-  ],
+  fields: (signIn) =>
+    takesPassword(signIn, "reauthenticate")
+      ? [
+          {
+            name: "password",
+            type: "password",
+            autocomplete: suggesting("current-password", signIn, "reauthenticate"),
+            required: true,
+          },
+        ]
+      : [],
   ...withPasskey("reauthenticate"),
   ways: () => ["forgot-password", "login"],
   async submit(entry, services) {

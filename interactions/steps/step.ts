@@ -129,8 +129,10 @@ export interface RunningSignIn {
   readonly loginHint?: string;
   /** `ui_locales` of the request: language tags, separated by spaces, in order of preference. */
   readonly uiLocales?: string;
-  /** Who is signed in: at consent, and when the account pages ask for the password again. */
-  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale" | "factors">;
+  /** Who is signed in: at consent, and when the account pages ask for a recent sign-in. */
+  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale" | "factors"> & {
+    readonly hasPassword: boolean;
+  };
   /**
    * Consent only: exactly the fields that the client would get, by their names in the documented profile (`sub`, `email`,
    * `name`, `surname`, `date_of_birth`, `gender`) or by the name of a standard claim.

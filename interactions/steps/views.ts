@@ -15,6 +15,9 @@ import {
 } from "./description.ts";
 import { isAppCode, languageOf, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 
+/** The steps whose page has no form without fields: a passkey is all that they take. */
+const WITH_PASSKEY: ReadonlySet<StepName> = new Set(["reauthenticate", "second-factor"]);
+
 /** A step as its page gets it. */
 export interface StepWithPicture extends PresentStep {
   /** The address of the image of a QR code, at `enrol`. */
@@ -66,11 +69,12 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
   const ways = step.ways.map(({ name: way, path: href }) => ({
     name: way,
     href,
-    label: wayLabel(t, step.name, way),
+    label: wayLabel(t, step, way),
     prompt: promptOf(t, step.name, way),
   }));
   // The link for a forgotten password stands beside the password.
-  const aside = ways.find(({ name }) => name === "forgot-password" && step.name !== "new-password");
+  const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
+  const aside = hasPassword ? ways.find(({ name }) => name === "forgot-password") : undefined;
   const { min: minLength } = step.offers.passwordLength;
   const fields = described.fields.map((field) => ({
     ...field,
@@ -107,7 +111,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       after: warnAfter(expires_in),
       more: step.extendable ? t("moreTime") : "",
       // The button belongs to the form of the step, so that nothing is lost that was typed there.
-      form: !(step.name === "enrol" || (step.name === "second-factor" && step.fields.length === 0)),
+      form: step.name !== "enrol" && !(step.fields.length === 0 && WITH_PASSKEY.has(step.name)),
     },
     ...(step.name === "consent" && consentLocals(t, described)),
     ...(described.methods && { methods: described.methods }),

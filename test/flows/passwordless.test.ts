@@ -135,6 +135,29 @@ describe("a person who registers without a password", () => {
     expect(await accountOf(email)).toBeUndefined();
   });
 
+  it("shows the passkey for a recent sign-in: there is no password to ask for", async () => {
+    const phone = newPhone();
+    const waiting = await atPasskey();
+    const { visitor } = waiting;
+    const { body: codes } = await post(waiting, made(waiting, {}, phone));
+    await visitor.browser.get((await visitor.act(codes, "submit", { kept: true })).body.location ?? "");
+    clock.advance(301);
+    const { body: step } = await visitor.open(`${running.openid}/account/password`);
+    expect([step.step, step.fields, namesOf(step)]).toEqual([
+      "reauthenticate",
+      [],
+      ["passkey", "forgot-password", "login"],
+    ]);
+    expect(step.actions.map(({ label }) => label)[1]).toBe("Choose a password by email");
+    const href = step.actions[0]?.href ?? "";
+    const guessed = { csrf: step.csrf, password: PASSWORD };
+    expect((await visitor.post(href.split("?")[0] ?? "", guessed)).body.error).toBe("invalid_request");
+    const credential = phone.get(optionsOf(step));
+    const { body: done } = await visitor.post(href, { csrf: step.csrf, credential });
+    await visitor.browser.get(done.location ?? "");
+    expect(visitor.browser.url.pathname).toBe("/openid/account/password");
+  });
+
   it("gets a password by mail after losing the passkey, and needs a recovery code with it", async () => {
     const waiting = await atPasskey();
     const { email } = waiting;
