@@ -3,12 +3,10 @@
 /** Names longer than any key are compared by their first characters. */
 const MAX_COMPARED_LENGTH = 64;
 
+const compared = (name: string): string => name.slice(0, MAX_COMPARED_LENGTH).toLowerCase();
+
 /** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
-function editDistance(one: string, other: string): number {
-  const [a, b] = [
-    one.slice(0, MAX_COMPARED_LENGTH).toLowerCase(),
-    other.slice(0, MAX_COMPARED_LENGTH).toLowerCase(),
-  ];
+function editDistance(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
@@ -37,9 +35,13 @@ interface Candidate {
 }
 
 function nearestOf(unknown: string, paths: readonly string[]): Candidate | undefined {
+  const wanted = compared(unknown);
   let best: Candidate | undefined;
   for (const path of paths) {
-    const distance = editDistance(unknown, path.slice(path.lastIndexOf(".") + 1));
+    const name = compared(path.slice(path.lastIndexOf(".") + 1));
+    // The distance is at least the difference in length, so most names need no matrix.
+    if (best !== undefined && Math.abs(wanted.length - name.length) >= best.distance) continue;
+    const distance = editDistance(wanted, name);
     if (best === undefined || distance < best.distance) best = { path, distance };
   }
   return best;
@@ -59,7 +61,7 @@ export function nearestKey(
 ): Nearest | undefined {
   const isClose = ({ distance }: Candidate): boolean => distance <= Math.max(1, unknown.length / 3);
   const here = nearestOf(unknown, siblings);
-  const anywhere = nearestOf(unknown, [...siblings, ...others]);
+  const anywhere = nearestOf(unknown, here === undefined ? others : [here.path, ...others]);
   if (anywhere !== undefined && isClose(anywhere)) return { path: anywhere.path, close: true };
   return here && { path: here.path, close: false };
 }
