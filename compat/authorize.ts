@@ -86,7 +86,9 @@ export function pushedRequest(units: UnitsOfWork): Step {
 
 /** The claims of a request object, unverified; empty if it cannot be read. */
 function objectClaims(request: unknown): Record<string, unknown> {
-  const payload = typeof request === "string" ? (request.split(".")[1] ?? "") : "";
+  const payload = typeof request === "string" ? request.split(".")[1] : undefined;
+  // Almost no request has one, and an error with its stack takes 25 µs.
+  if (!payload) return {};
   try {
     return Object(JSON.parse(Buffer.from(payload, "base64url").toString())) as Record<string, unknown>;
   } catch {

@@ -19,19 +19,30 @@ export async function loadBodyReader(): Promise<typeof KoaBody.koaBody> {
   return koaBody;
 }
 
-/** Reads the body as text, because koa-body's own form parser guesses where ours refuses. */
-async function readText(ctx: Context): Promise<void> {
-  const koaBody = await loadBodyReader();
-  const read = koaBody({
-    json: false,
-    multipart: false,
-    urlencoded: false,
-    text: true,
-    textTypes: [FORM, JSON_TYPE],
-    textLimit: LIMIT,
-    includeUnparsed: true,
-  });
-  await read(ctx, () => Promise.resolve());
+/** Reads the body of a request as text into `rawBody`. */
+export type BodyReader = (ctx: Context) => Promise<void>;
+
+/** Reads bodies as text, because koa-body's own form parser guesses where ours refuses. */
+export function createBodyReader(): BodyReader {
+  // Kept, because import() looks the module up again for each request.
+  let loaded: Promise<ReturnType<typeof KoaBody.koaBody>> | undefined;
+  const load = async (): Promise<ReturnType<typeof KoaBody.koaBody>> => {
+    const koaBody = await loadBodyReader();
+    return koaBody({
+      json: false,
+      multipart: false,
+      urlencoded: false,
+      text: true,
+      textTypes: [FORM, JSON_TYPE],
+      textLimit: LIMIT,
+      includeUnparsed: true,
+    });
+  };
+  return async (ctx) => {
+    loaded ??= load();
+    const read = await loaded;
+    await read(ctx, () => Promise.resolve());
+  };
 }
 
 interface ParsedByHost {
@@ -70,11 +81,8 @@ function wasRead(ctx: Context): boolean {
   return ctx.req.readableEnded || ctx.req.readableDidRead;
 }
 
-/** Reads the form in the body; empty if there is no body. A repeated field is refused. */
-export async function readForm(
-  ctx: Context,
-  received: Promise<Fields> = readFields(ctx),
-): Promise<ReadonlyMap<string, string>> {
+/** The form of a body that was read. A repeated field is refused. */
+export async function readForm(received: Promise<Fields>): Promise<ReadonlyMap<string, string>> {
   return new Map(requireSingle(await received).entries());
 }
 
@@ -87,7 +95,7 @@ function requireSingle(fields: Fields): Fields {
 }
 
 /** Reads the form in the body; empty if there is no body. */
-export async function readFields(ctx: Context): Promise<Fields> {
+export async function readFields(ctx: Context, read: BodyReader): Promise<Fields> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   const hasType = ctx.get("content-type") !== "";
   if (hasType && ctx.request.type.toLowerCase() !== FORM) throw invalidRequest(`the body must be ${FORM}`);
@@ -103,13 +111,13 @@ export async function readFields(ctx: Context): Promise<Fields> {
     }
     return new Fields();
   }
-  const text = await receivedText(ctx);
+  const text = await receivedText(ctx, read);
   return text === undefined ? new Fields() : parseText(text);
 }
 
-async function receivedText(ctx: Context): Promise<string | undefined> {
+async function receivedText(ctx: Context, read: BodyReader): Promise<string | undefined> {
   try {
-    await readText(ctx);
+    await read(ctx);
   } catch (cause) {
     const { status } = cause as { status?: number };
     throw invalidRequest(status === 413 ? "the body is too large" : "the body is malformed");
@@ -119,7 +127,7 @@ async function receivedText(ctx: Context): Promise<string | undefined> {
 }
 
 /** Reads the JSON in the body, or what the host application's parser made of it. */
-export async function readJson(ctx: Context): Promise<unknown> {
+export async function readJson(ctx: Context, read: BodyReader): Promise<unknown> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   if (wasRead(ctx)) {
     const body = request.body ?? (ctx.req as unknown as ParsedByHost).body;
@@ -127,7 +135,7 @@ export async function readJson(ctx: Context): Promise<unknown> {
     if (length > MAX_BYTES) throw invalidRequest("the body is too large");
     return body;
   }
-  const text = (await receivedText(ctx)) ?? "";
+  const text = (await receivedText(ctx, read)) ?? "";
   // U+FFFD stands for bytes that are not UTF-8.
   if (Buffer.byteLength(text) > MAX_BYTES || text.includes("\uFFFD"))
     throw invalidRequest("the body is malformed or too large");

@@ -12,7 +12,14 @@ import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { createRelatedOrigins } from "./related-origins.ts";
-import { JSON_TYPE, readFields, readForm, readJson } from "./request-body.ts";
+import {
+  type BodyReader,
+  createBodyReader,
+  JSON_TYPE,
+  readFields,
+  readForm,
+  readJson,
+} from "./request-body.ts";
 
 /** From the last byte of a request until it may no longer commit. A fault is answered within 5 s. */
 export const COMMIT_TIMEOUT_MS = 4_500;
@@ -45,6 +52,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const find = createDispatch(parts);
   const arrivals = createArrivals(parts);
   const batchStart = createBatchStart();
+  const serving = { ...parts, readBody: createBodyReader() };
   const { configuration, connections } = parts;
   const crossOrigin = createCrossOrigin(parts.clients, parts.events);
 
@@ -87,7 +95,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       const exchange = begin(ctx, destination);
       arrivals.note(ctx.req, destination);
       await batchStart();
-      await serve(exchange, destination, parts, crossOrigin.begin(exchange)).finally(() => {
+      await serve(exchange, destination, serving, crossOrigin.begin(exchange)).finally(() => {
         const seconds = (performance.now() - exchange.receivedAt) / 1000;
         parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
       });
@@ -161,14 +169,18 @@ function createArrivals({ configuration: { proxy, clock }, onWarning }: Endpoint
   };
 }
 
-function deadlineFromNow({ configuration: { clock } }: EndpointParts): number {
+function deadlineFromNow({ configuration: { clock } }: Pick<EndpointParts, "configuration">): number {
   return clock.now() + COMMIT_TIMEOUT_MS;
+}
+
+interface ServingParts extends EndpointParts {
+  readonly readBody: BodyReader;
 }
 
 async function serve(
   exchange: EndpointExchange,
   destination: Destination,
-  parts: EndpointParts,
+  parts: ServingParts,
   crossOrigin: CrossOriginRequest | undefined,
 ): Promise<void> {
   const { ctx } = exchange;
@@ -215,9 +227,12 @@ const JSON_ENDPOINTS: ReadonlySet<EndpointName> = new Set(["interaction", "confi
  * Waits for the body. The step that needs the form reports what is wrong with it. The time limits of the request start
  * with its last byte, so a slow sender takes no time from the service.
  */
-async function receiveBody(exchange: EndpointExchange, parts: EndpointParts): Promise<void> {
+async function receiveBody(
+  exchange: EndpointExchange,
+  { configuration, readBody }: ServingParts,
+): Promise<void> {
   const isJson = JSON_ENDPOINTS.has(exchange.endpoint) && exchange.ctx.request.type === JSON_TYPE;
-  const body: Promise<unknown> = isJson ? acceptJson(exchange) : acceptForm(exchange);
+  const body: Promise<unknown> = isJson ? acceptJson(exchange, readBody) : acceptForm(exchange, readBody);
   const settled = body.then(
     () => undefined,
     () => undefined,
@@ -229,17 +244,18 @@ async function receiveBody(exchange: EndpointExchange, parts: EndpointParts): Pr
   );
   exchange.receivedAt = performance.now();
   exchange.underWaySince = Math.max(exchange.underWaySince, exchange.receivedAt - MAX_UNDER_WAY_MS);
-  exchange.deadline = deadlineFromNow(parts);
+  exchange.deadline = deadlineFromNow({ configuration });
 }
 
-function acceptForm(exchange: EndpointExchange): Promise<unknown> {
-  exchange.received = readFields(exchange.ctx);
-  exchange.form = () => readForm(exchange.ctx, exchange.received);
-  return exchange.received;
+function acceptForm(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {
+  const received = readFields(exchange.ctx, read);
+  exchange.received = received;
+  exchange.form = () => readForm(received);
+  return received;
 }
 
-function acceptJson(exchange: EndpointExchange): Promise<unknown> {
-  const json = readJson(exchange.ctx);
+function acceptJson(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {
+  const json = readJson(exchange.ctx, read);
   exchange.json = () => json;
   return json;
 }

@@ -45,8 +45,6 @@ export function createPages(settings: PageSettings): Pages {
     if (found !== undefined) return found;
     throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
   };
-  const styleHash = (layout = ""): string => `sha256-${hash("sha256", views.style(layout), "base64")}`;
-
   const scriptFile = { text: views.script, digest: hash("sha256", views.script, "hex").slice(0, 16) };
 
   function rendered<Data>(
@@ -80,14 +78,14 @@ export function createPages(settings: PageSettings): Pages {
       ctx.type = "text/html; charset=utf-8";
       ctx.body = script === undefined ? html : html.replace("</body>", `<script>${script}</script></body>`);
       const hashes = script === undefined ? [] : [`'sha256-${hash("sha256", script, "base64")}'`];
-      securityHeaders(ctx, { styleHash: styleHash(layout), secure, scripts: [address, ...hashes] });
+      securityHeaders(ctx, { styleHash: views.styleHash(layout), secure, scripts: [address, ...hashes] });
       if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
     },
   };
   const pages: Pages = {
     ...renderer,
     ...createAnswers(renderer),
-    styleHash,
+    styleHash: (layout = "") => views.styleHash(layout),
     script: scriptFile,
     translator: (locale) => frameOf(locale).t,
   };

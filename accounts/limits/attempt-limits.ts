@@ -419,9 +419,9 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       ]);
     },
     async clientSecret({ client, address }, check) {
-      const wrongSecrets = bucket("clientSecret", client, callerNetwork(address));
       const match = check();
       if (match === "generated") return { allowed: true, matches: true, retryAfter: 0, refusedBy: [] };
+      const wrongSecrets = bucket("clientSecret", client, callerNetwork(address));
       if (match === undefined) return { ...(await take([wrongSecrets])), matches: false };
       const { allowed, retryAfter } = await counters.look(wrongSecrets);
       return { allowed, matches: true, retryAfter, refusedBy: allowed ? [] : [refusalOf(wrongSecrets)] };

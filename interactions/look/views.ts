@@ -1,4 +1,5 @@
 /** The views, read and compiled at start-up, so that a broken one stops the start instead of a sign-in. */
+import { hash } from "node:crypto";
 import ejs from "ejs";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -26,8 +27,8 @@ export type Locals = Readonly<Record<string, unknown>>;
 export interface Views {
   /** Renders a view. @param name without `.ejs`. @throws TypeError if there is no such view. */
   render(name: string, locals: Locals): string;
-  /** The exact content of the `<style>` element that `include("style")` prints on a page with this layout. */
-  style(layout: string): string;
+  /** For the CSP: the hash of the `<style>` element that `include("style")` prints on a page with this layout. */
+  styleHash(layout: string): string;
   /** The script that every page loads. */
   readonly script: string;
   /** In the form `config.interactions.views: …`; empty if nothing is wrong. */
@@ -77,18 +78,20 @@ export function readViews(folders: readonly string[], variables: string): Views 
   }
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
-  const styleWith = (sheet: string | undefined): string =>
-    [compact(variables), sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
+  const styleWith = (sheet: string | undefined): { readonly text: string; readonly hash: string } => {
+    const text = [compact(variables), sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
       .join("\n")
       // Browsers normalise these characters before they compute the hash for the CSP.
       .replaceAll(/\r\n?/g, "\n")
       .replaceAll("\0", "");
+    return { text, hash: `sha256-${hash("sha256", text, "base64")}` };
+  };
   const plain = styleWith(undefined);
   const styles = new Map([...LAYOUT_SHEETS].map(([layout, sheet]) => [layout, styleWith(sheet)]));
-  const style = (layout: string): string => styles.get(layout.split(" ")[0] ?? "") ?? plain;
+  const style = (layout: string): typeof plain => styles.get(layout.split(" ")[0] ?? "") ?? plain;
   for (const [name, sheet] of sheets)
     if (/<\/style/i.test(sheet)) problems.push(`config.interactions.views: ${name} must not hold </style`);
-  views.set(STYLE, ({ layout }) => style(String(layout)));
+  views.set(STYLE, ({ layout }) => style(String(layout)).text);
   const render = (name: string, locals: Locals): string => {
     const view = views.get(name);
     if (view === undefined) throw new TypeError(`there is no view ${name}.ejs`);
@@ -97,7 +100,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
     const include = (partial: string, more: Locals = {}): string => render(partial, { ...locals, ...more });
     return view({ ...locals, include });
   };
-  return { render, style, script: script ?? "", problems };
+  return { render, styleHash: (layout) => style(layout).hash, script: script ?? "", problems };
 }
 
 /**

@@ -16,7 +16,7 @@ import type {
 } from "../../interactions/console/delivery-console.ts";
 import type { Exchange } from "../../provider/exchange.ts";
 import type { SignedIn } from "../../provider/account.ts";
-import { readForm } from "../../compat/request-body.ts";
+import { createBodyReader, readFields, readForm } from "../../compat/request-body.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { pagesWith } from "./every-page.ts";
 
@@ -202,6 +202,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
   };
   const application = new Koa();
   application.silent = true;
+  const readBody = createBodyReader();
   application.use(async (ctx) => {
     const path = ctx.path.slice("/prefix".length);
     const id = path.slice(path.lastIndexOf("/") + 1);
@@ -213,7 +214,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     const query = new Map(new URLSearchParams(ctx.querystring));
     await answer(
       Object.assign(ctx, {
-        exchange: { deployment, address: "127.0.0.1", form: () => readForm(ctx) } as unknown as Exchange,
+        exchange: { deployment, address: "127.0.0.1", form: () => readForm(readFields(ctx, readBody)) } as unknown as Exchange,
       }),
       { path, id, query },
     );
