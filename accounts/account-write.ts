@@ -47,6 +47,9 @@ function changedNames({ before, after }: AccountStep): {
   readonly claimed: readonly string[];
   readonly released: readonly string[];
 } {
+  // Most changes leave the names as they are, and normalising them takes as long as a statement.
+  if (before?.email === after?.email && before?.username === after?.username)
+    return { claimed: [], released: [] };
   const old = before === undefined ? [] : namesOf(before);
   const current = after === undefined ? [] : namesOf(after);
   return {
