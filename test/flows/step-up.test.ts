@@ -145,6 +145,45 @@ describe("the end of a sign-in, opened in two tabs at once", () => {
   });
 });
 
+describe("a sign-in that several forms finish at once", () => {
+  it.each([
+    [
+      "as pages",
+      "application/x-www-form-urlencoded",
+      (values: object) => String(new URLSearchParams({ ...values })),
+    ],
+    ["as JSON", "application/json", (values: object) => JSON.stringify(values)],
+  ])("gives one code, and nothing else goes wrong: %s", async (_how, type, written) => {
+    const visitor = new JsonVisitor(news.browser());
+    const { body: step } = await visitor.open(news.authorizeUrl({ scope: "openid" }));
+    const url = new URL(step.actions[0]?.href ?? "", running.openid);
+    const { jar } = visitor.browser;
+    const body = written({ csrf: step.csrf, username: BOB.username, password: BOB.password });
+    const headers = { cookie: jar.header(url), origin: url.origin, "content-type": type, accept: type };
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => fetch(url, { method: "POST", headers, body, redirect: "manual" })),
+    );
+    expect(answers.filter(({ status }) => status >= 500)).toEqual([]);
+    const locations = await Promise.all(
+      answers.map(async (answer): Promise<string> => {
+        const to = answer.headers.get("location");
+        if (type !== "application/json") return to ?? "";
+        return ((await answer.json()) as { readonly location?: string }).location ?? "";
+      }),
+    );
+    const found = locations.filter((location) => location !== "");
+    expect(found.length).toBeGreaterThan(0);
+    const ends = await Promise.all(
+      found.map((location) => {
+        const to = new URL(location, url);
+        return fetch(to, { headers: { cookie: jar.header(to) }, redirect: "manual" });
+      }),
+    );
+    expect(ends.filter(({ status }) => status >= 500)).toEqual([]);
+    expect(ends.filter((end) => end.headers.get("location")?.includes("code="))).toHaveLength(1);
+  });
+});
+
 describe("a session by password and code", () => {
   async function signedIn(): Promise<{ readonly visitor: JsonVisitor }> {
     const { visitor, step } = await halfway();
