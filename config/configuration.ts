@@ -252,7 +252,7 @@ export interface RegistrationSettings {
 export interface PasskeySettings {
   /**
    * Whether there are passkeys. With `false`, those that people have don't work, and an app or a recovery code is needed
-   * in their place. Default `true`.
+   * in their place: a password alone still signs nobody in who has one. Default `true`.
    */
   readonly enabled: boolean;
   /**

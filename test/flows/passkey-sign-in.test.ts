@@ -9,12 +9,15 @@ import {
 } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
+import { totpCode } from "../../testing/totp-code.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
 import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "./running-service.ts";
 
 const PASSKEY = KNOWN_ACRS[2];
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 
 let clock: TestClock;
 let running: RunningService;
@@ -289,19 +292,101 @@ describe("a passkey for a recent sign-in", () => {
 });
 
 describe("without passkeys", () => {
+  let plain: SelfService;
+  beforeEach(async () => {
+    const interactions = { passkeys: { enabled: false } };
+    plain = await startSelfService(interactions, {
+      config: { ...(await newStorage()), clock },
+      deployments: onLocalhost,
+    });
+  });
+  afterEach(() => plain.close());
+
+  async function atLogin(parameters: Parameters = {}): Promise<Asked> {
+    const visitor = new JsonVisitor(relyingParty(plain, "openid", NEWS).browser());
+    const url = relyingParty(plain, "openid", NEWS).authorizeUrl({ scope: "openid", ...parameters });
+    return { visitor, step: (await visitor.open(url)).body };
+  }
+
+  /** Enters the password of somebody who made a passkey while there were some. */
+  async function atFactor(password: string, login: string, parameters: Parameters = {}): Promise<Asked> {
+    const { visitor, step: first } = await atLogin(parameters);
+    const { body: step } = await visitor.act(first, "submit", { username: login, password });
+    return { visitor, step };
+  }
+
   it("the first page is as before", async () => {
-    const plain = await startService({ config: { ...(await newStorage()), clock } });
-    try {
-      const visitor = new JsonVisitor(relyingParty(plain, "openid", NEWS).browser());
-      const { body } = await visitor.open(relyingParty(plain, "openid", NEWS).authorizeUrl());
-      expect([namesOf(body)[0], body.passkey, body.fields[0]?.autocomplete]).toEqual([
-        "submit",
-        undefined,
-        "username",
-      ]);
-      expect(namesOf(body)).not.toContain("passkey");
-    } finally {
-      await plain.close();
+    const { step } = await atLogin();
+    expect([namesOf(step)[0], step.passkey, step.fields[0]?.autocomplete]).toEqual([
+      "submit",
+      undefined,
+      "username",
+    ]);
+    expect(namesOf(step)).not.toContain("passkey");
+  });
+
+  it.each([
+    ["the app", SECRET, ["submit", "recovery", "login"]],
+    ["a recovery code", undefined, ["recovery", "login"]],
+  ])("a password alone signs in nobody who has one: %s is needed", async (_what, secret, actions) => {
+    const { sub } = plain.ada;
+    const old = await addPhone(plain, sub, clock);
+    if (secret !== undefined) await plain.service.accounts.addApp(sub, { secret });
+    const { recovery_codes: codes } = await plain.service.accounts.resetRecoveryCodes(sub);
+    const asked = await atFactor(ADA.password, ADA.username);
+    const { visitor, step } = asked;
+    expect([step.step, namesOf(step), step.passkey]).toEqual(["second-factor", actions, undefined]);
+    expect(traces(asked)).toEqual([]);
+    const { html } = await visitor.browser.get(visitor.browser.url.href);
+    // A recovery code is asked for openly where there is nothing else.
+    expect(html.includes('<details class="foot" open>')).toBe(secret === undefined);
+    // What the browser could still make of an earlier page.
+    const credential = old.get(publicKeyOf((await firstPage()).step));
+    for (const { visitor: who, step: at } of [asked, await atLogin()]) {
+      const href = `${at.actions[0]?.href.split("?")[0]}?action=passkey`;
+      const { status, body } = await who.post(href, { csrf: at.csrf, credential });
+      expect([status, body.error]).toEqual([400, "invalid_request"]);
     }
+    const [code = ""] = codes;
+    const { body: done } =
+      secret === undefined
+        ? await visitor.act(step, "recovery", { code })
+        : await visitor.act(step, "submit", { code: totpCode(secret, clock.now()) });
+    expect([done.done, traces(asked).length > 0]).toEqual([true, true]);
+  });
+
+  it("an account with neither password nor app gets in by a reset and a recovery code", async () => {
+    const email = "grace@example.com";
+    const { sub } = await plain.service.accounts.create({ email, email_verified: true });
+    await addPhone(plain, sub, clock);
+    const { recovery_codes: codes } = await plain.service.accounts.resetRecoveryCodes(sub);
+    const { visitor, step: wrong } = await atFactor(ADA.password, email);
+    expect([wrong.step, wrong.problems[0]?.code]).toEqual(["login", "wrong"]);
+    const { body: forgot } = await visitor.act(wrong, "forgot-password");
+    const { body: reset } = await visitor.act(forgot, "submit", { username: email });
+    let code = "";
+    while (code === "") code = codeIn(await plain.mailTo(email));
+    const password = "grapefruit under the stairs";
+    await visitor.act(reset, "submit", { code, password });
+    const again = await atFactor(password, email);
+    expect([again.step.step, namesOf(again.step)]).toEqual(["second-factor", ["recovery", "login"]]);
+    const [first = ""] = codes;
+    const { body: review } = await again.visitor.act(again.step, "recovery", { code: first });
+    expect(review.step).toBe("review-methods");
+  });
+
+  it("a client that wishes for a passkey gets less, and one that demands it an error", async () => {
+    await addPhone(plain, plain.ada.sub, clock);
+    const { recovery_codes: codes } = await plain.service.accounts.resetRecoveryCodes(plain.ada.sub);
+    const claims = JSON.stringify({ id_token: { acr: { essential: true, value: PASSKEY } } });
+    const ends: (string | null)[] = [];
+    for (const [index, parameters] of [{ acr_values: PASSKEY ?? "" }, { claims }].entries()) {
+      const { visitor, step } = await atFactor(ADA.password, ADA.username, parameters);
+      const { body } = await visitor.act(step, "recovery", { code: codes[index] ?? "" });
+      await visitor.browser.get(body.location ?? "");
+      const { searchParams } = visitor.browser.location ?? new URL("x:");
+      ends.push(searchParams.has("code") ? "code" : searchParams.get("error"));
+    }
+    expect(ends).toEqual(["code", "unmet_authentication_requirements"]);
   });
 });
