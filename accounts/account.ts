@@ -84,7 +84,10 @@ export interface ImportedAccount extends NewAccount {
 
 /** What `accounts.update` takes. Only the given fields change; `null` removes a value. */
 export interface AccountChanges extends AccountFields {
-  /** A new address is unverified unless the same call sets `email_verified`. */
+  /**
+   * A new address is unverified unless the same call sets `email_verified`. An account that has passkeys and no password
+   * always has a confirmed address, so there the call must set it to `true`.
+   */
   readonly email?: string | undefined;
 }
 
@@ -133,6 +136,7 @@ export interface Accounts {
    * Changes the given fields. A new value of username, e-mail, name, surname, date_of_birth or gender sends one
    * `PROFILE_CHANGED`. If mail is configured, both addresses are notified of a new e-mail address. A call that changes
    * nothing writes nothing.
+   * @throws TypeError naming `changes.email_verified` where an account without a password would lose its confirmed address.
    * @throws NotFound if there is no such account.
    * @throws NameTaken, UnknownReference as `create` does.
    */

@@ -30,7 +30,7 @@ import { accountChanges, accountPage, importedAccount, newAccount } from "./acco
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors } from "./factors/account-factors.ts";
-import { importedFactors, type NewPasskey, withReview } from "./factors/factor.ts";
+import { importedFactors, type NewPasskey, signsInByPasskeyAlone, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
@@ -178,6 +178,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
         const after = applied(before, changes);
+        if (losesAddress(before, after)) throw new TypeError(CONFIRMED_ADDRESS);
         const fields = Object.keys(after) as (keyof AccountRecord)[];
         const changed = fields.filter((field) => (before[field] ?? null) !== (after[field] ?? null));
         if (changed.length === 0) return undefined;
@@ -331,6 +332,15 @@ function newRecord(
     created_at: now,
     updated_at: now,
   };
+}
+
+const CONFIRMED_ADDRESS =
+  "changes.email_verified: must be true, because a reset by mail is all that this account has beside its passkeys";
+
+/** Whether an account without a password would lose its confirmed address (decisions.md, Without a password). */
+function losesAddress(before: AccountRecord, after: AccountRecord): boolean {
+  if (after.email_verified || !signsInByPasskeyAlone(after)) return false;
+  return before.email_verified || before.email !== after.email;
 }
 
 function applied(before: AccountRecord, changes: AccountChanges): AccountRecord {

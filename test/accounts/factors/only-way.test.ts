@@ -61,6 +61,20 @@ it("goes once there is another passkey, or a password", async () => {
   await expect(remove("key")).resolves.toMatchObject({ kind: "changed" });
 });
 
+it("is beside a confirmed address: an update names one, or is refused", async () => {
+  const { accounts } = stage;
+  for (const changes of [{ email: "new@example.com" }, { email: "new@example.com", email_verified: false }])
+    await expect(accounts.update(sub, changes)).rejects.toThrow(/^changes\.email_verified: must be true/);
+  await expect(accounts.update(sub, { email_verified: false, name: "Ada" })).rejects.toThrow(TypeError);
+  await expect(accounts.find(sub)).resolves.toMatchObject({ email: "ada@example.com", name: null });
+  const moved = { email: "new@example.com", email_verified: true };
+  await expect(accounts.update(sub, moved)).resolves.toMatchObject(moved);
+  await accounts.setPassword(sub, PASSWORD);
+  await expect(accounts.update(sub, { email: "ada@example.com" })).resolves.toMatchObject({
+    email_verified: false,
+  });
+});
+
 it("goes with all others when an operator removes them", async () => {
   await expect(stage.accounts.removeFactors(sub)).resolves.toBe(true);
   await expect(passkeys()).resolves.toEqual([]);
