@@ -128,8 +128,14 @@ export interface Enrolments {
     change: OwnFactorChange,
     at: AskedAt,
   ): Promise<(ChangedFactors & { readonly backupEligible: boolean }) | NotAdded>;
-  /** Begins the enrolment for an account that is created with its passkey. Returns `undefined` if passkeys are off. */
-  beginNewAccount(owner: PasskeyOwner): Promise<NewAccountEnrolment | undefined>;
+  /**
+   * Begins the enrolment for an account that is created with its passkey. Returns `undefined` if passkeys are off.
+   * @param earlier of the same person, who begins again: the new passkey then replaces the one on the device.
+   */
+  beginNewAccount(
+    owner: PasskeyOwner,
+    earlier: NewAccountEnrolment | undefined,
+  ): Promise<NewAccountEnrolment | undefined>;
   /**
    * Checks the passkey of a new account. Nothing is stored: see `Registrations.complete`.
    * @param credential `RegistrationResponseJSON`, which may be anything.
@@ -322,14 +328,15 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
       return added.kind === "changed" ? { ...added, backupEligible } : added;
     },
 
-    async beginNewAccount(owner) {
+    async beginNewAccount(owner, earlier) {
       if (passkeys === undefined) return undefined;
       const { challenge } = passkeys.challenge();
+      const userHandle = earlier?.passkey.publicKey.user.id ?? newUserHandle();
       return {
         sub: randomUUID(),
         as: null,
         app: null,
-        passkey: { publicKey: await passkeys.creation(owner, challenge, newUserHandle()) },
+        passkey: { publicKey: await passkeys.creation(owner, challenge, userHandle) },
         expiresAt: Math.floor(clock.now()) + LIFETIME_MS,
       };
     },

@@ -92,7 +92,8 @@ async function atPasskey(
   services: StepServices,
   owner: Extract<RegistrationConfirmed, { readonly kind: "passkey-needed" }>["owner"],
 ): Promise<Outcome> {
-  const enrolment = await services.secondFactors.enrolments?.beginNewAccount(owner);
+  const earlier = signIn.enrolment?.as === null ? signIn.enrolment : undefined;
+  const enrolment = await services.secondFactors.enrolments?.beginNewAccount(owner, earlier);
   if (enrolment === undefined) return { kind: "gone" };
   const { email } = owner;
   return {
@@ -101,9 +102,16 @@ async function atPasskey(
   };
 }
 
+/** A passkey that was made for an account that did not come about: the next one has the same user handle, and replaces it. */
+export function keptEnrolment({ enrolment, proven }: SignInState): Pick<SignInState, "enrolment"> {
+  return enrolment === undefined || proven !== undefined ? {} : { enrolment };
+}
+
 /** The person chooses another username. */
-export function usernameTaken({ email }: SignInState): SignInState {
+export function usernameTaken(state: SignInState): SignInState {
+  const { email } = state;
   return {
+    ...keptEnrolment(state),
     step: "confirm-email",
     ...(email !== undefined && { email }),
     usernameTaken: true,

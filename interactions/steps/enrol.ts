@@ -11,7 +11,7 @@ import type { Enrolment, Enrolments, NewAccountEnrolment } from "../../accounts/
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
-import { again, codeField, expired, usernameTaken, wrongCode } from "./confirm-email.ts";
+import { again, codeField, expired, keptEnrolment, usernameTaken, wrongCode } from "./confirm-email.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import { anew, atEnrol, CHANGED, goOn, isExpired, provenOf, stillProven } from "./sign-in.ts";
 import {
@@ -40,7 +40,7 @@ const dropped = async (
   { configuration }: Pick<StepServices, "configuration">,
 ): Promise<SignInState | undefined> => {
   if (!isOver(configuration.clock)) return undefined;
-  return state.proven === undefined ? expired("register") : anew(state);
+  return state.proven === undefined ? { ...expired("register"), ...keptEnrolment(state) } : anew(state);
 };
 
 export const enrolConfirm: Step = {
@@ -185,7 +185,8 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
   const tried = await enrolments.tryNewAccount(enrolment, parsed(values.get("credential")), name, at);
   if (tried.kind === "limited") return tried;
   if (tried.kind === "wrong") return REFUSED;
-  if (tried.kind === "outdated") return again("register");
+  if (tried.kind === "outdated")
+    return { kind: "next", state: { ...expired("register"), ...keptEnrolment(state) } };
   const { factor } = tried;
   const made = await registrations.complete(signIn.uid, { sub: enrolment.sub, factor }, at);
   if (made.kind === "limited") return made;

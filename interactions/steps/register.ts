@@ -1,5 +1,6 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
+import { keptEnrolment } from "./confirm-email.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
 
 /** The action of somebody who wants a passkey instead. */
@@ -43,7 +44,10 @@ export const register: Step = {
     const form = formOf(entry);
     const result = await registrations.start(entry.signIn.uid, form, askedAt(entry, services));
     if (result.kind === "limited") return result;
-    if (result.kind === "sent") return { kind: "next", state: { step: "confirm-email", email: form.email } };
+    if (result.kind === "sent") {
+      const kept = keptEnrolment(entry.signIn.state);
+      return { kind: "next", state: { ...kept, step: "confirm-email", email: form.email } };
+    }
     if (result.kind === "refused") return { kind: "invalid", problems: [{ code: "refused", fields: [] }] };
     const { min, max } = services.offers.passwordLength;
     const problems = Object.entries(result.problems).map(([field, code]): Problem => ({

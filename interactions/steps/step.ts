@@ -64,7 +64,10 @@ export interface SignInState {
   readonly passkey?: PasskeyRequest;
   /** `enrol-confirm`: the account that a code was sent for. Whoever has to begin anew can still use it. */
   readonly codeFor?: string;
-  /** `enrol`: the {@link Enrolment}, or of whoever is not `proven` the {@link NewAccountEnrolment}, sealed. */
+  /**
+   * `enrol`: the {@link Enrolment}, or of whoever is not `proven` the {@link NewAccountEnrolment}, sealed. The latter stays
+   * while the person registers once more.
+   */
   readonly enrolment?: string;
 }
 

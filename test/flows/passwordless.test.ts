@@ -204,7 +204,11 @@ describe("a person who registers without a password", () => {
     ]);
     const { body: enrol } = await waiting.visitor.act(rename, "submit", { username: `${username}-2` });
     const again = { ...waiting, step: enrol };
-    expect(optionsOf(enrol).user.name).toBe(`${username}-2`);
+    // The same user handle: on the device, the second passkey replaces the first, which belongs to no account.
+    expect(optionsOf(enrol).user).toMatchObject({
+      name: `${username}-2`,
+      id: optionsOf(waiting.step).user.id,
+    });
     // The first ceremony is over.
     expect((await post(again, made(waiting))).body.problems[0]?.code).toBe("new-passkey-refused");
     expect((await post(again, made(again))).body.step).toBe("recovery-codes");
@@ -222,6 +226,13 @@ describe("a person who registers without a password", () => {
     for (const answer of [await post(late, made(late)), await shown.visitor.get()])
       expect([answer.body.step, answer.body.notice?.code]).toEqual(["register", "expired"]);
     expect(await accountOf(late.email)).toBeUndefined();
+    const [handle, ...others] = [shown, late, taken].map(({ step }) => optionsOf(step).user.id);
+    expect(others).not.toContain(handle);
+    const { body: register } = await shown.visitor.get();
+    const { body: step } = await shown.visitor.act(register, "without-password", { email: newAddress() });
+    const again = await confirmed({ ...shown, step, email: `person-${people}@example.org` });
+    expect(optionsOf(again.step).user.id).toBe(handle);
+    expect((await post(again, made(again))).body.step).toBe("recovery-codes");
   });
 });
 
