@@ -172,6 +172,9 @@ const TRANSPORTS: ReadonlySet<string> = new Set(["ble", "hybrid", "internal", "n
 export function createPasskeys({ relyingParty, records, audit, clock }: PasskeysOptions): Passkeys {
   const { id: rpId, previousIds, origins } = relyingParty;
   const rpIds = [rpId, ...previousIds];
+  let library: Promise<Library> | undefined;
+  /** The library, loaded with the first passkey and kept: import() looks modules up again each time. */
+  const loaded = (): Promise<Library> => (library ??= loadLibrary());
 
   async function passkeysOf({ factors }: Pick<AccountRecord, "factors">): Promise<StoredPasskey[]> {
     const refs = (factors?.passkeys ?? []).map((id) => PASSKEY.ref(id));
@@ -221,7 +224,7 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
       const read = attestation.safeParse(credential);
       if (!read.success || isCrossOrigin(read.data.response.clientDataJSON)) return undefined;
       const { id, rawId, type, response } = read.data;
-      const [{ verifyRegistrationResponse }, helpers] = await loadLibrary();
+      const [{ verifyRegistrationResponse }, helpers] = await loaded();
       try {
         const { clientDataJSON: clientData, attestationObject } = response;
         const { verified, registrationInfo } = await verifyRegistrationResponse({
@@ -328,7 +331,7 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
     challenge: string,
     passkey: Pick<StoredPasskey, "id" | "rp_id" | "public_key" | "counter">,
   ) {
-    const [{ verifyAuthenticationResponse }] = await loadLibrary();
+    const [{ verifyAuthenticationResponse }] = await loaded();
     try {
       const { clientDataJSON: clientData, authenticatorData, signature } = response;
       const { verified, authenticationInfo } = await verifyAuthenticationResponse({
@@ -379,7 +382,6 @@ const request = (
   allowCredentials,
 });
 
-/** Loaded with the first passkey. */
 function loadLibrary(): Promise<Library> {
   return Promise.all([import("@simplewebauthn/server"), import("@simplewebauthn/server/helpers")]);
 }
