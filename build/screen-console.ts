@@ -1,7 +1,9 @@
-/** The pages of the delivery console with realistic data. */
+/** The pages of the console with realistic data. */
+import { factorKey } from "../accounts/factors/factor.ts";
 import { deliveriesPage, deliveryPage, receiversPage } from "../interactions/console/console-views.ts";
+import { ALL, peoplePage, personPage, removalPage } from "../interactions/console/people-views.ts";
 import type { Pages, Visit } from "../interactions/page.ts";
-import { sampleDelivery, sampleReceiver } from "../interactions/sample-pages.ts";
+import { sampleDelivery, samplePerson, sampleReceiver } from "../interactions/sample-pages.ts";
 
 const MINUTE = 60_000;
 
@@ -18,6 +20,7 @@ export function consoleScreens(
   const common = {
     list: "/account/deliveries",
     receiversPath: "/account/deliveries/receivers",
+    people: "/account/people",
     path: "/account/deliveries/receivers",
     account: accountUrl,
     names: new Map([
@@ -167,6 +170,68 @@ export function consoleScreens(
             { report: sampleReceiver("portal:old", { url: null, parked: 1 }), tokens: { redriveAll: "t" } },
           ],
         }),
+    },
+    ...peopleScreens(pages, common, { now, sub }),
+  ];
+}
+
+function peopleScreens(
+  pages: Pages,
+  common: Omit<Parameters<typeof peoplePage.locals>[1], "csrf">,
+  { now, sub }: { readonly now: number; readonly sub: string },
+): readonly ConsoleScreen[] {
+  const daysAgo = (days: number): number => now / 1000 - days * 86_400;
+  const person = {
+    ...samplePerson(""),
+    sub,
+    email: "augusta.lovelace-of-ockham@mathematics.example.org",
+    name: "Augusta Ada",
+    surname: "King, Countess of Lovelace",
+    username: "ada",
+    password_changed_at: daysAgo(40),
+    created_at: daysAgo(800),
+  };
+  const passkey = (name: string, days: number, backed_up: boolean) => ({
+    id: name,
+    name,
+    added_at: daysAgo(days),
+    last_used_at: days > 100 ? daysAgo(days / 3) : null,
+    backed_up,
+  });
+  const factors = {
+    app: { added_at: daysAgo(410), last_used_at: daysAgo(12), stopped: true },
+    passkeys: [
+      passkey("Telephone", 200, true),
+      passkey("Security key in the safe of the Analytical Society", 9, false),
+    ],
+    recovery_codes_left: 3,
+  };
+  const shown = { ...common, person, factors, methods: "/account/sign-in-methods" };
+  const none = { app: null, passkeys: [], recovery_codes_left: 0 };
+  const removal = { ...shown, generation: "7", csrf: "t", isMailed: true };
+  const result = { code: "factorRemoved", values: {} };
+  return [
+    { name: "people", html: (visit) => pages.render(peoplePage, visit, { ...common, csrf: "t" }) },
+    {
+      name: "people-nobody",
+      html: (visit) => pages.render(peoplePage, visit, { ...common, csrf: "t", unknown: "ada@exmaple.com" }),
+    },
+    { name: "person", html: (visit) => pages.render(personPage, visit, { ...shown, result }) },
+    {
+      name: "person-without-factors",
+      html: (visit) => pages.render(personPage, visit, { ...shown, factors: none }),
+    },
+    {
+      name: "person-operator",
+      html: (visit) => pages.render(personPage, visit, { ...shown, protectedAs: "own" }),
+    },
+    {
+      name: "person-remove",
+      html: (visit) => pages.render(removalPage, visit, { ...removal, factor: factorKey("Telephone") }),
+    },
+    {
+      name: "person-remove-all",
+      html: (visit) => pages.render(removalPage, visit, { ...removal, factor: ALL }),
     },
   ];
 }

@@ -317,7 +317,7 @@ function personScreens(pages: Pages): readonly Screen[] {
   return [
     {
       name: "account",
-      html: (visit) => pages.render(overviewView, visit, { ...overview, deliveries: "/account/deliveries" }),
+      html: (visit) => pages.render(overviewView, visit, { ...overview, console: "/account/deliveries" }),
     },
     {
       name: "account-changed",

@@ -2,12 +2,14 @@
  * Sample data for every page in every state. With custom views, start-up renders all of it, so a broken view stops the
  * start; the tests render it too. A new state of a page needs a row here.
  */
+import { factorKey } from "../accounts/factors/factor.ts";
 import type { ShownAttempt } from "../notifier/notifications.ts";
 import type { ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
 import { personPages } from "./account/sample-pages.ts";
 import { errorPage, loggedOutPage, logoutPage, startAgainPage, unavailablePage } from "./answers.ts";
 import { confirmPage } from "./confirm.ts";
-import { deliveriesPage, deliveryPage, receiversPage } from "./console/console-views.ts";
+import { type ConsoleLocals, deliveriesPage, deliveryPage, receiversPage } from "./console/console-views.ts";
+import { ALL, peoplePage, personPage, removalPage, type ShownLocals } from "./console/people-views.ts";
 import { type Sample, sample } from "./page.ts";
 import { ACR_PASSKEY } from "../provider/authentication.ts";
 import {
@@ -204,6 +206,7 @@ function consolePages(text: string): readonly Sample[] {
   const common = {
     list: text,
     receiversPath: text,
+    people: text,
     path: text,
     account: text,
     names: new Map([[text, text]]),
@@ -279,6 +282,60 @@ function consolePages(text: string): readonly Sample[] {
         { report: sampleReceiver(text, { failures: 1 }), tokens: {} },
         { report: sampleReceiver(text, { url: null }), tokens: {} },
       ],
+    }),
+    ...peoplePages(text, common),
+  ];
+}
+
+/** An account as the console shows it. @param text replaces every text from outside. */
+export function samplePerson(text: string): ShownLocals["person"] {
+  return {
+    sub: text,
+    email: text,
+    email_verified: true,
+    name: text,
+    surname: text,
+    username: text,
+    password_hash: text,
+    password_changed_at: 1_790_000_000,
+    created_at: 1_780_000_000,
+  };
+}
+
+function peoplePages(text: string, common: ConsoleLocals): readonly Sample[] {
+  const person = samplePerson(text);
+  const added_at = 1_780_000_000;
+  const passkey = { id: text, name: text, added_at, last_used_at: null, backed_up: true };
+  const app = { added_at, last_used_at: added_at, stopped: true };
+  const both = { app, passkeys: [passkey], recovery_codes_left: 7 };
+  const none = { app: null, passkeys: [], recovery_codes_left: 0 };
+  const bare = {
+    ...person,
+    email_verified: false,
+    name: null,
+    surname: null,
+    username: null,
+    disabled: true,
+    password_hash: null,
+  };
+  const shown = { ...common, person, factors: both, methods: text };
+  const removal = { ...shown, factor: ALL, generation: "1", csrf: text, isMailed: true };
+  const result = { code: "personChanged", values: {} };
+  return [
+    sample(peoplePage, "empty", { ...common, csrf: text }),
+    sample(peoplePage, "nobody", { ...common, csrf: text, unknown: text }),
+    sample(personPage, "app and passkey", { ...shown, result }),
+    sample(personPage, "nothing", { ...shown, person: bare, factors: none }),
+    sample(personPage, "own", { ...shown, protectedAs: "own" }),
+    sample(personPage, "operator", { ...shown, protectedAs: "operator" }),
+    sample(removalPage, "all", removal),
+    sample(removalPage, "all, no password", { ...removal, person: bare }),
+    sample(removalPage, "app", { ...removal, factor: "app" }),
+    sample(removalPage, "the last passkey", {
+      ...removal,
+      factors: { ...both, app: null },
+      factor: factorKey(text),
+      isMailed: false,
     }),
   ];
 }

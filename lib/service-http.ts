@@ -11,6 +11,7 @@ import { createAccountPages } from "../interactions/account/pages.ts";
 import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createAccountSeals } from "../interactions/account/seals.ts";
 import { createConsolePages, createConsoleSeals } from "../interactions/console/console-pages.ts";
+import { createPeoplePages } from "../interactions/console/people.ts";
 import { createDeliveryConsole } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies, type DeviceCookies } from "../interactions/device-cookie.ts";
 import { createConfirmHandlers } from "../interactions/confirm.ts";
@@ -71,7 +72,7 @@ interface ServiceHttpOptions {
   readonly events: ServiceEmitter;
   /** Emits the events of endpoints and pages. */
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  /** For the delivery console. */
+  /** For the console. */
   readonly notifications: Notifications;
   readonly confirmations: Confirmations;
   readonly passwords: Passwords;
@@ -335,7 +336,7 @@ function errorPages(pages: Pages): ErrorPages {
   };
 }
 
-/** The pages under `{base}/account`. Without operators there is no delivery console. */
+/** The pages under `{base}/account`. Without operators there is no console. */
 function accountPages(
   options: ServiceHttpOptions,
   {
@@ -372,12 +373,17 @@ function accountPages(
     }),
     clock,
   });
-  const operatorPages = createConsolePages({
+  const console = {
     pages,
     console: createDeliveryConsole(notifications, storage.directory, onDefect),
     clock,
     seals: createConsoleSeals(signer),
-  });
+  };
+  const isMailed = options.mailDeployment !== undefined;
+  const operatorPages = [
+    ...createConsolePages(console),
+    ...createPeoplePages({ ...console, gate, accounts, audit: storage.audit, operators, isMailed }),
+  ];
   const endedCookies = endedSessionCookies(configuration);
   return createAccountPages({
     pages,

@@ -153,6 +153,11 @@ export function createAccountFactors(
     return remove(sub, (id) => id === which, "account.factor_removed", params, change, caller, isOwner);
   }
 
+  function removeAll(sub: string, change: OwnFactorChange, caller: Caller) {
+    const params = { change: "all-removed" };
+    return remove(sub, () => true, "account.factors_removed", params, change, caller);
+  }
+
   async function replaceRecoveryCodes(
     sub: string,
     { keepSession, generation }: OwnFactorChange,
@@ -181,6 +186,10 @@ export function createAccountFactors(
   return {
     addFactor: add,
     removeOwnFactor: (sub, which, change, caller) => removeOne(sub, which, change, caller, true),
+    removeFactorsOf: (sub, which, generation, caller) =>
+      which === undefined
+        ? removeAll(sub, { generation }, caller)
+        : removeOne(sub, which, { generation }, caller),
 
     async renamePasskey(sub, id, name, caller) {
       const { changed } = await writer.change(sub, caller, async (before, tx) => {
@@ -291,10 +300,8 @@ export function createAccountFactors(
 
     async removeFactors(sub, callOptions) {
       checked("sub", anyString, sub);
-      const caller = callerOf(callOptions);
-      const params = { change: "all-removed" };
-      const result = await remove(sub, () => true, "account.factors_removed", params, {}, caller);
-      return result.kind === "changed";
+      const { kind } = await removeAll(sub, {}, callerOf(callOptions));
+      return kind === "changed";
     },
 
     async resetRecoveryCodes(sub, callOptions) {

@@ -208,6 +208,18 @@ export interface FactorChanges {
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
+   * Removes a factor of somebody else, or all of them, as an operator who has looked at the account: only as long as it
+   * has the `sessions_generation` that it had then, else `outdated`. Not the last passkey of an account without a password,
+   * unless all go.
+   * @param which the id of a passkey, or `app`; `undefined`: all.
+   */
+  removeFactorsOf(
+    sub: string,
+    which: string | undefined,
+    generation: number,
+    caller: Caller,
+  ): Promise<ChangedFactors | UnchangedFactors>;
+  /**
    * Gives a passkey another name: no sessions end, and no mail is sent.
    * @param name see {@link passkeyName}.
    * @returns false if the account has no such passkey.

@@ -40,10 +40,10 @@ function requestLog(logger: Logger): Middleware {
   };
 }
 
-/** The path without the IDs of interactions. */
+/** The path without the IDs of interactions and people. */
 function pathOf(url: string): string {
   const [path = ""] = url.split("?", 1);
-  return path.replace(/\/(interaction|authorize)\/[^/]+/, "/$1/:uid");
+  return path.replace(/\/(interaction|authorize|account\/people)\/[^/]+/, "/$1/:uid");
 }
 
 function deploymentsOf({ configuration }: SignInService) {

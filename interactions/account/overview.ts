@@ -21,8 +21,8 @@ interface OverviewLocals extends PersonLocals {
   readonly browsers: number;
   /** The names of the connected services. */
   readonly services: readonly string[];
-  /** Path of the delivery console, for operators. */
-  readonly deliveries?: string;
+  /** Path of the console, for operators. */
+  readonly console?: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -36,17 +36,17 @@ type Value = readonly [text: string, isWell?: false];
 export const overviewView: Page<OverviewLocals> = {
   view: "account",
   locals(t, locals) {
-    const { account, deliveries } = locals;
+    const { account, console: consolePath } = locals;
     const values = valuesOf(t, locals);
     const rows = locals.places.flatMap(({ page, href }): Locals[] => {
       const [value, isWell = true] = values[page] ?? [];
       return value === undefined ? [] : [{ page, href, label: t(`account.${page}`), value, isWell }];
     });
     const console = {
-      page: "deliveries",
-      href: deliveries,
-      label: t("account.deliveries"),
-      value: t("account.deliveries.hint"),
+      page: "console",
+      href: consolePath,
+      label: t("account.console"),
+      value: t("account.console.hint"),
       isWell: true,
     };
     return {
@@ -55,7 +55,10 @@ export const overviewView: Page<OverviewLocals> = {
       // It is the first page.
       back: "",
       sub: account.sub,
-      rows: [...rows.filter(({ page }) => page !== "delete"), ...(deliveries === undefined ? [] : [console])],
+      rows: [
+        ...rows.filter(({ page }) => page !== "delete"),
+        ...(consolePath === undefined ? [] : [console]),
+      ],
       danger: rows.filter(({ page }) => page === "delete"),
     };
   },
@@ -124,7 +127,7 @@ export function overviewPage(
         browsers: found.length,
         services: services.map(({ name }) => name),
         now: clock.now(),
-        ...(console?.operators.includes(account.sub) && { deliveries: locals.base + console.path }),
+        ...(console?.operators.includes(account.sub) && { console: locals.base + console.path }),
       });
     },
     submit: signOut(parts),

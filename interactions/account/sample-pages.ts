@@ -161,7 +161,7 @@ export function personPages(text: string): readonly Sample[] {
       },
       browsers: 2,
       services: [text, text, text, text],
-      deliveries: text,
+      console: text,
       notice: "password",
     }),
     sample(profileView, "filled in", profile),

@@ -1,7 +1,12 @@
-/** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
+/**
+ * The console's pages about notifications, and what all its pages have in common: what each is given, which forms count, and
+ * how the result of one reaches the next page.
+ */
 import type { ServiceContext } from "../../provider/exchange.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { CallOptions } from "../../accounts/arguments.ts";
+import { byCaller, type CallOptions } from "../../accounts/arguments.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
+import { originOf } from "../../records/audit/origin.ts";
 import type { DeliveryFilter, SendNowResult } from "../../records/deliveries/delivery.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
@@ -19,6 +24,7 @@ import {
   type ConsoleResult,
   isReceiver,
   listAddress,
+  PEOPLE_PATH,
   readConsoleQuery,
   type ReceiverAction,
   RECEIVERS_PATH,
@@ -52,19 +58,20 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
   ];
 }
 
-/** What every page of the console is given. @param shown those on the page, which get their names. */
-async function common(
+/** What every page of the console is given. @param shown receivers on the page, which get their names. */
+export async function commonOf(
   { console, clock, seals }: ConsoleParts,
   ctx: ServiceContext,
   { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
-  shown: Iterable<string>,
+  shown: Iterable<string> = [],
 ): Promise<ConsoleLocals> {
   const base = ctx.exchange.deployment.path;
   const result = seals.open(person, path, query.get("result"));
   return {
     list: base + CONSOLE_PATH,
     receiversPath: base + RECEIVERS_PATH,
+    people: base + PEOPLE_PATH,
     account: `${base}/account`,
     names: await console.names([...new Set(shown)]),
     now: clock.now(),
@@ -77,7 +84,7 @@ async function common(
 }
 
 /** The language of the operator. */
-const languageOf = ({ account }: SignedIn): SendOptions => ({ account: account.locale ?? undefined });
+export const languageOf = ({ account }: SignedIn): SendOptions => ({ account: account.locale ?? undefined });
 
 function list(parts: ConsoleParts): OperatorHandler {
   const { pages, console, seals } = parts;
@@ -96,7 +103,7 @@ function list(parts: ConsoleParts): OperatorHandler {
     const names = known.map(({ receiver }) => receiver);
     const shown = [...names, ...deliveries.map(({ receiver }) => receiver)];
     const data = {
-      ...(await common(parts, ctx, request, person, shown)),
+      ...(await commonOf(parts, ctx, request, person, shown)),
       filter,
       deliveries,
       receivers: names,
@@ -119,7 +126,7 @@ function delivery(parts: ConsoleParts): OperatorHandler {
   return async (ctx, request, person) => {
     const found = await console.find(request.id);
     if (found === undefined) return pages.error(ctx, { status: 404, error: "no_delivery" });
-    const all = await common(parts, ctx, request, person, [found.receiver]);
+    const all = await commonOf(parts, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const token = (action: string): string => seals.token(person, [action, found.id]);
@@ -147,7 +154,7 @@ function receivers(parts: ConsoleParts): OperatorHandler {
       for (const action of actionsOf(report)) tokens[action] = seals.token(person, [action, receiver]);
       return { report, tokens };
     });
-    const all = await common(
+    const all = await commonOf(
       parts,
       ctx,
       request,
@@ -167,8 +174,28 @@ function actionsOf({ url, paused, heldUntil, parked }: ConsoleReceiver): Receive
   ];
 }
 
+/** The operator, for the audit. */
+export function callerAt(ctx: ServiceContext, { account: { sub } }: SignedIn): Caller {
+  const origin = originOf(ctx.exchange.address, ctx.req.headers["user-agent"]);
+  return { actor: { kind: "operator", id: sub }, ...origin };
+}
+
+/** The form of one of our pages. `undefined` after an answer to anything else. */
+export async function receivedForm(
+  { pages }: Pick<ConsoleParts, "pages">,
+  ctx: ServiceContext,
+): Promise<Form | undefined> {
+  if (!isFromHere(ctx)) {
+    pages.error(ctx, { status: 403, error: "stale_form" });
+    return undefined;
+  }
+  const form = await readable(() => ctx.exchange.form());
+  if (form === undefined) pages.error(ctx, { status: 400, error: "invalid_request" });
+  return form;
+}
+
 /** The action that a form requests. */
-interface ConsoleAction {
+export interface ConsoleAction {
   /** What the form's token must be valid for. */
   readonly proof: readonly string[];
   /** Path of the page that shows the result, below the base URL. */
@@ -181,30 +208,28 @@ interface ConsoleAction {
 /** Reads the requested action; `undefined` unless the form is one of ours. */
 type ReadAction = (form: Form, id: string, operator: CallOptions) => ConsoleAction | undefined;
 
-const consoleResult = (code: string, values: ConsoleResult["values"] = {}): ConsoleResult => ({
+export const consoleResult = (code: string, values: ConsoleResult["values"] = {}): ConsoleResult => ({
   code,
   values,
 });
 
 /** Handles the forms of a page. Redirects with a 303 to the page that shows the result. */
-function submit(parts: ConsoleParts, read: ReadAction): OperatorHandler {
+export function submit(parts: ConsoleParts, read: ReadAction): OperatorHandler {
   const { pages, seals } = parts;
-  const unusable = (ctx: ServiceContext): void => pages.error(ctx, { status: 400, error: "invalid_request" });
   return async (ctx, { id }, person) => {
-    const stale = { status: 403, error: "stale_form" };
-    if (!isFromHere(ctx)) return pages.error(ctx, stale);
-    const form = await readable(() => ctx.exchange.form());
-    if (form === undefined) return unusable(ctx);
-    const action = read(form, id, { actor: { kind: "operator", id: person.account.sub } });
-    if (action === undefined) return unusable(ctx);
-    if (!seals.isToken(person, action.proof, form.get("csrf") ?? "")) return pages.error(ctx, stale);
+    const form = await receivedForm(parts, ctx);
+    if (form === undefined) return undefined;
+    const action = read(form, id, byCaller(callerAt(ctx, person)));
+    if (action === undefined) return pages.error(ctx, { status: 400, error: "invalid_request" });
+    if (!seals.isToken(person, action.proof, form.get("csrf") ?? ""))
+      return pages.error(ctx, { status: 403, error: "stale_form" });
     return seeOther(ctx, resultAddress(ctx, action, seals, person, await action.act()));
   };
 }
 
-function resultAddress(
+export function resultAddress(
   ctx: ServiceContext,
-  { page, search = "" }: ConsoleAction,
+  { page, search = "" }: Pick<ConsoleAction, "page" | "search">,
   seals: ConsoleSeals,
   person: SignedIn,
   outcome: ConsoleResult,

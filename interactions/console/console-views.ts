@@ -1,4 +1,4 @@
-/** The pages of the delivery console: their addresses, what each is given, and the texts and times that their views print. */
+/** The pages of the console about deliveries: their addresses, what each is given, and the texts and times that their views print. */
 import type { ShownAttempt } from "../../notifier/notifications.ts";
 import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
@@ -15,6 +15,8 @@ import { attemptText, emptyText, reasonText } from "./words.ts";
 export const CONSOLE_PATH = "/account/deliveries";
 /** The receivers, below each base URL. No delivery has this id. */
 export const RECEIVERS_PATH = "/account/deliveries/receivers";
+/** The form that finds a person, below each base URL. A person is below it, by `sub`. */
+export const PEOPLE_PATH = "/account/people";
 
 /** The states of a delivery, in the order of the filter. */
 const STATES: readonly DeliveryState[] = ["waiting", "parked", "delivered", "discarded"];
@@ -29,7 +31,8 @@ export interface ConsoleQuery {
 }
 
 const RECEIVER = /^(?:service|group|portal):[A-Za-z0-9_-]{1,64}$/;
-const SUB = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** The form of a `sub`. */
+export const SUB: RegExp = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ID = /^[A-Za-z0-9_-]{1,255}$/;
 const IS_STATE: ReadonlySet<string> = new Set(STATES);
 const IS_TYPE: ReadonlySet<string> = new Set(NOTIFICATION_TYPES);
@@ -82,6 +85,8 @@ export interface ConsoleLocals {
   readonly list: string;
   /** Path of the receivers. */
   readonly receiversPath: string;
+  /** Path of the form that finds a person. */
+  readonly people: string;
   /** Path of the account page. */
   readonly account: string;
   /** Names of services, groups and portals, by receiver. */
@@ -160,16 +165,23 @@ const BAD: ReadonlySet<string> = new Set([
   "over",
   "testFailed",
   "testUnknown",
+  "personChanged",
+  "onlyWay",
+  "operatorKept",
 ]);
 
-function common(
+/** The variables that every view of the console has. @param page.here the page in the navigation, if it is one. */
+export function consoleLocals(
   t: Translator,
-  { list, receiversPath, account, result, path, kept = [], zone = "UTC", offersZones = false }: ConsoleLocals,
-  { heading, here }: { readonly heading: string; readonly here: "list" | "receivers" | "delivery" },
+  locals: ConsoleLocals,
+  { heading, here }: { readonly heading: string; readonly here?: "list" | "receivers" | "people" },
 ): Locals {
+  const { list, receiversPath, people, account, result, path, kept = [], zone = "UTC" } = locals;
+  const { offersZones = false } = locals;
   const nav = [
     { href: list, label: t("console.deliveries"), current: here === "list" },
     { href: receiversPath, label: t("console.receivers"), current: here === "receivers" },
+    { href: people, label: t("console.people"), current: here === "people" },
   ];
   const query = new URLSearchParams([...kept, ["zone", ""]]);
   const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];
@@ -213,7 +225,7 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
   const receivers = [...new Set([...locals.receivers, ...(filter.receiver ? [filter.receiver] : [])])];
   const active = activeFilters(t, locals);
   return {
-    ...common(t, locals, { heading: t("console.deliveries"), here: "list" }),
+    ...consoleLocals(t, locals, { heading: t("console.deliveries"), here: "list" }),
     problems: wrongSub === undefined ? [] : [{ fields: ["sub"], text: t("console.problem.sub") }],
     sub: wrongSub ?? filter.sub ?? "",
     states: [
@@ -297,7 +309,7 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   const moment = moments({ ...locals, locale: t.locale });
   const { id, state, at, nextAttemptAt, finishedAt, receiver, sub } = delivery;
   return {
-    ...common(t, locals, { heading: t("console.delivery"), here: "delivery" }),
+    ...consoleLocals(t, locals, { heading: t("console.delivery") }),
     ...delivery,
     action: deliveryAddress(list, id),
     state: badge(t, state),
@@ -339,7 +351,7 @@ export const receiversPage: Page<ReceiversLocals> = { view: "receivers", locals:
 function receiversView(t: Translator, locals: ReceiversLocals): Locals {
   const moment = moments({ ...locals, locale: t.locale });
   return {
-    ...common(t, locals, { heading: t("console.receivers"), here: "receivers" }),
+    ...consoleLocals(t, locals, { heading: t("console.receivers"), here: "receivers" }),
     action: locals.receiversPath,
     receivers: locals.receivers.map(({ report, tokens }) => ({
       ...named(locals, report.receiver),

@@ -73,6 +73,7 @@ const ACTIONS = {
     means: "A rotated refresh token was used again after its reuse window; its token family was revoked",
   },
   "family.revoked": { about: "account", means: "A client revoked a refresh token and its token family" },
+  "account.viewed": { about: "account", means: "An operator opened the page of an account in the console" },
   "account.created": { about: "account", means: "An account was created" },
   "account.registered": {
     about: "account",

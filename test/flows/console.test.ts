@@ -78,7 +78,7 @@ async function press(action: string, name?: string): Promise<void> {
 describe("an operator", () => {
   it("finds the console from the account page", async () => {
     await browser.get(`${running.openid}/account`);
-    await browser.click("Notification deliveries");
+    await browser.click("Operator console");
     expect([browser.status, browser.url.href, browser.title]).toEqual([200, list, "Deliveries"]);
   });
 

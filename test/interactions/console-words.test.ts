@@ -14,6 +14,7 @@ const pages = pagesWith();
 const common = {
   list: "/account/deliveries",
   receiversPath: "/account/deliveries/receivers",
+  people: "/account/people",
   path: "/account/deliveries",
   account: "/account",
   names: new Map([["service:1", "News"]]),

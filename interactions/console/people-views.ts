@@ -1,0 +1,209 @@
+/** What the console's pages about people are given, and what their views print. */
+import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
+import type { Translator } from "../../core/texts.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import { type Moment, type Moments, moments } from "../look/moments.ts";
+import type { Locals } from "../look/views.ts";
+import type { Page } from "../page.ts";
+import { consoleLocals, type ConsoleLocals, listAddress } from "./console-views.ts";
+
+/** Stands for all second factors, where otherwise the key of one is. Keys of passkeys are longer. */
+export const ALL = "all";
+
+/** Whether there is a factor with this key, or any, if it is {@link ALL}. */
+export function hasFactor({ app, passkeys }: Factors, key: string): boolean {
+  if (key === "app") return app !== null;
+  return key === ALL ? app !== null || passkeys.length > 0 : passkeys.some(({ id }) => factorKey(id) === key);
+}
+
+/** `people`: the form that finds an account by its exact name. */
+export interface PeopleLocals extends ConsoleLocals {
+  readonly csrf: string;
+  /** What was typed, if no account has this name. */
+  readonly unknown?: string;
+}
+
+/** What the pages show of an account. */
+export interface ShownLocals extends ConsoleLocals {
+  readonly person: Pick<
+    AccountRecord,
+    | "sub"
+    | "email"
+    | "email_verified"
+    | "name"
+    | "surname"
+    | "username"
+    | "disabled"
+    | "created_at"
+    | "password_hash"
+    | "password_changed_at"
+  >;
+  readonly factors: Factors;
+}
+
+/** `person`: an account with its sign-in methods. */
+export interface PersonLocals extends ShownLocals {
+  /** Path of the operator's own sign-in methods. */
+  readonly methods: string;
+  /** Why nothing can be removed: it is the operator's own account, or that of another one. */
+  readonly protectedAs?: "own" | "operator";
+}
+
+/** `person-remove`: what to check before a factor is removed, what happens then, and the form that does it. */
+export interface RemovalLocals extends ShownLocals {
+  /** The key of the factor, `app` or {@link ALL}. */
+  readonly factor: string;
+  /** Hidden field of the form: the account as it is shown. */
+  readonly generation: string;
+  readonly csrf: string;
+  /** Whether the service sends mail about it. */
+  readonly isMailed: boolean;
+}
+
+export const peoplePage: Page<PeopleLocals> = {
+  view: "people",
+  locals(t, locals) {
+    const { people, csrf, unknown } = locals;
+    return {
+      ...consoleLocals(t, locals, { heading: t("console.people"), here: "people" }),
+      action: people,
+      csrf,
+      name: unknown ?? "",
+      problems: unknown === undefined ? [] : [{ fields: ["name"], text: t("console.people.unknown") }],
+    };
+  },
+};
+
+const fullName = ({ name, surname }: ShownLocals["person"]): string =>
+  [name, surname].filter(Boolean).join(" ");
+
+const addressOf = ({ people, person }: ShownLocals): string => `${people}/${person.sub}`;
+
+/** A second factor in the table. Texts are empty where there is nothing to say. */
+interface FactorRow {
+  readonly key: string;
+  readonly name: string;
+  readonly kind: string;
+  readonly note: string;
+  readonly problem: string;
+  readonly added: Moment;
+  readonly lastUse: Moment | undefined;
+}
+
+/** The app first, then the passkeys, oldest first. */
+function factorRows(
+  t: Translator,
+  { factors: { app, passkeys } }: ShownLocals,
+  moment: Moments,
+): FactorRow[] {
+  const times = ({
+    added_at,
+    last_used_at,
+  }: Pick<Factors["passkeys"][number], "added_at" | "last_used_at">): Pick<
+    FactorRow,
+    "added" | "lastUse"
+  > => ({
+    added: moment(added_at * 1000),
+    lastUse: last_used_at === null ? undefined : moment(last_used_at * 1000),
+  });
+  const apps = app === null ? [] : [app];
+  return [
+    ...apps.map((each) => ({
+      key: "app",
+      name: t("methods.app"),
+      kind: "",
+      note: "",
+      problem: each.stopped ? t("methods.app.stopped") : "",
+      ...times(each),
+    })),
+    ...passkeys.map((each) => ({
+      key: factorKey(each.id),
+      name: each.name,
+      kind: t("console.method.passkey"),
+      note: each.backed_up ? t("console.method.copied") : "",
+      problem: "",
+      ...times(each),
+    })),
+  ];
+}
+
+export const personPage: Page<PersonLocals> = {
+  view: "person",
+  locals(t, locals) {
+    const { list, person, factors, protectedAs, methods } = locals;
+    const { sub, email, username, password_hash, password_changed_at: changedAt } = person;
+    const moment = moments({ ...locals, locale: t.locale });
+    const rows = factorRows(t, locals, moment);
+    const removal = (key: string): string =>
+      protectedAs === undefined ? `${addressOf(locals)}?remove=${key}` : "";
+    return {
+      ...consoleLocals(t, locals, { heading: t("console.person") }),
+      lead: fullName(person) || email,
+      sub,
+      name: fullName(person),
+      email,
+      username: username ?? "",
+      isConfirmed: person.email_verified,
+      isDisabled: person.disabled === true,
+      since: moment(person.created_at * 1000),
+      password:
+        password_hash === null
+          ? t("account.password.none")
+          : changedAt === undefined
+            ? t("console.person.password")
+            : t("account.password.changed", { when: moment(changedAt * 1000).relative }),
+      deliveries: listAddress(list, { sub }),
+      factors: rows.map((row) => ({ ...row, href: removal(row.key) })),
+      codesLeft: factors.recovery_codes_left,
+      removeAll: rows.length > 0 ? removal(ALL) : "",
+      protection: protectionText(t, protectedAs),
+      methods: protectedAs === "own" ? methods : "",
+    };
+  },
+};
+
+function protectionText(t: Translator, as: PersonLocals["protectedAs"]): string {
+  if (as === undefined) return "";
+  return as === "own" ? t("console.person.own") : t("console.person.operator");
+}
+
+export const removalPage: Page<RemovalLocals> = {
+  view: "person-remove",
+  locals(t, locals) {
+    const { person, factor, generation, csrf } = locals;
+    const moment = moments({ ...locals, locale: t.locale });
+    const rows = factorRows(t, locals, moment).filter(({ key }) => factor === ALL || key === factor);
+    const heading =
+      factor === ALL
+        ? t("console.remove.all")
+        : factor === "app"
+          ? t("console.remove.app")
+          : t("console.remove.passkey");
+    return {
+      ...consoleLocals(t, locals, { heading }),
+      action: addressOf(locals),
+      name: fullName(person),
+      email: person.email,
+      factors: rows,
+      effects: effectsOf(t, locals),
+      factor,
+      generation,
+      csrf,
+    };
+  },
+};
+
+/** What happens, in sentences. */
+function effectsOf(t: Translator, { person, factors, factor, isMailed }: RemovalLocals): string[] {
+  const { app, passkeys } = factors;
+  const isLast = factor === ALL || (app === null ? 0 : 1) + passkeys.length === 1;
+  const hasPassword = person.password_hash !== null;
+  return [
+    ...(isLast ? [] : [t("console.remove.effect.one")]),
+    ...(isLast && hasPassword ? [t("console.remove.effect.last")] : []),
+    ...(isLast && !hasPassword ? [t("console.remove.effect.noPassword")] : []),
+    t("console.remove.effect.sessions"),
+    isMailed ? t("console.remove.effect.mail") : t("console.remove.effect.noMail"),
+    t("console.remove.effect.audit"),
+  ];
+}

@@ -1,0 +1,173 @@
+/**
+ * The console's pages about people: a form that finds one account by its exact name, the page of that account, and the removal of
+ * second factors for somebody who has lost them (decisions.md, Lost factors).
+ */
+import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
+import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
+import type { SignedIn } from "../../provider/account.ts";
+import type { AuditStore } from "../../records/audit/audit-event.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountGate } from "../account/gate.ts";
+import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
+import { METHODS_PATH } from "../account/sign-in-methods.ts";
+import { seeOther } from "../answers.ts";
+import type { Form } from "../forms.ts";
+import {
+  callerAt,
+  commonOf,
+  type ConsoleAction,
+  type ConsoleParts,
+  consoleResult,
+  languageOf,
+  receivedForm,
+  resultAddress,
+  submit,
+} from "./console-pages.ts";
+import { PEOPLE_PATH, SUB } from "./console-views.ts";
+import { ALL, hasFactor, peoplePage, personPage, removalPage } from "./people-views.ts";
+
+export interface PeopleParts extends ConsoleParts {
+  readonly gate: Pick<AccountGate, "enterRecently">;
+  readonly accounts: Pick<
+    Accounts & AccountInternals,
+    "record" | "recordByLogin" | "factors" | "removeFactorsOf"
+  >;
+  readonly audit: Pick<AuditStore, "append">;
+  /** The `sub` of every operator. Nobody removes their factors here. */
+  readonly operators: readonly string[];
+  /** Whether the service sends mail about the removal. */
+  readonly isMailed: boolean;
+}
+
+/** What the token of the form that finds a person is valid for. */
+const FIND = ["findPerson"];
+
+export function createPeoplePages(parts: PeopleParts): readonly OperatorPage[] {
+  const onPerson = submit(parts, (form, sub, operator) => removal(parts, sub, form, operator));
+  return [
+    { path: PEOPLE_PATH, methods: { GET: people(parts), POST: find(parts) } },
+    { path: `${PEOPLE_PATH}/:uid`, methods: { GET: person(parts), POST: recently(parts, onPerson) } },
+  ];
+}
+
+/** Asks for a recent sign-in first. A form that was sent is lost. */
+function recently({ gate }: PeopleParts, handler: OperatorHandler): OperatorHandler {
+  return async (ctx, request) => {
+    const operator = await gate.enterRecently(ctx, request);
+    if (operator !== undefined) await handler(ctx, request, operator);
+  };
+}
+
+function people(parts: PeopleParts): OperatorHandler {
+  const { pages, seals } = parts;
+  return async (ctx, request, operator) => {
+    const all = await commonOf(parts, ctx, request, operator);
+    const data = { ...all, csrf: seals.token(operator, FIND) };
+    pages.send(ctx, peoplePage, data, languageOf(operator));
+  };
+}
+
+/** What is typed is personal data: it comes in the body, and the address of the answer has the `sub`. */
+function find(parts: PeopleParts): OperatorHandler {
+  const { pages, seals, accounts } = parts;
+
+  /** A `sub` comes first, because a username may look like one. */
+  async function accountNamed(typed: string): Promise<AccountRecord | undefined> {
+    const sub = typed.toLowerCase();
+    const found = SUB.test(sub) ? await accounts.record(sub) : undefined;
+    return found ?? accounts.recordByLogin(typed);
+  }
+
+  return async (ctx, request, operator) => {
+    const form = await receivedForm(parts, ctx);
+    if (form === undefined) return undefined;
+    if (!seals.isToken(operator, FIND, form.get("csrf") ?? ""))
+      return pages.error(ctx, { status: 403, error: "stale_form" });
+    const typed = form.get("name") ?? "";
+    const found = await accountNamed(typed.trim());
+    if (found !== undefined)
+      return seeOther(ctx, `${ctx.exchange.deployment.url}${PEOPLE_PATH}/${found.sub}`);
+    const all = await commonOf(parts, ctx, request, operator);
+    const data = { ...all, csrf: seals.token(operator, FIND), unknown: typed };
+    return pages.send(ctx, peoplePage, data, { ...languageOf(operator), status: 400 });
+  };
+}
+
+/** The page of an account; with `remove`, the page that asks before a factor is removed. */
+function person(parts: PeopleParts): OperatorHandler {
+  const { accounts, audit, pages, seals, operators, isMailed } = parts;
+
+  const show: OperatorHandler = async (ctx, request, operator) => {
+    const { id: sub, query } = request;
+    // The record comes first: a form with its generation is outdated if the factors change before they are read.
+    const account = SUB.test(sub) ? await accounts.record(sub) : undefined;
+    const factors = account && (await accounts.factors(sub));
+    if (account === undefined || factors === undefined)
+      return pages.error(ctx, { status: 404, error: "no_person" });
+    const key = query.get("remove");
+    const isProtected = operators.includes(sub);
+    if (key !== undefined && (isProtected || !hasFactor(factors, key))) {
+      const refusal = consoleResult(isProtected ? "operatorKept" : "factorGone");
+      const page = `${PEOPLE_PATH}/${sub}`;
+      return seeOther(ctx, resultAddress(ctx, { page }, seals, operator, refusal));
+    }
+    // Nobody looks at an account without a record of it.
+    await audit.append({ ...callerAt(ctx, operator), action: "account.viewed", subject: sub });
+    const shown = { ...(await commonOf(parts, ctx, request, operator)), person: account, factors };
+    if (key === undefined) {
+      const protectedAs = sub === operator.account.sub ? "own" : "operator";
+      const methods = ctx.exchange.deployment.path + METHODS_PATH;
+      const data = { ...shown, methods, ...(isProtected && ({ protectedAs } as const)) };
+      return pages.send(ctx, personPage, data, languageOf(operator));
+    }
+    const generation = String(account.sessions_generation);
+    const csrf = seals.token(operator, removalOf(sub, key, generation));
+    const data = { ...shown, factor: key, generation, csrf, isMailed };
+    return pages.send(ctx, removalPage, data, languageOf(operator));
+  };
+
+  const ask = recently(parts, show);
+  return (ctx, request, operator: SignedIn) =>
+    (request.query.has("remove") ? ask : show)(ctx, request, operator);
+}
+
+/** The removal, for the token of its form: of one factor, of the account as the page has shown it. */
+function removalOf(sub: string, factor: string, generation: string): readonly string[] {
+  return ["removeFactor", sub, factor, generation];
+}
+
+/** A form sends `action` = `remove`, with the `factor` and the `generation` of the account. */
+function removal(
+  { accounts, operators }: PeopleParts,
+  sub: string,
+  form: Form,
+  operator: CallOptions,
+): ConsoleAction | undefined {
+  const factor = form.get("factor") ?? "";
+  const generation = form.get("generation") ?? "";
+  if (form.get("action") !== "remove") return undefined;
+
+  async function remove(): Promise<string> {
+    // An operator of a newer configuration may have got the form before.
+    if (operators.includes(sub)) return "operatorKept";
+    const factors = await accounts.factors(sub);
+    if (factors === undefined || !hasFactor(factors, factor)) return "factorGone";
+    const which = factor === ALL ? undefined : idOf(factors, factor);
+    const { kind } = await accounts.removeFactorsOf(sub, which, Number(generation), callerOf(operator));
+    if (kind === "changed") return factor === ALL ? "factorsRemoved" : "factorRemoved";
+    if (kind === "only-way") return "onlyWay";
+    return kind === "outdated" ? "personChanged" : "factorGone";
+  }
+
+  return {
+    proof: removalOf(sub, factor, generation),
+    page: `${PEOPLE_PATH}/${sub}`,
+    act: async () => consoleResult(await remove()),
+  };
+}
+
+/** The id of the passkey with this key; else `app`. */
+function idOf({ passkeys }: Factors, key: string): string {
+  return passkeys.find(({ id }) => factorKey(id) === key)?.id ?? "app";
+}
