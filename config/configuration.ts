@@ -452,7 +452,7 @@ export interface Settings {
     /** Prefix of the names of all cookies. Default `""`. */
     readonly prefix: string;
   };
-  /** Who may use the delivery console. Default `[]`. */
+  /** Who may use the console: see deliveries, find people, and remove second factors that were lost. Default `[]`. */
   readonly operators: readonly string[];
   /** Features that are off by default. */
   readonly features: {

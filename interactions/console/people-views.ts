@@ -3,7 +3,6 @@ import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
-import type { Locals } from "../look/views.ts";
 import type { Page } from "../page.ts";
 import { consoleLocals, type ConsoleLocals, listAddress } from "./console-views.ts";
 
@@ -96,35 +95,27 @@ function factorRows(
   { factors: { app, passkeys } }: ShownLocals,
   moment: Moments,
 ): FactorRow[] {
-  const times = ({
-    added_at,
-    last_used_at,
-  }: Pick<Factors["passkeys"][number], "added_at" | "last_used_at">): Pick<
-    FactorRow,
-    "added" | "lastUse"
-  > => ({
+  const lastUse = (at: number | null): Moment | undefined => (at === null ? undefined : moment(at * 1000));
+  const rows = passkeys.map(({ id, name, added_at, last_used_at, backed_up }) => ({
+    key: factorKey(id),
+    name,
+    kind: t("console.method.passkey"),
+    note: backed_up ? t("console.method.copied") : "",
+    problem: "",
     added: moment(added_at * 1000),
-    lastUse: last_used_at === null ? undefined : moment(last_used_at * 1000),
-  });
-  const apps = app === null ? [] : [app];
-  return [
-    ...apps.map((each) => ({
-      key: "app",
-      name: t("methods.app"),
-      kind: "",
-      note: "",
-      problem: each.stopped ? t("methods.app.stopped") : "",
-      ...times(each),
-    })),
-    ...passkeys.map((each) => ({
-      key: factorKey(each.id),
-      name: each.name,
-      kind: t("console.method.passkey"),
-      note: each.backed_up ? t("console.method.copied") : "",
-      problem: "",
-      ...times(each),
-    })),
-  ];
+    lastUse: lastUse(last_used_at),
+  }));
+  if (app === null) return rows;
+  const first = {
+    key: "app",
+    name: t("methods.app"),
+    kind: "",
+    note: "",
+    problem: app.stopped ? t("methods.app.stopped") : "",
+    added: moment(app.added_at * 1000),
+    lastUse: lastUse(app.last_used_at),
+  };
+  return [first, ...rows];
 }
 
 export const personPage: Page<PersonLocals> = {

@@ -1,4 +1,4 @@
-/** The account page and the delivery console in a real browser, by keyboard, and checked by axe. */
+/** The account page and the console in a real browser, by keyboard, and checked by axe. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
@@ -11,6 +11,8 @@ let inbox: Inbox;
 let list: string;
 /** A delivery that is parked. */
 let parked: string;
+/** The page of a person with an authenticator app. */
+let person: string;
 
 beforeAll(async () => {
   browser = await TestBrowser.launch();
@@ -32,6 +34,8 @@ beforeAll(async () => {
   await notifications.pause("service:8");
   const { sub } = await accounts.create({ email: "grace@example.com" });
   for (const service of ["8", "9"]) await accounts.assign(sub, service);
+  await accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+  person = `${running.oauth2}/account/people/${sub}`;
   const failed = new Promise<string>((resolve) => {
     events.once("delivery.parked", ({ id }) => resolve(id));
   });
@@ -85,6 +89,10 @@ describe("the account page and the console", () => {
       `${list}/${parked}`,
       `${list}/msg_0`,
       `${at}/callback`,
+      `${at}/people`,
+      person,
+      `${person}?remove=app`,
+      `${at}/people/x`,
     ]) {
       await page.goto(address);
       for (const each of await page.locator("summary:visible").all()) await each.click();
@@ -108,8 +116,9 @@ describe("the account page and the console", () => {
     const page = await operator();
     await page.setViewportSize({ width: 320, height: 640 });
     const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-    for (const path of ["", "?state=parked", "/receivers", `/${parked}`]) {
-      await page.goto(list + path);
+    const deliveries = ["", "?state=parked", "/receivers", `/${parked}`].map((path) => list + path);
+    for (const path of [...deliveries, person, `${person}?remove=app`]) {
+      await page.goto(path);
       for (const each of await page.locator("summary:visible").all()) await each.click();
       expect([path, await page.evaluate(overflow)]).toEqual([path, 0]);
     }
@@ -166,5 +175,30 @@ describe("the account page and the console", () => {
     await page.getByRole("button", { name: "Show" }).click();
     await expect(page.evaluate("document.querySelector('#sub').validity.valid")).resolves.toBe(false);
     expect(page.url()).toBe(list);
+  });
+
+  it.each([true, false])("help a person who has lost an app (JavaScript: %s)", async (javaScriptEnabled) => {
+    const { accounts } = running.service;
+    const { sub } = await accounts.create({ email: `lost.${javaScriptEnabled}@example.com`, name: "Lost" });
+    await accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+    const page = await operator({ javaScriptEnabled });
+    await page.getByRole("link", { name: "People" }).click();
+    const name = page.getByLabel("Email address, username");
+    await name.fill(`Lost.${javaScriptEnabled}@example.org`);
+    await name.press("Enter");
+    await page.getByText("No account has exactly this").waitFor();
+    // axe is a script, too.
+    if (javaScriptEnabled) await expect(violations(page)).resolves.toEqual([]);
+    await expect(name.inputValue()).resolves.toBe(`Lost.${javaScriptEnabled}@example.org`);
+    await name.fill(`Lost.${javaScriptEnabled}@example.com`);
+    await name.press("Enter");
+    await page.waitForURL(`**/account/people/${sub}`);
+    await page.getByRole("link", { name: "Remove", exact: true }).click();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await page.getByRole("link", { name: "Remove", exact: true }).click();
+    await page.getByRole("button", { name: "Remove the authenticator app" }).click();
+    await expect(page.getByRole("status").innerText()).resolves.toContain("It is removed.");
+    await expect(accounts.factors(sub)).resolves.toMatchObject({ app: null });
+    expect(page.url()).not.toContain("example");
   });
 });

@@ -25,6 +25,7 @@ const INTERNATIONAL: ReadonlySet<string> = new Set([
   "title",
   "methods.passkeys",
   "review-methods.passkey",
+  "console.method.passkey",
   "console.milliseconds",
   "console.filter.title",
   "console.filtered",

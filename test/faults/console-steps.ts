@@ -1,4 +1,4 @@
-/** The steps of an operator at the delivery console. */
+/** The steps of an operator at the console. */
 import { expect } from "@jest/globals";
 import { readForms } from "../../testing/browser/forms.ts";
 import { authorizeUrl, get, Person, post, type Wire } from "./person.ts";
@@ -6,10 +6,20 @@ import { OPERATOR, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
 
 const CONSOLE = "/account/deliveries";
+const PEOPLE = "/account/people";
+const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const RECEIVER = "service:shop";
 
-/** An operator's browser, and a delivery that is parked. */
-async function atWork(stage: Stage): Promise<{ operator: Person; id: string }> {
+/** What an operator looks at. */
+interface Work {
+  readonly operator: Person;
+  /** A delivery that is parked. */
+  readonly id: string;
+  /** The account that it is about. */
+  readonly sub: string;
+}
+
+async function atWork(stage: Stage): Promise<Work> {
   const { accounts, directory, notifications } = stage.service;
   const account = { email: "operator@example.com", username: "operator", password: PASSWORD };
   if ((await accounts.find(OPERATOR)) === undefined) await accounts.import({ ...account, sub: OPERATOR });
@@ -27,7 +37,7 @@ async function atWork(stage: Stage): Promise<{ operator: Person; id: string }> {
   await accounts.update(sub, { name: "Another" });
   await stage.storage.storage.deliveries.parkWaiting(RECEIVER, "attempts_used_up", 9);
   const [delivery] = await notifications.list({ sub });
-  return { operator, id: delivery?.id ?? "" };
+  return { operator, id: delivery?.id ?? "", sub };
 }
 
 const shown: Ready["good"] = (response) => expect(response.status).toBe(200);
@@ -36,31 +46,37 @@ const done: Ready["good"] = (response) => {
   expect(response.headers.get("location")).toContain("result=");
 };
 
-function look(name: string, pathOf: (id: string) => string): Step {
+function look(name: string, pathOf: (work: Work) => string, ownCommits: readonly string[] = []): Step {
   return {
     name,
     page: true,
+    ownCommits,
     async prepare(stage) {
-      const { operator, id } = await atWork(stage);
-      return { wire: operator.wire(get(stage.oauth2 + pathOf(id))), good: shown };
+      const work = await atWork(stage);
+      return { wire: work.operator.wire(get(stage.oauth2 + pathOf(work))), good: shown };
     },
   };
 }
 
-/** The request that submits the form of an action. */
-async function formOf(operator: Person, url: string, action: string): Promise<Wire> {
+/** The request that submits the form with this field, with changes. */
+async function formOf(
+  operator: Person,
+  url: string,
+  [field, value]: readonly [string, string],
+  changes: Readonly<Record<string, string>> = {},
+): Promise<Wire> {
   const page = await operator.go(get(url, { accept: "text/html" }));
   const forms = readForms(await page.text(), new URL(url));
-  const form = forms.find(({ fields }) => new Map(fields).get("action") === action);
+  const form = forms.find(({ fields }) => new Map(fields).get(field) === value);
   if (form === undefined) throw new Error(`no form: ${page.status}`);
-  return operator.wire(post(form.action.href, Object.fromEntries(form.fields)));
+  return operator.wire(post(form.action.href, { ...Object.fromEntries(form.fields), ...changes }));
 }
 
 /** @param ownCommits what stands although the request fails: the audit says what was asked for. */
 function act(
   action: string,
-  pathOf: (id: string) => string,
-  before: (stage: Stage) => Promise<unknown> = () => Promise.resolve(),
+  pathOf: (work: Work) => string,
+  before: (stage: Stage, work: Work) => Promise<unknown> = () => Promise.resolve(),
   ownCommits: readonly string[] = ["audit"],
 ): Step {
   return {
@@ -68,16 +84,36 @@ function act(
     page: true,
     ownCommits,
     async prepare(stage) {
-      const { operator, id } = await atWork(stage);
-      await before(stage);
-      return { wire: await formOf(operator, stage.oauth2 + pathOf(id), action), good: done };
+      const work = await atWork(stage);
+      await before(stage, work);
+      const url = stage.oauth2 + pathOf(work);
+      return { wire: await formOf(work.operator, url, ["action", action]), good: done };
     },
   };
 }
 
 const list = (): string => `${CONSOLE}?state=parked`;
 const receivers = (): string => `${CONSOLE}/receivers`;
-const delivery = (id: string): string => `${CONSOLE}/${id}`;
+const delivery = ({ id }: Work): string => `${CONSOLE}/${id}`;
+const person = ({ sub }: Work): string => `${PEOPLE}/${sub}`;
+
+const findPerson: Step = {
+  name: "the console, find a person",
+  page: true,
+  async prepare(stage) {
+    const { operator, sub } = await atWork(stage);
+    const wire = await formOf(operator, stage.oauth2 + PEOPLE, ["name", ""], { name: sub });
+    return {
+      wire,
+      good(response) {
+        expect([response.status, response.headers.get("location")]).toEqual([
+          303,
+          `${stage.oauth2}${PEOPLE}/${sub}`,
+        ]);
+      },
+    };
+  },
+};
 
 export const consoleSteps: readonly Step[] = [
   look("the account page", () => "/account"),
@@ -89,4 +125,16 @@ export const consoleSteps: readonly Step[] = [
   act("redriveAll", list, undefined, ["audit", "delivery", "lane"]),
   act("pause", receivers, ({ service }) => service.notifications.resume(RECEIVER)),
   act("resume", receivers, ({ service }) => service.notifications.pause(RECEIVER), ["audit", "receiver"]),
+  findPerson,
+  look("the console, one person", person, ["audit"]),
+  {
+    ...act(
+      "remove",
+      (work) => `${person(work)}?remove=app`,
+      ({ service }, { sub }) => service.accounts.addApp(sub, { secret: SECRET }),
+      [],
+    ),
+    // The sessions that ended are told to clients.
+    afterCommit: ["artifacts.sessionsOf"],
+  },
 ];

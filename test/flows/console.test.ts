@@ -216,8 +216,9 @@ describe("other users", () => {
   it("have no access, by sub and not by e-mail address [D-RUN-3]", async () => {
     const ada = await signedIn(running.openid, ADA);
     expect(ada.html).not.toContain("/account/deliveries");
-    for (const path of ["", "/receivers", "/msg_1", "?state=parked"]) {
-      await ada.get(list + path);
+    const people = list.replace("/deliveries", "/people");
+    for (const path of [list, `${list}/receivers`, `${list}/msg_1`, `${list}?state=parked`, people]) {
+      await ada.get(path);
       expect([path, ada.status, ada.title]).toEqual([path, 403, "You don’t have access"]);
       expect(ada.html).not.toContain("service:9");
     }

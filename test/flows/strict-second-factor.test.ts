@@ -150,7 +150,13 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
 });
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
-const CONSOLE = ["", "/receivers", "/msg_1"].map((path) => `/account/deliveries${path}`);
+const CONSOLE = [
+  "deliveries",
+  "deliveries/receivers",
+  "deliveries/msg_1",
+  "people",
+  `people/${OPERATOR.sub}`,
+].map((path) => `/account/${path}`);
 
 describe("an operator of a strict service", () => {
   let running: MethodsService;

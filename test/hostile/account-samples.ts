@@ -41,6 +41,8 @@ export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: 
   { path: "/account/deliveries", methods: ["GET", "POST"] },
   { path: "/account/deliveries/receivers", methods: ["GET", "POST"] },
   { path: "/account/deliveries/:uid", methods: ["GET", "POST"] },
+  { path: "/account/people", methods: ["GET", "POST"] },
+  { path: "/account/people/:uid", methods: ["GET", "POST"] },
 ];
 
 /** A table of endpoints with all account pages instead of their one row. */
@@ -59,7 +61,7 @@ async function nobodysPort(): Promise<number> {
   return port;
 }
 
-/** Creates an operator and two parked deliveries. @returns the ids of the deliveries. */
+/** Creates an operator and two parked deliveries, about accounts with an app. @returns the ids of the deliveries. */
 export async function fillConsole({ service }: RunningService): Promise<readonly string[]> {
   const { accounts, directory, events } = service;
   await accounts.import(OPERATOR);
@@ -72,6 +74,7 @@ export async function fillConsole({ service }: RunningService): Promise<readonly
   const ids: string[] = [];
   for (const email of ["grace@example.com", "jean@example.com"]) {
     const { sub } = await accounts.create({ email });
+    await accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
     await accounts.assign(sub, "9");
     const parked = new Promise<string>((resolve) => {
       events.once("delivery.parked", ({ id }) => resolve(id));
@@ -99,6 +102,8 @@ export async function accountParts(
     return { path, method: "POST", form: fieldsOf(formOf(browser, action)), headers };
   };
   const { sub = "" } = (await running.service.notifications.find(first)) ?? {};
+  await browser.get(`${base}/account/people`);
+  const find = { ...fieldsOf(browser.form("name")), name: sub };
   const filter = { state: "parked", receiver: "service:9", type: "PROFILE_CHANGED", sub };
   return [
     get("/account", { tab: "1" }),
@@ -114,5 +119,9 @@ export async function accountParts(
     await post(`${list}/receivers`, "redriveAll"),
     await post(`${list}/${first}`, "redrive"),
     await post(`${list}/${second}`, "discard"),
+    get("/account/people", {}),
+    { path: "/account/people", method: "POST", form: find, headers },
+    get(`/account/people/${sub}`, { result: "x.y" }),
+    await post(`/account/people/${sub}`, "remove", "?remove=app"),
   ];
 }

@@ -39,6 +39,7 @@ describe("a running server", () => {
     const { server, url } = await servers.serve();
     await password(url, { password: "wrong-password" });
     await fetch(`${url}/oauth2/authorize?client_id=news&response_type=code&state=hidden-state`);
+    await fetch(`${url}/account/people/hidden-sub`);
     await fetch(`${url}/nothing/here?token=hidden-token`);
     await server.until(/nothing\/here/);
     const lines = server
@@ -53,6 +54,7 @@ describe("a running server", () => {
         ["GET", "/oauth2/authorize", 303],
         // A browser would have sent the cookie.
         ["GET", "/interaction/:uid", 400],
+        ["GET", "/account/people/:uid", 404],
         ["GET", "/nothing/here", 404],
       ].map(([method, path, status]) =>
         expect.objectContaining({ method, path, status, ms: expect.any(Number) }),
