@@ -135,6 +135,6 @@ export const consoleSteps: readonly Step[] = [
       [],
     ),
     // The sessions that ended are told to clients.
-    afterCommit: ["artifacts.sessionsOf"],
+    afterCommit: ["artifacts.sessionsOf", "artifacts.removeByAccount"],
   },
 ];
