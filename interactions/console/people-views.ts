@@ -82,6 +82,7 @@ const addressOf = ({ people, person }: ShownLocals): string => `${people}/${pers
 interface FactorRow {
   readonly key: string;
   readonly name: string;
+  /** What kind of factor it is, if the name does not say so. */
   readonly kind: string;
   readonly note: string;
   readonly problem: string;
@@ -100,7 +101,7 @@ function factorRows(
     key: factorKey(id),
     name,
     kind: t("console.method.passkey"),
-    note: backed_up ? t("console.method.copied") : "",
+    note: [t("console.method.passkey"), ...(backed_up ? [t("console.method.copied")] : [])].join(" · "),
     problem: "",
     added: moment(added_at * 1000),
     lastUse: lastUse(last_used_at),

@@ -110,7 +110,7 @@ describe("an operator", () => {
       "Authenticator app",
     ])
       expect(text).toContain(shown);
-    expect(text).toContain("Phone Passkey Backed up");
+    expect(text).toContain("Phone Passkey · Backed up");
     expect(text).toContain("Never used");
     expect(text).toMatch(/Recovery codes 10 /);
     expect(browser.html).toContain("&lt;b&gt;Eve&lt;/b&gt; O&#39;Neil");
