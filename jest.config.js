@@ -1,11 +1,11 @@
 import { availableParallelism } from "node:os";
 
 export default {
+  runtime: "<rootDir>/test/runtime.mjs",
+  injectGlobals: false,
   testEnvironment: "<rootDir>/test/environment.mjs",
   testMatch: ["<rootDir>/test/**/*.test.ts"],
-  extensionsToTreatAsEsm: [".ts"],
-  transform: { "\\.ts$": "<rootDir>/test/strip-types.mjs" },
-  coverageProvider: "v8",
+  transform: {},
   workerIdleMemoryLimit: "1GB",
   testTimeout: 60_000,
   testSequencer: "<rootDir>/test/slow-first.mjs",

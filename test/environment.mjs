@@ -1,7 +1,8 @@
 // Node, as jest offers it, and a check that a file closes what it opens: servers, connections, timers, processes.
 // jest itself looks only at the last file of each worker, and gives it half a second, which a busy machine takes anyway.
 import { setTimeout as pause } from "node:timers/promises";
-import { TestEnvironment } from "jest-environment-node";
+import { ModernFakeTimers } from "@jest/fake-timers";
+import { ModuleMocker } from "jest-mock";
 
 /** How long closing may take after the last test of a file. */
 const CLOSE_TIMEOUT_MS = 15_000;
@@ -13,15 +14,29 @@ function open() {
   return counts;
 }
 
-export default class ClosingEnvironment extends TestEnvironment {
+/** Where jest keeps what belongs to one test file; it reads and writes them on `globalThis`. */
+const OF_THE_FILE = ["EVENT_HANDLERS", "TEST_TIMEOUT_SYMBOL"].map((name) => Symbol.for(name));
+
+export default class ClosingEnvironment {
+  global = globalThis;
   #before = new Map();
   #hasFailed = false;
+  #replaced = { console, exit: Reflect.get(process, "exit") };
 
-  async setup() {
-    await super.setup();
+  constructor({ projectConfig }) {
+    this.moduleMocker = new ModuleMocker(globalThis);
+    this.fakeTimersModern = new ModernFakeTimers({ config: projectConfig, global: globalThis });
+  }
+
+  setup() {
     // Node opens the standard streams when they are first used, and closes them with the process.
     for (const name of ["stdin", "stdout", "stderr"]) Reflect.get(process, name);
     this.#before = open();
+  }
+
+  /** The tests run where Node runs, see test/runtime.mjs. */
+  getVmContext() {
+    return null;
   }
 
   handleTestEvent({ name, test }) {
@@ -30,7 +45,10 @@ export default class ClosingEnvironment extends TestEnvironment {
 
   async teardown() {
     const left = await this.#left();
-    await super.teardown();
+    this.fakeTimersModern.dispose();
+    for (const name of OF_THE_FILE) delete globalThis[name];
+    globalThis.console = this.#replaced.console;
+    process.exit = this.#replaced.exit;
     // A failed test may have skipped what closes things, and jest would report this error in its place.
     if (left.length > 0 && !this.#hasFailed)
       throw new Error(`the file left something open: ${left.join(", ")}`);

@@ -30,7 +30,6 @@ function spawnJest(outputFile, args, env) {
   return spawn(
     node,
     [
-      "--experimental-vm-modules",
       "--disable-warning=ExperimentalWarning",
       join(root, "node_modules", "jest", "bin", "jest.js"),
       "--json",
