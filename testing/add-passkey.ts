@@ -1,17 +1,21 @@
 /** Adds a passkey to an account as the enrolment does, with an authenticator that is real or in memory. */
 import type { AccountInternals } from "../accounts/account.ts";
 import { factorStateOf } from "../accounts/factors/factor.ts";
-import { createPasskeys, type PasskeyCreation, type PasskeysOptions } from "../accounts/factors/passkeys.ts";
+import { relyingPartyOf } from "../accounts/factors/factors.ts";
+import {
+  createPasskeys,
+  type PasskeyCreation,
+  type PasskeysOptions,
+  type RelyingParty,
+} from "../accounts/factors/passkeys.ts";
 import type { Clock } from "../core/clock.ts";
 import { SYSTEM } from "../records/audit/audit-event.ts";
 import { type AuthenticatorOptions, createAuthenticator, type TestAuthenticator } from "./authenticator.ts";
 import type { SignInService } from "../lib/service.ts";
 
-/** A service on `localhost`. */
+/** A service with passkeys: its host has a name, such as `localhost`. */
 interface Running {
-  readonly service: Pick<SignInService, "accounts">;
-  /** The base URL of a deployment. */
-  readonly openid: string;
+  readonly service: Pick<SignInService, "accounts" | "configuration">;
 }
 
 /** Adds a passkey of a new authenticator. @param options its kind; default: a phone. */
@@ -21,29 +25,37 @@ export async function addPhone(
   clock: Clock,
   options: Omit<AuthenticatorOptions, "origin"> = {},
 ): Promise<TestAuthenticator> {
-  const phone = createAuthenticator({ ...options, origin: new URL(running.openid).origin });
+  const [origin = ""] = partyOf(running).origins;
+  const phone = createAuthenticator({ ...options, origin });
   await addPasskey(running, sub, clock, (asked) => phone.create(asked));
   return phone;
 }
 
+function partyOf({ service: { configuration } }: Running): RelyingParty {
+  const { passkeys, ...interactions } = configuration.interactions;
+  // Accounts keep their passkeys when passkeys are turned off.
+  const enabled = {
+    ...configuration,
+    interactions: { ...interactions, passkeys: { ...passkeys, enabled: true } },
+  };
+  const party = relyingPartyOf(enabled);
+  if (party === undefined)
+    throw new TypeError("deployments: browsers make no passkeys for an IP address; use localhost");
+  return party;
+}
+
 /** @param create what the browser does with the options. Its answer is JSON, and may be anything. */
 export async function addPasskey(
-  { service, openid }: Running,
+  running: Running,
   sub: string,
   clock: Clock,
   create: (options: PasskeyCreation) => unknown,
 ): Promise<void> {
-  const accounts = service.accounts as typeof service.accounts & AccountInternals;
+  const accounts = running.service.accounts as SignInService["accounts"] & AccountInternals;
   const account = await accounts.record(sub);
   if (account === undefined) throw new Error("no account");
-  const relyingParty = {
-    id: "localhost",
-    previousIds: [],
-    origins: [new URL(openid).origin],
-    name: "Sign-in",
-  };
   // It reads no records for an account without passkeys.
-  const passkeys = createPasskeys({ relyingParty, clock } as unknown as PasskeysOptions);
+  const passkeys = createPasskeys({ relyingParty: partyOf(running), clock } as unknown as PasskeysOptions);
   const { challenge } = passkeys.challenge();
   const userHandle = account.factors?.user_handle ?? Buffer.alloc(32, 1).toString("base64url");
   const { factors: _factors, ...withoutFactors } = account;

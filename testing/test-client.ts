@@ -23,6 +23,8 @@ export interface SignInOptions {
   readonly parameters?: Readonly<Record<string, string>>;
   /** The choice on the consent page, if it is shown. Default `allow`. */
   readonly consent?: "allow" | "deny";
+  /** The code of the authenticator app, typed on the page that asks for a second factor. Default: that page is an error. */
+  readonly code?: () => string;
 }
 
 /** The result of a sign-in. */
@@ -92,8 +94,8 @@ export class TestClient {
   }
 
   /**
-   * Sends a person through the authorization endpoint in their browser: fills in the login form and answers the
-   * consent page, if they are shown.
+   * Sends a person through the authorization endpoint in their browser: fills in the login form, types the code of the app
+   * and answers the consent page, if they are shown.
    * @throws UnexpectedAnswer if the browser is not redirected back, for example after a wrong password.
    */
   async authorize(person: TestPerson, options: SignInOptions = {}): Promise<SignInResult> {
@@ -101,6 +103,10 @@ export class TestClient {
     await browser.get(this.authorizationUrl(options));
     const loginShown = browser.hasForm("password");
     if (loginShown) await browser.submit(browser.form("password"), { username, password });
+    // The form of the app comes first; that of the recovery codes has a field of the same name.
+    const codeForm = browser.forms().find(({ fields }) => fields.some(([name]) => name === "code"));
+    if (options.code !== undefined && codeForm !== undefined)
+      await browser.submit(codeForm, { code: options.code() });
     const consentShown = browser.hasForm("decision");
     if (consentShown)
       await browser.submit(browser.form("decision"), { decision: options.consent ?? "allow" });

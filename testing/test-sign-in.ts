@@ -17,6 +17,8 @@ import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../lib/service.ts";
+import { addPhone } from "./add-passkey.ts";
+import type { AuthenticatorOptions, TestAuthenticator } from "./authenticator.ts";
 import { Browser, UnexpectedAnswer } from "./browser/browser.ts";
 import { createTestDelivering, type TestDelivering } from "./deliver-due.ts";
 import { createStorageFaults, type StorageFaults } from "./storage-faults.ts";
@@ -59,6 +61,17 @@ export interface TestSignIn {
    * @param parts as for `accounts.import`. Default: a unique username and e-mail address.
    */
   addPerson(parts?: Partial<Omit<ImportedAccount, "password_hash">>): Promise<TestPerson>;
+  /**
+   * Adds a passkey to an account, as the person would at "Sign-in methods", but without the pages. No mail is sent.
+   * @param account as for `signInAs`.
+   * @param kind default: a phone.
+   * @returns the authenticator that has the passkey. Its `get` answers what the service asks a browser for.
+   * @throws TypeError if the service has no passkeys, because its host is an IP address.
+   */
+  addPasskey(
+    account: TestPerson | Account | string,
+    kind?: Omit<AuthenticatorOptions, "origin">,
+  ): Promise<TestAuthenticator>;
   /**
    * Registers a client, and its service if that does not exist.
    * @param settings as for `clients.register`. Default: first-party, of the service `"1"`.
@@ -120,7 +133,7 @@ const MANY = { points: 1_000_000, seconds: 900 };
  * `clock` starts with the system's time and stands still until a test advances it. Codes, tokens, ID tokens, sessions, limits
  * and notifications follow it. Timers don't: a service that delivers polls every `notifications.poll` seconds of the system.
  * DPoP proofs are compared with the system's time. Passwords are hashed at next to no cost, unless you configure `passwords`.
- * @param config without `deployments` the service has both, and listens on a free port of the loopback. With them, the
+ * @param config without `deployments` the service has both, and listens on a free port of `localhost`. With them, the
  * test mounts `service.routes()` in its own application.
  */
 export async function createTestSignIn(config: TestSignInConfig = {}): Promise<TestSignIn> {
@@ -169,7 +182,8 @@ interface Listener {
 async function listen(): Promise<Listener> {
   const server: Server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  // Browsers make no passkeys for an IP address.
+  const origin = `http://localhost:${(server.address() as AddressInfo).port}`;
   return {
     deployments: { oauth2: { url: origin }, openid: { url: `${origin}/openid` } },
     serve(service) {
@@ -280,6 +294,9 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       const person = { account, username: account.username ?? account.email, password, browser };
       persons.push(person);
       return person;
+    },
+    async addPasskey(account, kind) {
+      return addPhone({ service }, (await personOf(account)).account.sub, clock, kind);
     },
     async addClient(settings = {}) {
       const { service: key = "1", redirect_uris = [CALLBACK] } = settings;

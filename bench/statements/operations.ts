@@ -109,7 +109,7 @@ async function countPasskey(test: TestSignIn, client: TestClient, count: Count):
   const { account } = await test.addPerson();
   const { service, clock, urls } = test;
   const openid = urls.openid ?? "";
-  const phone = await addPhone({ service, openid }, account.sub, clock);
+  const phone = await addPhone({ service }, account.sub, clock);
   await count("sign-in by passkey", async () => {
     const browser = new Browser({ stayAt: [`${openid}/`], now: () => 0 });
     await browser.get(client.authorizationUrl());

@@ -11,7 +11,10 @@ import {
   type TestPerson,
   type TestSignIn,
   type TestTokens,
+  totpCode,
+  UnexpectedAnswer,
 } from "../../testing/index.ts";
+import type { StepDescription } from "../../interactions/steps/description.ts";
 
 const DAY = 86_400;
 
@@ -25,6 +28,12 @@ beforeEach(async () => {
   ada = await test.addPerson({ username: "ada", email: "ada@example.com" });
 });
 afterEach(() => test.close());
+
+/** The same person at a new browser. */
+const again = async (person: TestPerson): Promise<TestPerson> => ({
+  ...person,
+  browser: (await test.addPerson()).browser,
+});
 
 const seconds = (): number => Math.floor(test.clock.now() / 1000);
 
@@ -52,6 +61,33 @@ describe("a test service", () => {
     const bob = await test.addPerson();
     expect(await shop.authorize(bob)).toMatchObject({ loginShown: true });
     expect((await test.service.accounts.find(bob.account.sub))?.services).toEqual({ "2": null });
+  });
+
+  it("types the code of an authenticator app where a second factor is asked for", async () => {
+    const vault = await test.addClient({ second_factor: "required" });
+    const secret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+    await test.service.accounts.addApp(ada.account.sub, { secret });
+    await expect(vault.signIn(ada)).rejects.toThrow(UnexpectedAnswer);
+    const code = (): string => totpCode(secret, test.clock.now());
+    const { id_token = "" } = await vault.signIn(await again(ada), { code });
+    expect(decodeJwt(id_token)).toMatchObject({ amr: ["pwd", "otp", "mfa"] });
+  });
+
+  it("gives a person a passkey, which signs in through the JSON interface", async () => {
+    const phone = await test.addPasskey(ada);
+    const { browser } = ada;
+    await browser.get(news.authorizationUrl());
+    const step = (await browser.json(browser.url)) as unknown as StepDescription;
+    const { publicKey } = step.passkey as { readonly publicKey: Parameters<typeof phone.get>[0] };
+    const { href = "" } = step.actions.find(({ name }) => name === "passkey") ?? {};
+    const end = await browser.json(href, { csrf: step.csrf, credential: phone.get(publicKey) });
+    await browser.get(String(end["location"]));
+    expect(browser.location?.searchParams.get("code")).toEqual(expect.any(String));
+    expect(await test.service.accounts.factors(ada.account.sub)).toMatchObject({
+      passkeys: [{ name: "Phone" }],
+    });
+    const key = await test.addPasskey("ada", { synced: false, counts: true });
+    expect(key.ids).not.toEqual(phone.ids);
   });
 
   it("asks for consent for a third-party client", async () => {

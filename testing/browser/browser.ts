@@ -168,6 +168,25 @@ export class Browser {
     return this.#go(form.action, { method: "POST", body: body.toString(), headers });
   }
 
+  /**
+   * Sends a request of the JSON interface, as the script of a page on the current address would. The browser stays at
+   * that page.
+   * @param body is posted. Default: a GET.
+   * @returns the JSON of the answer, whatever its status.
+   */
+  async json(address: string | URL, body?: object): Promise<Readonly<Record<string, unknown>>> {
+    const url = new URL(address, this.url);
+    const post = {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: { accept: "application/json", "content-type": "application/json", origin: this.url.origin },
+    };
+    const init = body === undefined ? { headers: { accept: "application/json" } } : post;
+    const response = await this.#request(url, init);
+    this.jar.take(url, response.headers.getSetCookie());
+    return (await response.json()) as Readonly<Record<string, unknown>>;
+  }
+
   async #go(url: URL, init: RequestInit, redirects = MAX_REDIRECTS): Promise<this> {
     this.visits = [];
     let target = url;
