@@ -30,7 +30,7 @@ beforeEach(async () => {
 afterEach(() => test.close());
 
 /** The same person at a new browser. */
-const again = async (person: TestPerson): Promise<TestPerson> => ({
+const atNewBrowser = async (person: TestPerson): Promise<TestPerson> => ({
   ...person,
   browser: (await test.addPerson()).browser,
 });
@@ -69,7 +69,7 @@ describe("a test service", () => {
     await test.service.accounts.addApp(ada.account.sub, { secret });
     await expect(vault.signIn(ada)).rejects.toThrow(UnexpectedAnswer);
     const code = (): string => totpCode(secret, test.clock.now());
-    const { id_token = "" } = await vault.signIn(await again(ada), { code });
+    const { id_token = "" } = await vault.signIn(await atNewBrowser(ada), { code });
     expect(decodeJwt(id_token)).toMatchObject({ amr: ["pwd", "otp", "mfa"] });
   });
 
