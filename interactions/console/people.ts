@@ -5,7 +5,6 @@
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
-import type { SignedIn } from "../../provider/account.ts";
 import type { AuditStore } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountGate } from "../account/gate.ts";
@@ -128,8 +127,7 @@ function person(parts: PeopleParts): OperatorHandler {
   };
 
   const ask = recently(parts, show);
-  return (ctx, request, operator: SignedIn) =>
-    (request.query.has("remove") ? ask : show)(ctx, request, operator);
+  return (ctx, request, operator) => (request.query.has("remove") ? ask : show)(ctx, request, operator);
 }
 
 /** The removal, for the token of its form: of one factor, of the account as the page has shown it. */
@@ -149,7 +147,7 @@ function removal(
   if (form.get("action") !== "remove") return undefined;
 
   async function remove(): Promise<string> {
-    // An operator of a newer configuration may have got the form before.
+    // Since the form was shown, the configuration may have made an operator of the person.
     if (operators.includes(sub)) return "operatorKept";
     const factors = await accounts.factors(sub);
     if (factors === undefined || !hasFactor(factors, factor)) return "factorGone";

@@ -89,10 +89,8 @@ describe("the account page and the console", () => {
       `${list}/${parked}`,
       `${list}/msg_0`,
       `${at}/callback`,
-      `${at}/people`,
       person,
       `${person}?remove=app`,
-      `${at}/people/x`,
     ]) {
       await page.goto(address);
       for (const each of await page.locator("summary:visible").all()) await each.click();

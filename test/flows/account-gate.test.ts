@@ -82,7 +82,14 @@ describe.each(KINDS)("the account page of %s", (kind) => {
 
   it("leaves unknown paths to the host application", async () => {
     // Without operators there is no console.
-    for (const path of ["/account/", "/account/x", "/accounts", "/Account", "/account/deliveries"]) {
+    for (const path of [
+      "/account/",
+      "/account/x",
+      "/accounts",
+      "/Account",
+      "/account/deliveries",
+      "/account/people",
+    ]) {
       for (const method of ["GET", "POST"]) {
         await expect(send(running[kind] + path, { method })).resolves.toMatchObject({
           text: "the host's own page",

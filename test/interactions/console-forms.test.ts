@@ -109,6 +109,23 @@ describe("a form", () => {
   });
 });
 
+describe("a form that removes a second factor", () => {
+  it("has no effect once its account is an operator’s", async () => {
+    const page = `${site.base}/account/people/${SUB}`;
+    const form = Object.fromEntries(formOf(await open(`${page}?remove=app`), "remove").fields);
+    site.operators.push(SUB);
+    const refused = await post(page, form);
+    site.operators.pop();
+    expect(refused.status).toBe(303);
+    expect(resultOf(await open(refused.headers.get("location") ?? ""))).toBe(
+      TEXTS["console.result.operatorKept"],
+    );
+    expect(site.console.done).toEqual([]);
+    expect((await post(page, form)).status).toBe(303);
+    expect(site.console.done).toEqual([["removeFactorsOf", SUB, "app", 1]]);
+  });
+});
+
 describe("the result of an action", () => {
   it("is signed for its page and session, so that a link can't forge it", async () => {
     const browser = await press(`${list}/msg_1`, "redrive");

@@ -8,6 +8,7 @@ import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account/gate.ts";
 import { createOperatorPages } from "../../interactions/account/pages.ts";
 import { createConsolePages, createConsoleSeals } from "../../interactions/console/console-pages.ts";
+import { createPeoplePages, type PeopleParts } from "../../interactions/console/people.ts";
 import { createSigner } from "../../core/sealing.ts";
 import type {
   ConsoleDeliveryDetail,
@@ -144,9 +145,29 @@ export function refill(site: ConsoleSite): void {
 export interface ConsoleSite {
   readonly base: string;
   readonly console: MemoryConsole;
+  /** The `sub` of every operator. */
+  readonly operators: string[];
   /** The user of all requests, or `undefined` without a session. */
   visitor: SignedIn | undefined;
   close(): Promise<void>;
+}
+
+/** No mail, and no audit. */
+const QUIET = { isMailed: false, audit: { append: async () => undefined } };
+
+/** The account that the deliveries are about, with an app. */
+function oneAccount({ done }: MemoryConsole): PeopleParts["accounts"] {
+  const app = { added_at: 0, last_used_at: null, stopped: false };
+  const account = { ...person({ sub: SUB }).account, created_at: 0 };
+  return {
+    record: async (sub) => (sub === SUB ? account : undefined),
+    recordByLogin: async () => undefined,
+    factors: async () => ({ app, passkeys: [], recovery_codes_left: 10 }),
+    async removeFactorsOf(sub, which, generation) {
+      done.push(["removeFactorsOf", sub, which, generation]);
+      return { kind: "changed", recoveryCodes: [], sessions_generation: generation + 1 };
+    },
+  };
 }
 
 /** Starts the site. The caller closes it. */
@@ -160,6 +181,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
   const site: ConsoleSite = {
     base,
     console,
+    operators: [OPERATOR],
     visitor: person(),
     async close() {
       server.closeAllConnections();
@@ -179,16 +201,16 @@ export async function consoleSite(): Promise<ConsoleSite> {
     async callback() {},
   };
   const seals = createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))]));
-  const operatorPages = createConsolePages({
-    pages,
-    console,
-    clock: { now: () => 1_790_000_300_000 },
-    seals,
-  });
+  const parts = { pages, console, clock: { now: () => 1_790_000_300_000 }, seals };
+  const { operators } = site;
+  const operatorPages = [
+    ...createConsolePages(parts),
+    ...createPeoplePages({ ...parts, gate, accounts: oneAccount(console), operators, ...QUIET }),
+  ];
   const all = createOperatorPages({
     pages,
     gate,
-    operators: [OPERATOR],
+    operators,
     profile: "documented",
     operatorPages,
   });
@@ -214,7 +236,11 @@ export async function consoleSite(): Promise<ConsoleSite> {
     const query = new Map(new URLSearchParams(ctx.querystring));
     await answer(
       Object.assign(ctx, {
-        exchange: { deployment, address: "127.0.0.1", form: () => readForm(readFields(ctx, readBody)) } as unknown as Exchange,
+        exchange: {
+          deployment,
+          address: "127.0.0.1",
+          form: () => readForm(readFields(ctx, readBody)),
+        } as unknown as Exchange,
       }),
       { path, id, query },
     );
