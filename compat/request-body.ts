@@ -19,27 +19,30 @@ export async function loadBodyReader(): Promise<typeof KoaBody.koaBody> {
   return koaBody;
 }
 
+type Middleware = ReturnType<typeof KoaBody.koaBody>;
+
+async function loadTextReader(): Promise<Middleware> {
+  const koaBody = await loadBodyReader();
+  return koaBody({
+    json: false,
+    multipart: false,
+    urlencoded: false,
+    text: true,
+    textTypes: [FORM, JSON_TYPE],
+    textLimit: LIMIT,
+    includeUnparsed: true,
+  });
+}
+
 /** Reads the body of a request as text into `rawBody`. */
 export type BodyReader = (ctx: Context) => Promise<void>;
 
 /** Reads bodies as text, because koa-body's own form parser guesses where ours refuses. */
 export function createBodyReader(): BodyReader {
   // Kept, because import() looks the module up again for each request.
-  let loaded: Promise<ReturnType<typeof KoaBody.koaBody>> | undefined;
-  const load = async (): Promise<ReturnType<typeof KoaBody.koaBody>> => {
-    const koaBody = await loadBodyReader();
-    return koaBody({
-      json: false,
-      multipart: false,
-      urlencoded: false,
-      text: true,
-      textTypes: [FORM, JSON_TYPE],
-      textLimit: LIMIT,
-      includeUnparsed: true,
-    });
-  };
+  let loaded: Promise<Middleware> | undefined;
   return async (ctx) => {
-    loaded ??= load();
+    loaded ??= loadTextReader();
     const read = await loaded;
     await read(ctx, () => Promise.resolve());
   };
