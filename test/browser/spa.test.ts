@@ -1,6 +1,6 @@
 /** examples/spa in a real browser: plain JavaScript with oauth4webapi, at another origin than the service. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Page } from "playwright-core";
+import type { Page, Response } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
 import { signIn, TestBrowser, violations } from "./chromium.ts";
 
@@ -74,19 +74,21 @@ describe("a single-page application", () => {
     await other.goto(origin);
     await says(other, "Signed in as ada@example.com");
     const { refresh_token = "" } = await stored(page);
-    const answers: string[] = [];
-    for (const tab of [page, other])
-      tab.on("response", (response) => {
-        if (!response.url().endsWith("/oauth2/token") || response.request().method() !== "POST") return;
-        answers.push(`${response.status()}`);
-      });
-    await Promise.all([press(page, "Refresh"), press(other, "Refresh")]);
+    const isOfTokens = (response: Response): boolean =>
+      response.url().endsWith("/oauth2/token") && response.request().method() === "POST";
+    const answers: number[] = [];
+    // What a tab shows may be from before its own answer.
+    const answered = [page, other].map((tab) => {
+      tab.on("response", (response) => void (isOfTokens(response) && answers.push(response.status())));
+      return tab.waitForResponse(isOfTokens);
+    });
+    await Promise.all([press(page, "Refresh"), press(other, "Refresh"), ...answered]);
     await page.waitForFunction(
       (old) => !(localStorage.getItem("tokens") ?? old).includes(old),
       refresh_token,
     );
     for (const tab of [page, other]) await says(tab, "Signed in as ada@example.com");
-    expect(answers).toEqual(["200", "200"]);
+    expect(answers).toEqual([200, 200]);
     await press(page, "Refresh");
     await says(page, "Signed in as ada@example.com");
     await other.reload();
