@@ -282,8 +282,9 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     async begin(sub, place, code, at) {
       const account = await enabled(sub);
       if (account === undefined) return { kind: "gone" };
-      if (hasSecondFactor(account)) return begun(await made(account));
-      if (code === undefined) return { kind: "code-required" };
+      // With a code it must be right: somebody else may have added a first factor meanwhile, which nobody has shown here.
+      if (code === undefined)
+        return hasSecondFactor(account) ? begun(await made(account)) : { kind: "code-required" };
       const proven = await confirmations.prove<CodeFor, { readonly kind: "proven" } | Unproven>(
         purpose,
         { subject: place },

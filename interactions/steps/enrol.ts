@@ -65,7 +65,7 @@ export const enrolConfirm: Step = {
     if (record === undefined || hasSecondFactor(record)) return CHANGED;
     return entry.action === "resend"
       ? resend(entry, services, enrolments, proven)
-      : confirm(entry, services, enrolments, proven, record.email_verified);
+      : confirm(entry, services, enrolments, proven);
   },
 };
 
@@ -87,7 +87,6 @@ async function confirm(
   services: StepServices,
   enrolments: Enrolments,
   proven: Proven,
-  isVerified: boolean,
 ): Promise<Outcome> {
   const { signIn, values } = entry;
   const { sub } = proven;
@@ -95,13 +94,8 @@ async function confirm(
   if (begun.kind === "wrong") return { kind: "invalid", problems: [wrongCode(begun.triesLeft)] };
   if (begun.kind !== "begun") return { kind: "invalid", problems: [{ code: "no-tries", fields: ["code"] }] };
   const { enrolment } = begun;
-  const generation = enrolment.as.sessions_generation;
-  if (generation !== proven.generation) {
-    // The code has confirmed the address of the account, which ends its sessions. Nothing else may have done so.
-    if (isVerified) return CHANGED;
-    services.protocol.detach(signIn, sub);
-  }
-  return atEnrol(entry, services, { ...proven, generation }, enrolment);
+  if (enrolment.as.sessions_generation !== proven.generation) return CHANGED;
+  return atEnrol(entry, services, proven, enrolment);
 }
 
 type Offered = Partial<Pick<Enrolment | NewAccountEnrolment, "app" | "passkey">>;

@@ -125,6 +125,20 @@ describe("the first factor", () => {
     expect(["outdated", "gone"]).toContain(kind);
   });
 
+  it.each([
+    ["the password was changed", () => stage.accounts.setPassword(sub, NEW_PASSWORD)],
+    ["the address was changed", () => stage.accounts.update(sub, { email: "new@example.com" })],
+    ["the sessions were ended", () => stage.accounts.endSessions(sub)],
+    ["somebody else has added one", () => stage.accounts.addApp(sub, { secret: "GEZDGNBVGY3TQOJQ" })],
+  ])("is not begun with a code, right or wrong, once %s", async (_what, act) => {
+    const code = await mailedCode();
+    await act();
+    for (const typed of [wrongCode(code), "", code]) {
+      const { kind } = await enrolments.begin(sub, "place", typed, AT);
+      expect(["gone", "wrong"]).toContain(kind);
+    }
+  });
+
   it("is added once by two enrolments at the same moment", async () => {
     const one = await begin(await mailedCode("one"), "one");
     const two = await begin(await mailedCode("two"), "two");
