@@ -13,7 +13,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
 import { again, codeField, expired, keptEnrolment, usernameTaken, wrongCode } from "./confirm-email.ts";
 import { parsed } from "./passkey-sign-in.ts";
-import { anew, atEnrol, CHANGED, goOn, isExpired, provenOf, stillProven } from "./sign-in.ts";
+import { anew, atEnrol, CHANGED, goOn, isAt, isExpired, provenOf, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -22,12 +22,8 @@ import {
   type RunningSignIn,
   type SignInState,
   type Step,
-  type StepName,
   type StepServices,
 } from "./step.ts";
-
-export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
-  (prompt === "login" || prompt === "create") && state.step === step && state.proven !== undefined;
 
 /** Who was only invited can say no at each page. */
 const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>
@@ -114,7 +110,7 @@ export function offeredFactors({
 export const enrol: Step = {
   // Whoever registers has proven the address alone: there is no account yet.
   isOpen: ({ prompt, state }) =>
-    (prompt === "login" || prompt === "create") && state.step === "enrol" && state.enrolment !== undefined,
+    prompt !== "consent" && state.step === "enrol" && state.enrolment !== undefined,
   fields(signIn) {
     const { app, passkey } = offeredFactors(signIn);
     return [

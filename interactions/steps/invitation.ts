@@ -5,8 +5,7 @@
  * by now.
  */
 import { callerOf } from "../../provider/exchange.ts";
-import { isAt } from "./enrol.ts";
-import { addFactor, anew, goOn, stillProven } from "./sign-in.ts";
+import { addFactor, anew, goOn, isAt, stillProven } from "./sign-in.ts";
 import type { Step } from "./step.ts";
 
 export const invitation: Step = {

@@ -7,7 +7,7 @@
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { CHANGED, goOn, isExpired, stillProven } from "./sign-in.ts";
+import { CHANGED, goOn, isAt, isExpired, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -22,10 +22,7 @@ import {
 const ANEW: SignInState = { notice: "begin-anew" };
 
 export const reviewMethods: Step = {
-  isOpen: ({ prompt, state }) =>
-    (prompt === "login" || prompt === "create") &&
-    state.step === "review-methods" &&
-    state.proven !== undefined,
+  isOpen: (signIn) => isAt(signIn, "review-methods"),
   // What the action `remove` removes.
   fields: () => [{ name: "method", type: "select", autocomplete: "off", required: false }],
   actions: () => ["submit", "remove"],

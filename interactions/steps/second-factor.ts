@@ -7,7 +7,7 @@ import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
 import { seconds } from "../../core/clock.ts";
 import type { RefusedCode } from "../../accounts/factors/codes.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { goOn, isExpired, stillProven } from "./sign-in.ts";
+import { goOn, isAt, isExpired, stillProven } from "./sign-in.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import {
   askedAt,
@@ -29,10 +29,7 @@ const REMEMBER = {
 } as const satisfies Field;
 
 export const secondFactor: Step = {
-  isOpen: ({ prompt, state }) =>
-    (prompt === "login" || prompt === "create") &&
-    state.step === "second-factor" &&
-    state.proven !== undefined,
+  isOpen: (signIn) => isAt(signIn, "second-factor"),
   fields({ state: { proven } }, { rememberDays }) {
     if (proven?.app !== true || proven.passkeyOnly === true) return [];
     const code: Field = { name: "code", type: "text", autocomplete: "one-time-code", required: true };

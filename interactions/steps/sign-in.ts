@@ -25,7 +25,9 @@ import {
   type Entry,
   type Outcome,
   type Proven,
+  type RunningSignIn,
   type SignInState,
+  type StepName,
   type StepServices,
 } from "./step.ts";
 
@@ -34,6 +36,10 @@ const LIFETIME_SECONDS = 300;
 
 export const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
   stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
+
+/** Whether somebody who has proven something is at this step. Who is asked to go on may sign in to another account instead. */
+export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
+  prompt !== "consent" && state.step === step && state.proven !== undefined;
 
 /** The person begins with the password again. A code that was sent still works. */
 export function anew({ email, codeFor }: SignInState): SignInState {

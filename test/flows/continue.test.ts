@@ -1,6 +1,7 @@
 /** The step `continue`: no code goes silently to an address that any application on the device can claim. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
+import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
 import { relyingParty, signedIn, signIn } from "./relying-party.ts";
@@ -91,6 +92,29 @@ describe.each([
     const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
     const { access_token } = answer.body as Record<string, string>;
     expect(await party.userinfo(access_token!)).toMatchObject({ body: { email: BOB.email } });
+  });
+
+  it("lets the person use another account, which shows its second factor", async () => {
+    const secret = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
+    const cleo = { username: `cleo-${kind}-${address.length}`, password: "the password of cleo" };
+    const email = `${cleo.username}@example.com`;
+    await running.service.accounts.create({ ...cleo, email, email_verified: true, app: { secret } });
+    const party = native(address, kind);
+    const { browser, proof } = await asked(party);
+    await browser.click("Use another account");
+    await signIn(browser, cleo);
+    await browser.get(party.authorizeUrl(newProof(), { prompt: "none" }));
+    expect(codeIn(browser)).toBeNull();
+    await browser.get(party.authorizeUrl(proof));
+    await browser.click("Use another account");
+    await signIn(browser, cleo);
+    expect(browser.title).toBe("Confirm that it’s you");
+    await browser.submit(browser.forms()[0], { code: totpCode(secret, Date.now()) });
+    await browser.submit(browser.forms()[0]);
+    const code = codeIn(browser) ?? "";
+    const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
+    const { access_token } = answer.body as Record<string, string>;
+    expect(await party.userinfo(access_token!)).toMatchObject({ body: { email } });
   });
 
   it("is not asked about right after a sign-in [D-KIND-5]", async () => {
