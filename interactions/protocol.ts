@@ -26,7 +26,7 @@ import { renewSignInCookies } from "../provider/sessions/cookies.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
-import { SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
+import { SENT_ACR_VALUES, SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
 import { provenOf } from "./steps/sign-in.ts";
 import type {
   ConsentApi,
@@ -80,7 +80,8 @@ export const allowedApis = (apis: readonly RequestedApi[]): Record<string, reado
 
 /** Whether the request wants a recent sign-in, or says how strong it must be. */
 function wantsEverything({ prompt, max_age, acr_values, claims, ...params }: Interaction["params"]): boolean {
-  if ([max_age, params[SENT_MAX_AGE], acr_values].some((value) => value !== undefined)) return true;
+  const wishes = [max_age, params[SENT_MAX_AGE], acr_values, params[SENT_ACR_VALUES]];
+  if (wishes.some((value) => value !== undefined)) return true;
   return (text(prompt)?.split(" ").includes("login") ?? false) || (text(claims)?.includes('"acr"') ?? false);
 }
 

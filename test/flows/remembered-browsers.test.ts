@@ -87,6 +87,7 @@ describe("a remembered browser", () => {
     ["a new sign-in", { prompt: "login" }],
     ["a recent one", { max_age: "300" }],
     ["acr_values", { acr_values: MFA }],
+    ["acr_values without openid", { scope: "profile", acr_values: MFA }],
     ["an essential acr", { claims: JSON.stringify({ id_token: { acr: { essential: true, value: MFA } } }) }],
   ])("is asked for it where the request wants %s", async (_what, parameters) => {
     await remember();
