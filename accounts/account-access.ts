@@ -125,14 +125,13 @@ export function createAccountAccess(
       return changed;
     },
 
-    async endOtherSessions(sub, keepSession, caller) {
-      const { record } = await writer.change(
-        sub,
-        caller,
-        (before) =>
-          before && { action: "account.sessions_ended", record: withoutSessions(before), keepSession },
+    async endOtherSessions(sub, { keepSession, generation }, caller) {
+      const { changed, record } = await writer.change(sub, caller, (before) =>
+        before?.sessions_generation === generation
+          ? { action: "account.sessions_ended", record: withoutSessions(before), keepSession }
+          : undefined,
       );
-      return record;
+      return changed ? record : undefined;
     },
 
     async revokeTokens(sub, clientId, options) {

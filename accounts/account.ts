@@ -105,6 +105,14 @@ interface SetPasswordOptions extends CallOptions {
   readonly keepSession?: string | undefined;
 }
 
+/** The session in which a person changes something. */
+export interface OwnSession {
+  /** Its `uid`: it stays signed in. */
+  readonly keepSession: string;
+  /** The `sessions_generation` that it carries. If the account has another one, the session has ended. */
+  readonly generation: number;
+}
+
 /** The values that a session or grant has to carry from now on. */
 interface NewGenerations {
   readonly sessions_generation: number;
@@ -314,12 +322,18 @@ export interface AccountInternals extends FactorChanges {
     caller: Caller,
   ): Promise<AccountRecord>;
   /**
-   * Ends all sign-in sessions but one, which has to carry the returned generation from now on. `undefined` if there is no
-   * such account.
+   * Sets the password as its owner, in a session that stays and has to carry the returned generation from now on.
+   * @throws InvalidPassword as `setPassword`.
+   * @throws ConditionFailed when the session has ended.
+   */
+  setOwnPassword(sub: string, password: string, session: OwnSession, caller: Caller): Promise<NewGenerations>;
+  /**
+   * Ends all sign-in sessions but one, which has to carry the returned generation from now on. `undefined` if that one has
+   * ended, or there is no such account.
    */
   endOtherSessions(
     sub: string,
-    keepSession: string,
+    session: OwnSession,
     caller: Caller,
   ): Promise<Pick<NewGenerations, "sessions_generation"> | undefined>;
   /**

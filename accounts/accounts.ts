@@ -5,7 +5,7 @@ import type { Caller } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
-import { AlreadyExists } from "../core/errors.ts";
+import { AlreadyExists, ConditionFailed } from "../core/errors.ts";
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
 import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
 import {
@@ -16,6 +16,7 @@ import {
   type ImportedAccount,
   isDisabled,
   type NewAccount,
+  type OwnSession,
   stateOf,
   toAccount,
 } from "./account.ts";
@@ -127,6 +128,28 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     return { record: record as AccountRecord, recoveryCodes };
   }
 
+  async function changePassword(
+    sub: string,
+    password: string,
+    { keepSession, generation }: { readonly [each in keyof OwnSession]?: OwnSession[each] | undefined },
+    caller: Caller,
+  ): Promise<Awaited<ReturnType<Accounts["setPassword"]>>> {
+    let hash: Promise<string> | undefined;
+    const { record } = await writer.change(sub, caller, async (before) => {
+      if (before === undefined) throw noAccount();
+      // Hashing takes its time, in which the owner may have chosen a new password and ended this session.
+      if (generation !== undefined && before.sessions_generation !== generation)
+        throw new ConditionFailed("the session has ended");
+      await passwords.check(password, passwordNames(before));
+      const after = withPassword(before, await (hash ??= passwords.hash(password)), seconds(clock));
+      const mails = notices.passwordChanged(after);
+      return { action: "account.password_changed", record: after, keepSession, mails };
+    });
+    if (record === undefined) throw noAccount();
+    const { sessions_generation, tokens_generation } = record;
+    return { sessions_generation, tokens_generation };
+  }
+
   return {
     ...createAccountAccess(writer, directory, clock),
     ...createConsents(writer, directory, notices.deviceConnected),
@@ -196,18 +219,10 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const keepSession = checked("keepSession", anyString.optional(), kept);
       const caller = callerOf(more);
       checked("password", anyString, password);
-      let hash: Promise<string> | undefined;
-      const { record } = await writer.change(sub, caller, async (before) => {
-        if (before === undefined) throw noAccount();
-        await passwords.check(password, passwordNames(before));
-        const after = withPassword(before, await (hash ??= passwords.hash(password)), seconds(clock));
-        const mails = notices.passwordChanged(after);
-        return { action: "account.password_changed", record: after, keepSession, mails };
-      });
-      if (record === undefined) throw noAccount();
-      const { sessions_generation, tokens_generation } = record;
-      return { sessions_generation, tokens_generation };
+      return changePassword(sub, password, { keepSession }, caller);
     },
+
+    setOwnPassword: changePassword,
 
     register(within, { password_hash, passkey, terms_version, ...account }, caller) {
       const more = { within, passkey, ...(terms_version === undefined ? {} : { terms_version }) };

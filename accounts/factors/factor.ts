@@ -204,7 +204,7 @@ export interface FactorChanges {
   removeOwnFactor(
     sub: string,
     which: string,
-    change: OwnFactorChange,
+    change: OwnFactorChange & { readonly generation: number },
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
@@ -231,7 +231,7 @@ export interface FactorChanges {
    */
   replaceRecoveryCodes(
     sub: string,
-    change: OwnFactorChange,
+    change: OwnFactorChange & { readonly generation: number },
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**

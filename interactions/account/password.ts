@@ -1,6 +1,5 @@
 /** The password: a new one, after a recent sign-in. */
-import type { AccountInternals, Accounts } from "../../accounts/account.ts";
-import { byCaller } from "../../accounts/arguments.ts";
+import type { AccountInternals } from "../../accounts/account.ts";
 import { InvalidPassword } from "../../core/errors.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
@@ -39,7 +38,7 @@ export const passwordView: Page<PasswordLocals> = {
 };
 
 export interface PasswordPageParts {
-  readonly accounts: Pick<Accounts & AccountInternals, "setPassword" | "record">;
+  readonly accounts: Pick<AccountInternals, "setOwnPassword" | "record">;
   readonly devices: Pick<DeviceCookies, "write">;
   readonly sessions: Pick<SignInSessions, "keep">;
   /** How many characters a password has. */
@@ -68,11 +67,11 @@ export function passwordPage({ accounts, devices, sessions, length }: PasswordPa
       const { ctx, person, caller } = visit;
       const { account, session } = person;
       try {
-        const options = { ...byCaller(caller), keepSession: session };
-        const { sessions_generation } = await accounts.setPassword(
+        const { sessions_generation } = await accounts.setOwnPassword(
           account.sub,
           form.get("password") ?? "",
-          options,
+          { keepSession: session, generation: account.sessions_generation },
+          caller,
         );
         await sessions.keep(session, sessions_generation);
         // The change ended the device cookies of the account. This browser is the owner's, so it stays known.

@@ -2,7 +2,7 @@
 import type { ServiceContext } from "../../provider/exchange.ts";
 import { originOf } from "../../records/audit/origin.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import { NotFound } from "../../core/errors.ts";
+import { ConditionFailed, NotFound } from "../../core/errors.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -232,8 +232,8 @@ export function createPersonPages(
             try {
               return await page.submit?.(visited, form);
             } catch (error) {
-              // The account was deleted while this request was running: the page asks for a sign-in.
-              if (!(error instanceof NotFound)) throw error;
+              // The account was deleted, or the session ended, while this request was running: the page asks for a sign-in.
+              if (!(error instanceof NotFound || error instanceof ConditionFailed)) throw error;
               return seeOther(ctx, ctx.exchange.deployment.url + request.path);
             }
           },

@@ -97,7 +97,8 @@ export function sessionsPage({
       const { person, caller } = visit;
       const { account, session } = person;
       if (form.get("action") === "others") {
-        const ended = await accounts.endOtherSessions(account.sub, session, caller);
+        const { sub, sessions_generation: generation } = account;
+        const ended = await accounts.endOtherSessions(sub, { keepSession: session, generation }, caller);
         if (ended !== undefined) await sessions.keep(session, ended.sessions_generation);
         return visit.done(PATH, "sessions", { ...person, account: { ...account, ...generationOf(ended) } });
       }

@@ -244,8 +244,9 @@ function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
     found: Pick<FactorLocals, "passkey" | "isLast">,
   ): Promise<void> {
     const { person, caller } = visit;
-    const { sub } = person.account;
-    const result = await accounts.removeOwnFactor(sub, id, { keepSession: person.session }, caller);
+    const { sub, sessions_generation: generation } = person.account;
+    const change = { keepSession: person.session, generation };
+    const result = await accounts.removeOwnFactor(sub, id, change, caller);
     if (result.kind === "required" || result.kind === "only-way")
       return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
     if (result.kind !== "changed") return backToMethods(visit);
@@ -296,10 +297,11 @@ function codesPage({ accounts, sessions }: MethodsPageParts): PersonPage {
     },
     async submit(visit) {
       const { person, caller } = visit;
-      const { sub } = person.account;
+      const { sub, sessions_generation: generation } = person.account;
+      const change = { keepSession: person.session, generation };
       const result: ChangedFactors | UnchangedFactors = await accounts.replaceRecoveryCodes(
         sub,
-        { keepSession: person.session },
+        change,
         caller,
       );
       if (result.kind !== "changed") return backToMethods(visit);

@@ -134,6 +134,27 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
     expect(domain.ended).toEqual([{ sub, reason: "password", keepSession: "uid" }]);
   });
 
+  it("a session that has ended changes no password and ends no other session, not even at the same moment", async () => {
+    const { accounts } = domain;
+    const own = async () => ({
+      keepSession: "uid",
+      generation: (await accounts.record(sub))?.sessions_generation ?? 0,
+    });
+    const thief = await own();
+    await accounts.endSessions(sub);
+    expect(await codeOf(accounts.setOwnPassword(sub, "the thief's password", thief, SYSTEM))).toBe(
+      "condition_failed",
+    );
+    await expect(accounts.endOtherSessions(sub, thief, SYSTEM)).resolves.toBeUndefined();
+    const racing = await own();
+    await Promise.allSettled([
+      accounts.setOwnPassword(sub, "the thief's password", racing, SYSTEM),
+      accounts.setPassword(sub, "the owner's password"),
+    ]);
+    await expect(accounts.verifyPassword(sub, "the owner's password")).resolves.toBe(true);
+    await expect(accounts.endOtherSessions(sub, await own(), SYSTEM)).resolves.toBeDefined();
+  });
+
   it("endSessions: sessions only [D-ACCOUNT-8]", async () => {
     expect(await effect((accounts) => accounts.endSessions(sub))).toEqual([
       ["sessions", "sessions"],

@@ -286,7 +286,13 @@ describe("a remembered browser", () => {
     ["the password is changed", () => stage.accounts.setPassword(sub, NEW_PASSWORD)],
     ["the address is changed", () => stage.accounts.update(sub, { email: "new@example.com" })],
     ["all sessions end", () => stage.accounts.endSessions(sub)],
-    ["all other sessions end", () => stage.accounts.endOtherSessions(sub, "mine", AT.caller)],
+    [
+      "all other sessions end",
+      async () => {
+        const { sessions_generation: generation } = await record();
+        await stage.accounts.endOtherSessions(sub, { keepSession: "mine", generation }, AT.caller);
+      },
+    ],
     ["the factor is removed", () => stage.accounts.removeFactor(sub, "app")],
   ])("ends when %s", async (_what, act) => {
     const cookie = await remember();

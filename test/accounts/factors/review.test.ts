@@ -170,7 +170,7 @@ describe("a person who has looked", () => {
   });
 });
 
-const remove = (change: { readonly generation?: number; readonly keepsLast?: boolean }) =>
+const remove = (change: { readonly generation: number; readonly keepsLast?: boolean }) =>
   stage.accounts.removeOwnFactor(sub, "app", change, CALLER);
 
 describe("a factor that its owner removes", () => {
