@@ -329,6 +329,18 @@ describe("somebody who has only the password", () => {
     expect(bob.step.step).toBe("enrol-confirm");
   });
 
+  it("of one account, and then of another, sees nothing of the code of the first", async () => {
+    const { visitor } = await entered();
+    await mailedCode();
+    const { body: login } = await visitor.act((await visitor.get()).body, "login");
+    const { username, password } = BOB;
+    const { body: step } = await visitor.act(login, "submit", { username, password });
+    expect([step.step, step.email]).toEqual(["enrol-confirm", "b…@example.com"]);
+    expect((await visitor.act(step, "submit", { code: await mailedCode(BOB.email) })).body.step).toBe(
+      "enrol",
+    );
+  });
+
   it("has five minutes; then the password is asked for again, and the code still works", async () => {
     const { visitor, step } = await entered();
     const code = await mailedCode();

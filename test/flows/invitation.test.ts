@@ -375,13 +375,18 @@ describe("somebody who has only the password", () => {
   });
 
   it.each([
-    ["submit", "login"],
-    ["later", undefined],
-    ["never", undefined],
+    ["submit", "login", "nothing else"],
+    ["submit", "login", "an app"],
+    ["later", undefined, "nothing else"],
+    ["never", undefined, "nothing else"],
   ] as const)(
-    "has five minutes to say yes, and the rest of the sign-in to say no: %s",
-    async (answer, next) => {
+    "has five minutes to say yes, and the rest of the sign-in to say no: %s %s, with %s",
+    async (answer, next, factor) => {
       const party = await person();
+      if (factor === "an app") {
+        await party.running.service.accounts.addApp(party.person.sub, { secret: SECRET });
+        party.secret = SECRET;
+      }
       const waiting = await invited(party);
       party.running.clock.advance(301);
       const { step } = await act(waiting, answer);

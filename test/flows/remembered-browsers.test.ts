@@ -86,6 +86,7 @@ describe("a remembered browser", () => {
   it.each<[string, Parameters]>([
     ["a new sign-in", { prompt: "login" }],
     ["a recent one", { max_age: "300" }],
+    ["a recent one without openid", { scope: "profile", max_age: "300" }],
     ["acr_values", { acr_values: MFA }],
     ["acr_values without openid", { scope: "profile", acr_values: MFA }],
     ["an essential acr", { claims: JSON.stringify({ id_token: { acr: { essential: true, value: MFA } } }) }],

@@ -1,7 +1,7 @@
 /** Passkeys with an authenticator whose keys and signatures are real, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
-import type { PasskeyChallenge, Passkeys } from "../../../accounts/factors/passkeys.ts";
+import { createPasskeys, type PasskeyChallenge, type Passkeys } from "../../../accounts/factors/passkeys.ts";
 import { checkPasskeyDomains } from "../../../accounts/factors/factors.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import {
@@ -237,9 +237,14 @@ describe("a passkey", () => {
     Buffer.from(id, "base64url").copy(object, object.indexOf(own));
     const response = { ...credential.response, attestationObject: object.toString("base64url") };
     const stolen = { ...credential, id, rawId: id, response };
-    await expect(enrolments.addPasskey(enrolment, stolen, "Mine", {}, AT)).resolves.toEqual({
-      kind: "wrong",
-    });
+    for (const each of [
+      stolen,
+      { ...credential, id, rawId: id },
+      { ...credential, id: "AAAA", rawId: "AAAA" },
+    ])
+      await expect(enrolments.addPasskey(enrolment, each, "Mine", {}, AT)).resolves.toEqual({
+        kind: "wrong",
+      });
     await expect(signIn(authenticator)).resolves.toMatchObject({ account: { sub } });
   });
 
@@ -298,6 +303,18 @@ describe("a passkey", () => {
     await expect(checkPasskeyDomains(records, moved)).rejects.toMatchObject({ code: "configuration" });
     const named = { ...moved, previousIds: ["login.example"] };
     await expect(checkPasskeyDomains(records, named)).resolves.toBeUndefined();
+  });
+
+  it("signs nobody in once the service has given its domain up", async () => {
+    const authenticator = await owned();
+    const [credential, challenge] = answer(authenticator);
+    const moved = createPasskeys({
+      relyingParty: { ...RELYING_PARTY, id: "new.example", previousIds: [] },
+      records: stage.storage.records,
+      audit: { note: () => undefined },
+      clock: stage.clock,
+    });
+    await expect(moved.use(credential, challenge, undefined, AT)).resolves.toEqual(REFUSED);
   });
 
   it("is limited to ten for each account", async () => {
