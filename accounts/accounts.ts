@@ -239,23 +239,27 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     },
 
     async changeAddress(within, sub, email, as, undo, caller) {
-      let isUndoable = false;
+      let isGuarded = false;
       const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
         const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
         // The oldest are kept, so a thief can't displace the link to the owner's address with many changes.
-        isUndoable =
-          before.email_verified &&
-          normaliseName(before.email) !== normaliseName(email) &&
-          undos.length < MAX_UNDOS;
-        const address_undos = isUndoable ? [...undos, { id: undo.id, expires_at: undo.expiresAt }] : undos;
+        isGuarded = normaliseName(before.email) !== normaliseName(email) && undos.length < MAX_UNDOS;
+        const added = {
+          id: undo.id,
+          expires_at: undo.expiresAt,
+          ...(!before.email_verified && { unconfirmed: true as const }),
+        };
+        const address_undos = isGuarded ? [...undos, added] : undos;
+        // An address that was never confirmed may be a stranger's: codes go there, and no link that takes the account.
+        const link = isGuarded && before.email_verified ? undo.link : undefined;
         const after = { ...before, email, email_verified: true, address_undos };
         const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
-        const mails = notices.addressChanged(before, after, isUndoable ? undo.link : undefined);
+        const mails = notices.addressChanged(before, after, link);
         return { action: "account.updated", record: after, detail: { fields: fields.join(" ") }, mails };
       };
       const { changed } = await writer.change(sub, caller, decide, { within });
-      if (changed && isUndoable) within.create(undo.record);
+      if (changed && isGuarded) within.create(undo.record);
       return changed;
     },
 

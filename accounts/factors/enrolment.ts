@@ -257,7 +257,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     async sendCode(sub, place, at) {
       const account = await enabled(sub);
       if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
-      const to = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
+      const { email: to } = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
       const asked = await askedFor(options, account.email, at, "mail");
       if (asked.kind === "limited") return asked;
       const isFree = await asked.mayGetMail(to);

@@ -47,22 +47,24 @@ export function recoveryCodeHmac(key: KeyObject, sub: string, code: string): str
 const shown = (code: string): string => `${code.slice(0, 5)}-${code.slice(5)}`;
 
 /**
- * Where codes and links go that guard the factors: for seven days after a change of a confirmed address, to the address
- * before it, so that whoever has taken over the mailbox of the new one can't enrol.
+ * Where codes and links go that guard the factors: for seven days after a change of address, to the address before it, so that
+ * neither a stolen password nor the mailbox of the new one is enough to enrol.
  */
 export async function guardAddress(
   tx: Transaction,
   confirmations: Pick<Confirmations, "peek">,
-  { email, address_undos = [] }: Pick<AccountRecord, "email" | "address_undos">,
+  { email, email_verified, address_undos = [] }: GuardedAccount,
   clock: Clock,
-): Promise<string> {
-  for (const { id, expires_at } of address_undos) {
+): Promise<Pick<AccountRecord, "email" | "email_verified">> {
+  for (const { id, expires_at, unconfirmed = false } of address_undos) {
     if (expires_at <= clock.now()) continue;
     const earlier = await confirmations.peek<EarlierAddress>(tx, "address-undo", id);
-    if (earlier !== undefined) return earlier.extra.email;
+    if (earlier !== undefined) return { email: earlier.extra.email, email_verified: !unconfirmed };
   }
-  return email;
+  return { email, email_verified };
 }
+
+type GuardedAccount = Pick<AccountRecord, "email" | "email_verified" | "address_undos">;
 
 export interface FactorWriterOptions {
   readonly clock: Clock;
@@ -139,7 +141,7 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
     link?: string,
   ): Promise<NewMail[]> {
     if (mailDeployment === undefined) return [];
-    const guard = await guardAddress(tx, confirmations, account, clock);
+    const { email: guard } = await guardAddress(tx, confirmations, account, clock);
     const about = {
       kind: "factors-changed" satisfies MailKind,
       deployment: mailDeployment,
@@ -168,8 +170,10 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
       const isFirst = !hasSecondFactor(account);
       const user_handle =
         account.factors?.user_handle ?? (factor.kind === "passkey" ? factor.userHandle : newUserHandle());
+      const guard = await guardAddress(tx, confirmations, account, clock);
+      // The link takes the account: it never goes to an address that was not confirmed.
       const undo =
-        isFirst && account.email_verified && mailDeployment !== undefined
+        isFirst && guard.email_verified && mailDeployment !== undefined
           ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })
           : undefined;
       return {

@@ -39,7 +39,7 @@ export interface AccountRecord {
   readonly factors_review?: FactorsReview;
   /** Whether the person was asked at sign-in to add a passkey. Missing: never. */
   readonly passkey_invitation?: PasskeyInvitation;
-  /** The changes of address that a mailed link can undo, oldest first. Missing: none. */
+  /** The changes of address in the last seven days, oldest first, which a mailed link can undo. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
   readonly sessions_generation: number;
@@ -94,6 +94,8 @@ interface AddressUndo {
   readonly id: string;
   /** Milliseconds since the epoch. */
   readonly expires_at: number;
+  /** The address before it was not confirmed, so its link was not mailed. Codes that guard factors go there all the same. */
+  readonly unconfirmed?: true;
 }
 
 export interface Consent {

@@ -105,6 +105,27 @@ describe("the first factor", () => {
     await expect(stage.mail()).resolves.toMatchObject({ to: "thief@example.com" });
   });
 
+  it("is guarded by an address that was never confirmed, too, which gets no link that takes the account", async () => {
+    await stage.accounts.update(sub, { email_verified: false });
+    await stage.addressChanges.start(sub, "thief@example.com", AT);
+    await stage.addressChanges.confirm(sub, { code: (await stage.mail()).code }, AT);
+    const links = (await stage.mails()).map(({ to, link }) => [to, link]);
+    expect(links).toEqual([
+      ["ada@example.com", ""],
+      ["thief@example.com", ""],
+    ]);
+    await enrolments.sendCode(sub, "place", AT);
+    await expect(stage.mail()).resolves.toMatchObject({ to: "ada@example.com" });
+    await stage.accounts.addApp(sub, { secret: "GEZDGNBVGY3TQOJQ" });
+    const told = (await stage.mails()).map(({ to, link }) => [to, link]);
+    expect(told.toSorted()).toEqual(links);
+    await stage.accounts.removeFactors(sub);
+    await stage.mails();
+    stage.clock.advance(7 * 86_400);
+    await enrolments.sendCode(sub, "place", AT);
+    await expect(stage.mail()).resolves.toMatchObject({ to: "thief@example.com" });
+  });
+
   it("confirms an address that was not confirmed", async () => {
     await stage.accounts.update(sub, { email_verified: false });
     await begin(await mailedCode());
