@@ -16,6 +16,7 @@ import { needsSecondFactor } from "../accounts/factors/factor.ts";
 import { generationAt } from "../accounts/generations.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { isShutOut } from "./apis.ts";
+import { requestedAcr } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { exchangeOf } from "./exchange.ts";
 
@@ -40,14 +41,18 @@ export const STEP_UPS: readonly string[] = [STEP_UP, CLIENT_POLICY];
  */
 export const SENT_ACR_VALUES = "sent_acr_values";
 
-/** What a request says about `acr`, in either way. */
+/**
+ * What a request says about `acr`, in either way. oidc-provider replaces the claim by `acr_values`: that would turn a demand into
+ * a wish.
+ */
 export function acrRequestOf({
   claims,
   params,
 }: Pick<KoaContextWithOIDC["oidc"], "claims" | "params">): AcrRequest {
   const sent = params?.[SENT_ACR_VALUES];
-  if (typeof sent !== "string") return acrRequest(claims.id_token?.["acr"]);
-  return { essential: false, values: sent.split(" ") };
+  if (typeof sent === "string") return { essential: false, values: sent.split(" ") };
+  const claimed = acrRequest(requestedAcr(params?.["claims"]));
+  return claimed.essential && claimed.values !== undefined ? claimed : acrRequest(claims.id_token?.["acr"]);
 }
 
 /** Whether the client needs a second factor, and the session has none. Who has none adds one in the sign-in. */

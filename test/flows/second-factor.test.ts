@@ -269,6 +269,7 @@ describe("a request for an acr", () => {
   it.each([
     ["a passkey, which ada does not have", essential(PASSKEY)],
     ["an unknown value", essential("urn:unknown")],
+    ["a passkey, beside a wish for less", { ...essential(PASSKEY), acr_values: MFA }],
   ])("that is essential fails for %s, instead of asking forever", async (_name, parameters) => {
     const visitor = await signedInByCode();
     for (const prompt of [{}, { prompt: "none" }]) {
