@@ -29,6 +29,8 @@ export default class ClosingEnvironment {
   }
 
   setup() {
+    // As without jest, which would collect a hundred frames whenever `expect` is called.
+    Error.stackTraceLimit = 10;
     // Node opens the standard streams when they are first used, and closes them with the process.
     for (const name of ["stdin", "stdout", "stderr"]) Reflect.get(process, name);
     this.#before = open();
