@@ -422,13 +422,14 @@ describe("at the same moment", () => {
     }
   });
 
-  it("one of two answers counts", async () => {
+  it("several answers end the sign-in once", async () => {
     const party = await person();
     const { visitor, step } = await invited(party);
     const answers = await Promise.all(["later", "never", "later"].map((name) => visitor.act(step, name)));
-    const done = answers.filter(({ body }) => body.done === true);
-    expect(done).toHaveLength(1);
-    await visitor.browser.get(done[0]?.body.location ?? "");
+    // Those that came before the first one was stored lead to the same end, which can be reached once.
+    const ends = new Set(answers.flatMap(({ body }) => (body.done === true ? [body.location] : [])));
+    expect(ends.size).toBe(1);
+    await visitor.browser.get([...ends][0] ?? "");
     expect((await visitor.act(step, "later")).status).toBe(410);
   });
 

@@ -1,5 +1,5 @@
 /** The page "Sign-in methods" over HTTP: what it shows, and adding, renaming and removing. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { codeIn } from "../interactions/self-service.ts";
 import {
   formOf,
@@ -17,8 +17,11 @@ let party: MethodsParty;
 beforeAll(async () => {
   running = await startMethodsService();
 });
-afterAll(async () => {
+// Not at the end: the server of the storage has stopped by then.
+afterEach(() => {
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
+afterAll(async () => {
   await running?.close();
 });
 beforeEach(async () => {
