@@ -47,8 +47,7 @@ async function openStage(base: string, file: string): Promise<Stage> {
   );
   const { sub = "" } = (await service.accounts.findByLogin(PERSON.username)) ?? {};
   const phones: TestAuthenticator[] = [];
-  for (let each = 0; each < BROWSERS; each += 1)
-    phones.push(await addPhone({ service }, sub, clock));
+  for (let each = 0; each < BROWSERS; each += 1) phones.push(await addPhone({ service }, sub, clock));
   const relyingParty = { id: "localhost", previousIds: [], origins: [base], name: "Benchmarks" };
   const audit = { note: () => undefined };
   const { records } = opened.storage!;
