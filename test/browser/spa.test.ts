@@ -43,6 +43,9 @@ async function signedIn(): Promise<Page> {
   return page;
 }
 
+const isOfTokens = (response: Response): boolean =>
+  response.url().endsWith("/oauth2/token") && response.request().method() === "POST";
+
 describe("a single-page application", () => {
   it("signs a person in and reads userinfo from another origin [D-KIND-6]", async () => {
     const page = await signedIn();
@@ -74,8 +77,6 @@ describe("a single-page application", () => {
     await other.goto(origin);
     await says(other, "Signed in as ada@example.com");
     const { refresh_token = "" } = await stored(page);
-    const isOfTokens = (response: Response): boolean =>
-      response.url().endsWith("/oauth2/token") && response.request().method() === "POST";
     const answers: number[] = [];
     // What a tab shows may be from before its own answer.
     const answered = [page, other].map((tab) => {

@@ -118,7 +118,7 @@ describe("the first factor", () => {
     await expect(stage.mail()).resolves.toMatchObject({ to: "ada@example.com" });
     await stage.accounts.addApp(sub, { secret: "GEZDGNBVGY3TQOJQ" });
     const told = (await stage.mails()).map(({ to, link }) => [to, link]);
-    expect(told.toSorted()).toEqual(links);
+    expect(new Set(told)).toEqual(new Set(links));
     await stage.accounts.removeFactors(sub);
     await stage.mails();
     stage.clock.advance(7 * 86_400);
