@@ -171,6 +171,18 @@ describe("forms", () => {
     },
   );
 
+  it("are used up by a change, in the session that made it, too: sent again, one makes no other recovery codes", async () => {
+    const browser = await enrolled();
+    await browser.get(running.openid + CODES);
+    const fields = { csrf: tokenOf(browser) };
+    const first = await post(browser, CODES, fields);
+    expect([first.status, first.text.includes("<li><code>")]).toEqual([200, true]);
+    const again = await post(browser, CODES, fields);
+    expect([again.status, again.text.includes("<li><code>")]).toEqual([403, false]);
+    const made = (await party.actions()).filter((action) => action === "account.recovery_codes_replaced");
+    expect(made).toHaveLength(1);
+  });
+
   it("name a factor of another account: nothing happens to it", async () => {
     const own = await party.browser();
     await party.add(own, "passkey");
