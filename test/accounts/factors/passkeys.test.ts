@@ -4,6 +4,7 @@ import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.
 import { createPasskeys, type PasskeyChallenge, type Passkeys } from "../../../accounts/factors/passkeys.ts";
 import { checkPasskeyDomains } from "../../../accounts/factors/factors.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
+import { PASSKEY } from "../../../records/factors/factor-kinds.ts";
 import {
   type AnswerOverrides,
   type AuthenticatorOptions,
@@ -315,6 +316,14 @@ describe("a passkey", () => {
       clock: stage.clock,
     });
     await expect(moved.use(credential, challenge, undefined, AT)).resolves.toEqual(REFUSED);
+  });
+
+  it("leaves nothing behind once it is removed", async () => {
+    const authenticator = await owned();
+    await stage.accounts.removeFactor(sub, authenticator.ids[0] ?? "");
+    await expect(
+      stage.storage.records.find(PASSKEY.ref(authenticator.ids[0] ?? "")),
+    ).resolves.toBeUndefined();
   });
 
   it("is limited to ten for each account", async () => {
