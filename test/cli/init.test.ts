@@ -257,7 +257,7 @@ describe("init", () => {
       next: ["sign-in-service serve", expect.any(String), expect.any(String)],
     });
     const server = start("cli/main.ts", { args: ["serve", "--port", "0"], cwd: folder });
-    await server.until(/listening on port \d+ for http:\/\/127\.0\.0\.1:3000 and /u);
+    await server.until(/listening on port \d+ for http:\/\/localhost:3000 and /u);
     expect(statSync(join(folder, "sign-in.db.keys")).mode & 0o777).toBe(0o600);
     await expect(server.stop()).resolves.toBe(0);
   }, 30_000);
