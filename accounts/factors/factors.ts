@@ -33,7 +33,7 @@ export function createSecondFactors(
   }: Pick<Configuration, "interactions" | "secondFactor" | "deployments">,
   options: SecondFactorsOptions,
 ): SecondFactors {
-  const { relyingParty, records, clock, mailDeployment } = options;
+  const { relyingParty, mailDeployment } = options;
   const passkeys = relyingParty && createPasskeys({ ...options, relyingParty });
   const { host = "" } = deployments.openid ?? deployments.oauth2 ?? {};
   const issuer = interactions.theme.name ?? host;
@@ -43,7 +43,7 @@ export function createSecondFactors(
     ...(mailDeployment !== undefined && {
       enrolments: createEnrolments({ ...options, passkeys, issuer }),
     }),
-    rememberedBrowsers: createRememberedBrowsers(records, clock, secondFactor.remember),
+    rememberedBrowsers: createRememberedBrowsers(options, secondFactor.remember),
   };
 }
 

@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
+import type { AuditStore, Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import {
@@ -31,18 +32,20 @@ export interface RememberedBrowsers {
    * @param account as it was when they did; if its factors have changed since, nothing is stored.
    * @param browser.cookie the value that the browser sent, if it is remembered for another account already.
    * @param browser.userAgent the header; only the families of browser and system are stored.
+   * @param caller for the audit.
    * @returns the value of the cookie; `undefined` if nothing was stored.
    */
   remember(
     account: AccountRecord,
     browser: { readonly cookie?: string | undefined; readonly userAgent?: string | undefined },
+    caller: Caller,
   ): Promise<{ readonly cookie: string; readonly expires_at: number } | undefined>;
   /** Whether this browser need not show the second factor of this account. @param cookie as sent, which may be anything. */
   isRemembered(account: AccountRecord, cookie: string): Promise<boolean>;
   /** Newest first. */
   list(account: AccountRecord): Promise<RememberedBrowser[]>;
   /** Forgets one browser. `false` if it is not remembered for this account. */
-  end(sub: string, id: string): Promise<boolean>;
+  end(sub: string, id: string, caller: Caller): Promise<boolean>;
 }
 
 const COOKIE = /^[\w-]{43}$/;
@@ -50,9 +53,15 @@ const DAY_SECONDS = 86_400;
 /** More than anybody has; the list shows no more. */
 const MAX_LISTED = 100;
 
+interface RememberedBrowsersOptions {
+  readonly records: Records;
+  /** Makes the records of the audit, which are stored with each change. */
+  readonly auditStore: Pick<AuditStore, "recordOf">;
+  readonly clock: Clock;
+}
+
 export function createRememberedBrowsers(
-  records: Records,
-  clock: Clock,
+  { records, auditStore, clock }: RememberedBrowsersOptions,
   days: number | undefined,
 ): RememberedBrowsers {
   const isCurrent = (account: AccountRecord, stored: StoredRememberedBrowser | undefined): boolean =>
@@ -65,7 +74,7 @@ export function createRememberedBrowsers(
 
   return {
     days,
-    async remember(account, { cookie: sent = "", userAgent }) {
+    async remember(account, { cookie: sent = "", userAgent }, caller) {
       if (days === undefined) return undefined;
       const cookie = COOKIE.test(sent) ? sent : randomBytes(32).toString("base64url");
       const { sub } = account;
@@ -87,6 +96,7 @@ export function createRememberedBrowsers(
             expires_at,
           }),
         );
+        tx.create(auditStore.recordOf({ ...caller, action: "account.browser_remembered", subject: sub }));
         return { cookie, expires_at };
       });
     },
@@ -108,11 +118,12 @@ export function createRememberedBrowsers(
           expires_at,
         }));
     },
-    end: (sub, id) =>
+    end: (sub, id, caller) =>
       records.transact(async (tx) => {
         const stored = await tx.get(REMEMBERED_BROWSER.ref(id));
         if (stored?.sub !== sub) return false;
         tx.remove(REMEMBERED_BROWSER.ref(id));
+        tx.create(auditStore.recordOf({ ...caller, action: "account.browser_forgotten", subject: sub }));
         return true;
       }),
   };

@@ -104,7 +104,7 @@ export function sessionsPage({
       }
       const forgotten = form.get("remembered");
       if (forgotten !== undefined) {
-        await rememberedBrowsers.end(account.sub, forgotten);
+        await rememberedBrowsers.end(account.sub, forgotten, caller);
         return visit.done(PATH, "remembered");
       }
       const uid = form.get("session") ?? "";

@@ -86,7 +86,7 @@ async function remove(
   const limited = refusalOf(services, at, await limits.change(sub));
   if (limited !== undefined) return limited;
   if (method.kind === "browser") {
-    await secondFactors.rememberedBrowsers.end(sub, method.id);
+    await secondFactors.rememberedBrowsers.end(sub, method.id, callerAs(sub, at));
     return { kind: "next", state: { ...state, notice: "browser-forgotten" } };
   }
   const change = { generation: proven.generation, keepsLast: demandedAcr !== undefined };

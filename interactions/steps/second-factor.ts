@@ -6,6 +6,7 @@
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
 import { seconds } from "../../core/clock.ts";
 import type { RefusedCode } from "../../accounts/factors/codes.ts";
+import { type AskedAt, callerAs } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { goOn, isAt, isExpired, stillProven } from "./sign-in.ts";
 import { parsed } from "./passkey-sign-in.ts";
@@ -85,7 +86,7 @@ async function useCode(
     : await codes.useRecovery(record.sub, code, at);
   if (result.kind !== "right") return refused(result, isApp);
   if (isApp && proven.stepUp !== true && entry.values.get(REMEMBER.name) === REMEMBER.value)
-    await rememberBrowser(entry, services, record);
+    await rememberBrowser(entry, services, record, at);
   // Whoever has just lost an app is not asked to add something else.
   const { canAddPasskey: _lost, ...rest } = proven;
   return complete(entry, services, record, isApp ? proven : rest, AMR_CODE);
@@ -96,10 +97,15 @@ async function rememberBrowser(
   { ctx }: Entry,
   { devices, secondFactors, units, configuration }: StepServices,
   record: AccountRecord,
+  at: AskedAt,
 ): Promise<void> {
   const userAgent = ctx.req.headers["user-agent"];
   const known = devices.remembered(ctx);
-  const remembered = await secondFactors.rememberedBrowsers.remember(record, { cookie: known, userAgent });
+  const remembered = await secondFactors.rememberedBrowsers.remember(
+    record,
+    { cookie: known, userAgent },
+    callerAs(record.sub, at),
+  );
   if (remembered === undefined) return;
   const { cookie, expires_at } = remembered;
   const lifetimeSeconds = expires_at - seconds(configuration.clock);

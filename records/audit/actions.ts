@@ -102,6 +102,14 @@ const ACTIONS = {
     about: "account",
     means: "A person does not want to be asked again to add a passkey",
   },
+  "account.browser_remembered": {
+    about: "account",
+    means: "A person asked that a browser is not asked for the second factor any more",
+  },
+  "account.browser_forgotten": {
+    about: "account",
+    means: "A person ended that for one browser; what ends it for all of them has a record of its own",
+  },
   "account.factor_removed": {
     about: "account",
     means: "An authenticator app or a passkey was removed; `factor` says which",

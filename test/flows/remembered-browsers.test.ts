@@ -200,6 +200,12 @@ describe("a remembered browser", () => {
     expect(visitor.browser.html).toContain("Browsers that are remembered");
     await visitor.browser.submit(visitor.browser.form("remembered"), {});
     expect(visitor.browser.html).toContain("This browser is no longer remembered.");
+    const { records } = await running.service.audit.list({ account: running.ada.sub, limit: 200 });
+    const actions = ["account.browser_forgotten", "account.browser_remembered"];
+    const ofBrowsers = records.filter(({ action }) => actions.includes(action));
+    expect(ofBrowsers.map(({ action }) => action)).toEqual(actions);
+    for (const { actor, subject } of ofBrowsers)
+      expect([actor, subject]).toEqual([{ kind: "account", id: running.ada.sub }, running.ada.sub]);
     await signOut();
     expect((await again()).step).toBe("second-factor");
   });

@@ -222,7 +222,7 @@ describe("every change of factors", () => {
     async (_name, act, action, change) => {
       await enrol();
       const before = await record();
-      const kept = await stage.factors.rememberedBrowsers.remember(before, {});
+      const kept = await stage.factors.rememberedBrowsers.remember(before, {}, AT.caller);
       await act();
       const after = await record();
       expect(after.sessions_generation).toBe(before.sessions_generation + 1);
@@ -269,7 +269,7 @@ describe("every change of factors", () => {
 });
 
 const remember = async (cookie?: string) => {
-  const kept = await stage.factors.rememberedBrowsers.remember(await record(), { cookie });
+  const kept = await stage.factors.rememberedBrowsers.remember(await record(), { cookie }, AT.caller);
   return kept?.cookie ?? "";
 };
 const isRemembered = async (cookie: string) =>
@@ -294,8 +294,8 @@ describe("a remembered browser", () => {
     await expect(rememberedBrowsers.isRemembered(other, cookie)).resolves.toBe(false);
     const [listed] = await rememberedBrowsers.list(await record());
     expect(JSON.stringify(listed)).not.toContain(cookie);
-    await expect(rememberedBrowsers.end(eve.sub, listed?.id ?? "")).resolves.toBe(false);
-    await expect(rememberedBrowsers.end(sub, listed?.id ?? "")).resolves.toBe(true);
+    await expect(rememberedBrowsers.end(eve.sub, listed?.id ?? "", AT.caller)).resolves.toBe(false);
+    await expect(rememberedBrowsers.end(sub, listed?.id ?? "", AT.caller)).resolves.toBe(true);
     await expect(isRemembered(cookie)).resolves.toBe(false);
     const again = await remember();
     stage.clock.advance(30 * 86_400);
@@ -330,6 +330,6 @@ describe("a remembered browser", () => {
   it("is not remembered if the factors have changed since they were shown", async () => {
     const shown = await record();
     await stage.accounts.resetRecoveryCodes(sub);
-    await expect(stage.factors.rememberedBrowsers.remember(shown, {})).resolves.toBeUndefined();
+    await expect(stage.factors.rememberedBrowsers.remember(shown, {}, AT.caller)).resolves.toBeUndefined();
   });
 });
