@@ -14,6 +14,17 @@ function open() {
   return counts;
 }
 
+/**
+ * Runs the `afterAll` hooks of a block in reverse order, so that a server outlives what a test file has opened on it. jest
+ * runs them in the order of their definition, and those of imported modules come first.
+ */
+function closeLastOpenedFirst(block) {
+  const { hooks } = block;
+  const last = hooks.filter(({ type }) => type === "afterAll").toReversed();
+  block.hooks = [...hooks.filter(({ type }) => type !== "afterAll"), ...last];
+  for (const child of block.children) if (child.type === "describeBlock") closeLastOpenedFirst(child);
+}
+
 /** Where jest keeps what belongs to one test file; it reads and writes them on `globalThis`. */
 const OF_THE_FILE = ["EVENT_HANDLERS", "TEST_TIMEOUT_SYMBOL"].map((name) => Symbol.for(name));
 
@@ -41,7 +52,8 @@ export default class ClosingEnvironment {
     return null;
   }
 
-  handleTestEvent({ name, test }) {
+  handleTestEvent({ name, test }, { rootDescribeBlock }) {
+    if (name === "run_start") closeLastOpenedFirst(rootDescribeBlock);
     if (name === "test_done" && test.errors.length > 0) this.#hasFailed = true;
   }
 

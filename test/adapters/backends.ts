@@ -1,7 +1,6 @@
 /** The backends as tests see them that run on each: a server of the test's own, and stores that are opened by an address. */
 import { randomBytes } from "node:crypto";
-import { describe } from "@jest/globals";
-import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
+import { startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
@@ -25,27 +24,25 @@ export interface Server extends Ground {
 
 export interface Backend<Kind extends Ground> {
   readonly name: string;
-  /** Skips what this machine has no server for. */
-  readonly describe: typeof describe | typeof describe.skip;
   readonly start: () => Promise<Kind>;
 }
 
-const POSTGRESQL: Backend<Server> = { name: "PostgreSQL", describe, start: openPostgresServer };
-const REDIS: Backend<Server> = { name: "Redis", describe, start: openRedisServer };
+const POSTGRESQL: Backend<Server> = { name: "PostgreSQL", start: openPostgresServer };
+const REDIS: Backend<Server> = { name: "Redis", start: openRedisServer };
 
 /** Those whose servers tests may stop. */
 export const SERVERS: readonly Backend<Server>[] = [
   POSTGRESQL,
-  { name: "MongoDB", describe: describeOwnMongo, start: () => openMongoServer(true) },
+  { name: "MongoDB", start: () => openMongoServer(true) },
   REDIS,
 ];
 
 /** All that several processes can have open. */
 export const BACKENDS: readonly Backend<Ground>[] = [
-  { name: "an SQLite file", describe, start: openFolder },
+  { name: "an SQLite file", start: openFolder },
   POSTGRESQL,
   // What lasts costs time there, and these servers are not stopped.
-  { name: "MongoDB", describe: describeOwnMongo, start: () => openMongoServer(false) },
+  { name: "MongoDB", start: () => openMongoServer(false) },
   REDIS,
 ];
 

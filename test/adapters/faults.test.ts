@@ -86,8 +86,8 @@ async function commitOnce(change: Omit<Commit, "id" | "deadline">): Promise<void
 /** Two records of the same commit. */
 const both = (keys: readonly string[]): Ref[] => keys.flatMap((key) => [ref(key), ref(`${key}-too`)]);
 
-describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }) => {
-  describeBackend("whose server fails", () => {
+describe.each(SERVERS)("a store in $name", ({ start }) => {
+  describe("whose server fails", () => {
     beforeAll(async () => {
       server = await start();
     });

@@ -40,59 +40,56 @@ const LOCKS: Readonly<Record<string, (address: string) => Promise<() => Promise<
   },
 };
 
-describe.each(BACKENDS.filter(({ name }) => name in LOCKS))(
-  "$name",
-  ({ name, describe: describeBackend, start }) => {
-    describeBackend("a record that is locked", () => {
-      let ground: Ground;
-      let store: RecordStore;
-      let unlock: (() => Promise<void>) | undefined;
+describe.each(BACKENDS.filter(({ name }) => name in LOCKS))("$name", ({ name, start }) => {
+  describe("a record that is locked", () => {
+    let ground: Ground;
+    let store: RecordStore;
+    let unlock: (() => Promise<void>) | undefined;
 
-      const commit = (wait: number, change: object): Promise<void> =>
-        store.commit({ id: randomUUID(), deadline: clock.now() + wait, ...change });
-      const replacing = { put: [thing("held", { value: { n: 2 } }), thing("beside")] };
-      const relying = { expect: [{ ref: ref("held"), version: "present" }], put: [thing("beside")] };
+    const commit = (wait: number, change: object): Promise<void> =>
+      store.commit({ id: randomUUID(), deadline: clock.now() + wait, ...change });
+    const replacing = { put: [thing("held", { value: { n: 2 } }), thing("beside")] };
+    const relying = { expect: [{ ref: ref("held"), version: "present" }], put: [thing("beside")] };
 
-      beforeAll(async () => {
-        ground = await start();
-      });
-      afterAll(() => ground.close());
-      beforeEach(async () => {
-        const address = await ground.newAddress();
-        store = await openAt(address, clock);
-        await commit(4_500, { put: [thing("held")] });
-        unlock = await LOCKS[name]?.(address);
-      });
-      afterEach(async () => {
-        await unlock?.();
-        await store.close();
-      });
-
-      it.each([
-        ["replaces", replacing],
-        ["relies on", relying],
-      ])("refuses who %s it at the deadline, and nothing of that is written later", async (_what, change) => {
-        const begin = performance.now();
-        await expect(commit(500, change)).rejects.toMatchObject({ code: "storage_unavailable" });
-        expect(performance.now() - begin).toBeLessThan(2_500);
-        expect((await find(store, "held"))?.value).toEqual({ key: "held" });
-        await unlock?.();
-        unlock = undefined;
-        await pause(500);
-        expect(await store.get([ref("held"), ref("beside")])).toMatchObject([
-          { value: { key: "held" } },
-          undefined,
-        ]);
-      });
-
-      it("lets them in when it is unlocked in time", async () => {
-        const written = commit(10_000, replacing);
-        await pause(200);
-        await unlock?.();
-        unlock = undefined;
-        await written;
-        expect((await find(store, "held"))?.value).toEqual({ n: 2 });
-      });
+    beforeAll(async () => {
+      ground = await start();
     });
-  },
-);
+    afterAll(() => ground.close());
+    beforeEach(async () => {
+      const address = await ground.newAddress();
+      store = await openAt(address, clock);
+      await commit(4_500, { put: [thing("held")] });
+      unlock = await LOCKS[name]?.(address);
+    });
+    afterEach(async () => {
+      await unlock?.();
+      await store.close();
+    });
+
+    it.each([
+      ["replaces", replacing],
+      ["relies on", relying],
+    ])("refuses who %s it at the deadline, and nothing of that is written later", async (_what, change) => {
+      const begin = performance.now();
+      await expect(commit(500, change)).rejects.toMatchObject({ code: "storage_unavailable" });
+      expect(performance.now() - begin).toBeLessThan(2_500);
+      expect((await find(store, "held"))?.value).toEqual({ key: "held" });
+      await unlock?.();
+      unlock = undefined;
+      await pause(500);
+      expect(await store.get([ref("held"), ref("beside")])).toMatchObject([
+        { value: { key: "held" } },
+        undefined,
+      ]);
+    });
+
+    it("lets them in when it is unlocked in time", async () => {
+      const written = commit(10_000, replacing);
+      await pause(200);
+      await unlock?.();
+      unlock = undefined;
+      await written;
+      expect((await find(store, "held"))?.value).toEqual({ n: 2 });
+    });
+  });
+});

@@ -205,8 +205,8 @@ async function whileLooking(
   await looking;
 }
 
-describe.each(BACKENDS)("two processes on $name", ({ name, describe: describeBackend, start }) => {
-  describeBackend("at once", () => {
+describe.each(BACKENDS)("two processes on $name", ({ name, start }) => {
+  describe("at once", () => {
     let ground: Ground;
     let address: string;
     let processes: StoreProcess[];

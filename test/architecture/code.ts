@@ -167,7 +167,7 @@ export const codeRules: readonly Rule[] = [
     ],
   },
   {
-    says: "no test runs alone, and none is left out without saying so",
+    says: "no test runs alone, and none is skipped",
     check: (tree) =>
       tree.sources
         .filter(({ path }) => path.startsWith("test/"))
@@ -176,15 +176,20 @@ export const codeRules: readonly Rule[] = [
             isPropertyAccessExpression(node) &&
             isIdentifier(node.expression) &&
             /^(?:it|test|describe)$/.test(node.expression.text) &&
-            /^(?:only|todo|failing)$/.test(node.name.text)
+            /^(?:only|todo|failing|skip)$/.test(node.name.text)
               ? node.getText()
               : undefined,
           ),
         ),
     planted: {
       "test/a.test.ts":
-        'it.only("a", f);\ndescribe.only.each([])("b", f);\nit.todo("c");\nit.each([])("d", f);\nfdescribe.x;\nconst text = "it.only()";',
+        'it.only("a", f);\ndescribe.only.each([])("b", f);\nit.todo("c");\ndescribe.skip("d", f);\nit.each([])("e", f);\nfdescribe.x;\nconst text = "it.only()";',
     },
-    finds: ["test/a.test.ts:1 it.only", "test/a.test.ts:2 describe.only", "test/a.test.ts:3 it.todo"],
+    finds: [
+      "test/a.test.ts:1 it.only",
+      "test/a.test.ts:2 describe.only",
+      "test/a.test.ts:3 it.todo",
+      "test/a.test.ts:4 describe.skip",
+    ],
   },
 ];

@@ -7,7 +7,7 @@ import { readConfiguration } from "../../config/read.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../core/logger.ts";
 import { start } from "../examples/processes.ts";
-import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
+import { startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { here } from "./here.ts";
 import { doctor, folder, open, PASSWORD, SECRET, serve, write } from "./doctor-stage.ts";
@@ -302,7 +302,7 @@ describe("doctor, without a server", () => {
   });
 });
 
-describeOwnMongo("doctor, with MongoDB", () => {
+describe("doctor, with MongoDB", () => {
   it("finds a standalone server", async () => {
     const server = await startOwnMongo({ standalone: true });
     open.push(server);

@@ -5,7 +5,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { type RelyingParty, readTokens, relyingParty } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { type Addresses, copyWords, Workshop } from "./stage.ts";
@@ -142,7 +142,7 @@ describe("a service that moves", () => {
     }, 60_000);
   });
 
-  describeMongo("with a MongoDB", () => {
+  describe("with a MongoDB", () => {
     let mongo: MongoServer;
 
     beforeAll(async () => {

@@ -10,7 +10,7 @@ import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { freePorts, type Running, start } from "../examples/processes.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
-import { describeWith } from "./tools.ts";
+import { programFor } from "../machine.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "sign-in-deploy-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -32,7 +32,9 @@ function spoiled(file: string, from: string, to: string): string {
   return name;
 }
 
-describeWith("hadolint", "the Dockerfile", (hadolint) => {
+describe("the Dockerfile", () => {
+  const hadolint = programFor("hadolint");
+
   it("has nothing that hadolint finds", () => {
     expect(said(hadolint, [join(ROOT, "deploy/Dockerfile")])).toEqual([0, ""]);
     const [status, output] = said(hadolint, [spoiled("Dockerfile", "RUN tar", "RUN cd /tmp && tar")]);
@@ -177,7 +179,9 @@ describe("the compose file", () => {
   });
 });
 
-describeWith("systemd-analyze", "the unit of systemd", (analyze) => {
+describe("the unit of systemd", () => {
+  const analyze = programFor("systemd-analyze");
+
   const FILE = "systemd/sign-in-service.service";
   /** The programs are where they are on this machine. */
   function unit(): string {

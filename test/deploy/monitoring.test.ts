@@ -8,7 +8,7 @@ import { parse } from "yaml";
 import { METRICS } from "../../core/metric-catalogue.ts";
 import { createTestSignIn } from "../../testing/index.ts";
 import { ROOT, textOf } from "../examples/documents.ts";
-import { describeWith } from "./tools.ts";
+import { programFor } from "../machine.mjs";
 
 interface Rule {
   readonly alert: string;
@@ -340,7 +340,8 @@ function inputOf(series: Case["series"]): object[] {
   );
 }
 
-describeWith("promtool", "what promtool says", (promtool) => {
+describe("what promtool says", () => {
+  const promtool = programFor("promtool");
   const folder = mkdtempSync(join(tmpdir(), "sign-in-rules-"));
   afterAll(() => rmSync(folder, { recursive: true }));
 

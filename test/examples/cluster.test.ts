@@ -9,7 +9,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { type Child, type ChildPlan, startChild } from "../../examples/cluster/children.ts";
 import { createProxy } from "../../examples/cluster/proxy.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { describeMongo } from "../servers/mongodb.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 /** Whether the process exists. */
@@ -104,7 +103,7 @@ function describeOn(storage: string): void {
   });
 }
 
-describeMongo("npm run cluster", () => describeOn("mongodb"));
+describe("npm run cluster", () => describeOn("mongodb"));
 describe("npm run cluster -- --storage postgresql", () => describeOn("postgresql"));
 
 describe("a process of the cluster", () => {

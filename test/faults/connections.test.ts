@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { Client } from "pg";
 import { freePorts } from "../examples/processes.ts";
 import { configuration, type Served, Servers } from "../examples/servers.ts";
-import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
+import { startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { connectionsOf } from "../servers/sockets.ts";
@@ -129,8 +129,8 @@ async function untilWell(url: string): Promise<void> {
   while (!(await fetch(`${url}/health`)).ok) await pause(100);
 }
 
-function suite(name: string, open: () => Promise<Backend>, describeIt: typeof describe = describe): void {
-  describeIt(`a process and its ${name}`, () => {
+function suite(name: string, open: () => Promise<Backend>): void {
+  describe(`a process and its ${name}`, () => {
     const servers = new Servers();
     let backend: Backend;
 
@@ -215,6 +215,6 @@ function suite(name: string, open: () => Promise<Backend>, describeIt: typeof de
 }
 
 suite("PostgreSQL", postgresql);
-suite("MongoDB", mongodb, describeOwnMongo as typeof describe);
+suite("MongoDB", mongodb);
 suite("Redis of codes, tokens and sessions", redis("artifacts", 1));
 suite("Redis of the queue", redis("queue", 3));

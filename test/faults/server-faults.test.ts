@@ -77,11 +77,11 @@ async function answersDuring({ begin }: Fault, all: readonly Prepared[], at: num
   return Promise.all(requests);
 }
 
-describe.each(SERVERS)("a $name", ({ name, describe: describeServer, start }) => {
+describe.each(SERVERS)("a $name", ({ name, start }) => {
   /** The part of the storage that it keeps; the rest is in SQLite. */
   const part = name === "Redis" ? "artifacts" : "storage";
 
-  describeServer("behind a service", () => {
+  describe("behind a service", () => {
     beforeAll(async () => {
       server = await start();
       const address = await server.newAddress();

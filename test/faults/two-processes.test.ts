@@ -53,8 +53,8 @@ async function isAlive({ access_token, refresh_token }: Tokens): Promise<boolean
 const use = (code: string, { oauth2 }: Stage): Promise<Response> =>
   send(exchange(oauth2, here.clients.news, code));
 
-describe.each(BACKENDS)("two services on $name", ({ name, describe: describeBackend, start }) => {
-  describeBackend("with clocks of their own", () => {
+describe.each(BACKENDS)("two services on $name", ({ name, start }) => {
+  describe("with clocks of their own", () => {
     let ground: Ground;
 
     beforeAll(async () => {

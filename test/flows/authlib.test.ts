@@ -4,17 +4,11 @@ import { createInterface } from "node:readline";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
-import { AUTHLIB, locate } from "../machine.mjs";
+import { programFor } from "../machine.mjs";
 import { type Codes, decide, DeviceParty, TELEVISION } from "./device-party.ts";
 import { ADA, type RunningService, startService } from "./running-service.ts";
 
-const python = locate(AUTHLIB);
-if (python === undefined) {
-  const sentence = "no Authlib for the tests: see test/machine.mjs";
-  if (process.env["CI"] === "true") throw new Error(sentence);
-  console.error(`!!! ${sentence}`);
-}
-const describeAuthlib = python === undefined ? describe.skip : describe;
+const python = programFor("Authlib");
 
 const RESOURCE = "https://articles.example/";
 const RIGHTS = ["articles:read"];
@@ -50,7 +44,7 @@ async function run(
   onLine: (line: unknown) => unknown = () => undefined,
 ): Promise<Record<string, unknown>> {
   const program = join(import.meta.dirname, "authlib-client.py");
-  const child = spawn(python!, [program, how, running.openid, clientId, RESOURCE], {
+  const child = spawn(python, [program, how, running.openid, clientId, RESOURCE], {
     stdio: ["pipe", "pipe", "inherit"],
     env: { CREDENTIAL: credential },
   });
@@ -63,7 +57,7 @@ async function run(
   return Object(last);
 }
 
-describeAuthlib("Authlib", () => {
+describe("Authlib", () => {
   it.each([
     ["machine", "job", () => SECRET],
     ["signed", "robot", () => JSON.stringify(key)],

@@ -77,6 +77,7 @@ afterAll(async () => {
   await other.member.destroy();
   await running.close();
   closeSync(log);
+  expect(readFileSync(join(folder, "other.log"), "utf8")).toBe("");
   rmSync(folder, { recursive: true });
 });
 
@@ -281,10 +282,4 @@ describe("a first factor", () => {
 it("both processes have answered half of the requests", () => {
   expect(other.requests).toBeGreaterThan(200);
   expect(answered).toBeGreaterThan(200);
-});
-
-// Here and not at the end of the file: the storage is gone by then, and the other process says so.
-it("the other process has nothing to report", async () => {
-  await other.member.destroy();
-  expect(readFileSync(join(folder, "other.log"), "utf8")).toBe("");
 });

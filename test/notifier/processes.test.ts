@@ -10,7 +10,7 @@ import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { rounds } from "../rounds.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
 /** Milliseconds of a lease: the time of an attempt, and 15 seconds. */
@@ -202,7 +202,7 @@ describe("a worker as a process of its own, on a SQLite file", () => {
   });
 });
 
-describeMongo("a worker as a process of its own, on MongoDB", () => {
+describe("a worker as a process of its own, on MongoDB", () => {
   let server: MongoServer;
   beforeAll(async () => {
     server = await openMongoServer();

@@ -15,7 +15,7 @@ import { type AnyKind, collectKinds } from "../../records/kinds.ts";
 import { Changes, Records } from "../../records/records.ts";
 import { account, ManualClock } from "./rules/stage.ts";
 import { blocks, ROOT } from "../examples/documents.ts";
-import { describeMongo, openMongoServer } from "../servers/mongodb.ts";
+import { openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 
@@ -132,7 +132,7 @@ describe("the kind that the documentation adds", () => {
   it("works on PostgreSQL", () => useBookmarks(onPostgres), 60_000);
   it("works on Redis", () => useBookmarks(onRedis), 60_000);
 
-  describeMongo("on a server of its own", () => {
+  describe("on a server of its own", () => {
     it("works on MongoDB", () => useBookmarks(onMongo), 60_000);
   });
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FORMAT, STORAGE_FORMAT } from "../../records/format.ts";
 import { openStorage } from "../../records/storage.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
@@ -14,7 +14,7 @@ const open = (address: string) =>
     : openStorage({ storage: address, artifacts: address, clock });
 
 for (const backend of BACKENDS)
-  backend.describe(`a store in ${backend.name}`, () => {
+  describe(`a store in ${backend.name}`, () => {
     let ground: Ground;
     beforeAll(async () => {
       ground = await backend.start();

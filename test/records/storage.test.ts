@@ -1,10 +1,10 @@
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
 import { ManualClock } from "./rules/stage.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 
 const clock = new ManualClock();
 const open = (storage: string, artifacts = storage) => openStorage({ storage, artifacts, clock });
@@ -38,7 +38,7 @@ it.each([
   expect(JSON.stringify(error)).not.toContain("secret");
 });
 
-describeMongo("MongoDB", () => {
+describe("MongoDB", () => {
   let server: MongoServer;
   beforeAll(async () => {
     server = await openMongoServer();

@@ -61,7 +61,7 @@ async function counted(): Promise<{ readonly records: Records; readonly calls: s
 }
 
 for (const backend of BACKENDS)
-  backend.describe(`transactions in ${backend.name}`, () => {
+  describe(`transactions in ${backend.name}`, () => {
     let ground: Ground;
     let stores: readonly RecordStore[];
     let records: readonly [Records, Records];

@@ -33,7 +33,6 @@ interface Servers {
 
 const servers: Servers = {};
 
-/** Before the services of the file are closed, which they have to be all the same. */
 afterAll(async () => {
   await (await servers.redis)?.close();
   await (await servers.mongo)?.close();

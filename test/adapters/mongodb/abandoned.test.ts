@@ -1,9 +1,9 @@
 /** What a transaction held that a fault of the network has cut off is free again as soon as the server answers. */
 import { setTimeout as pause } from "node:timers/promises";
 import { type ClientSession, type Collection, MongoClient, MongoError } from "mongodb";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { Transactions } from "../../../adapters/mongodb/transactions.ts";
-import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
+import { type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
 import { Wire } from "../../servers/wire.ts";
 
 /** Less than the minute after which the server itself ends such transactions. */
@@ -34,7 +34,7 @@ async function isFree(id: string, client: MongoClient): Promise<boolean> {
   return isWritten;
 }
 
-describeOwnMongo("a transaction that is cut off", () => {
+describe("a transaction that is cut off", () => {
   let server: OwnMongo;
   let wire: Wire;
   let client: MongoClient;

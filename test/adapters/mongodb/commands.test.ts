@@ -1,13 +1,13 @@
 /** The commands that a store sends to MongoDB: how many, and which indexes they use. */
 import { randomUUID } from "node:crypto";
 import { type CommandStartedEvent, type Document, MongoClient } from "mongodb";
-import { afterAll, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { Commit } from "../../../adapters/record-store.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import { find, ref, thing } from "../../../testing/storage/stage.ts";
-import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
+import { type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
 
 const clock = createSystemClock();
 const PARENT = { parent: ref("grant") };
@@ -27,7 +27,7 @@ function questions({
   return name === "update" || name === "delete" ? all.map(({ q }) => [collection, q] as const) : [];
 }
 
-describeOwnMongo("the commands to MongoDB", () => {
+describe("the commands to MongoDB", () => {
   let server: OwnMongo;
   /** The commands since it was last emptied. */
   const commands: CommandStartedEvent[] = [];

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:tls";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import {
   connect,
@@ -16,18 +16,12 @@ import { createSystemClock } from "../../../core/clock.ts";
 import { ConditionFailed } from "../../../core/errors.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { selfSigned } from "../../notifier/peers.ts";
-import {
-  describeMongo,
-  describeOwnMongo,
-  type MongoServer,
-  openMongoServer,
-  startOwnMongo,
-} from "../../servers/mongodb.ts";
+import { type MongoServer, openMongoServer, startOwnMongo } from "../../servers/mongodb.ts";
 import { outcomes } from "../../../testing/storage/stage.ts";
 
 const clock = createSystemClock();
 
-describeMongo("a connection to MongoDB", () => {
+describe("a connection to MongoDB", () => {
   let server: MongoServer;
   let connection: Connection;
   const counters = () => connection.db.collection<{ _id: string; n: number }>("counters");
@@ -123,7 +117,7 @@ describeMongo("a connection to MongoDB", () => {
   });
 });
 
-describeMongo("a connection that is lost in the moment in which something is written to it", () => {
+describe("a connection that is lost in the moment in which something is written to it", () => {
   let server: MongoServer;
   let connection: Connection;
   const sockets: Socket[] = [];
@@ -170,7 +164,7 @@ describeMongo("a connection that is lost in the moment in which something is wri
   });
 });
 
-describeOwnMongo("a MongoDB that can't be used", () => {
+describe("a MongoDB that can't be used", () => {
   it("is a standalone: it says what to do", async () => {
     const server = await startOwnMongo({ standalone: true });
     const refused = await connect(server.url("x"), clock).catch((error: unknown) => error);

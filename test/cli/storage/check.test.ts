@@ -11,7 +11,7 @@ import { PASSKEY, type StoredPasskey } from "../../../records/factors/factor-kin
 import { type AnyKind, storeOf, type Stores } from "../../../records/kinds.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
 import { ROOT } from "../../examples/documents.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
+import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../../servers/postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 import {
@@ -425,7 +425,7 @@ describe("storage check on SQLite and Redis", () => {
   });
 });
 
-describeMongo("storage check on MongoDB", () => {
+describe("storage check on MongoDB", () => {
   let mongo: MongoServer;
   beforeAll(async () => {
     mongo = await openMongoServer();

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { UNFINISHED_COPY } from "../../../records/format.ts";
 import { rounds } from "../../rounds.ts";
-import { describeMongo, type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
+import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { fillWith } from "../samples.ts";
 import {
@@ -17,7 +17,7 @@ import {
 
 const SIZE = rounds(150, 700);
 
-describeMongo("storage copy with MongoDB", () => {
+describe("storage copy with MongoDB", () => {
   const workshop = new Workshop();
   const big = workshop.sqlite();
   let server: MongoServer;

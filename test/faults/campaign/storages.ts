@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { SignInServiceConfig } from "../../../config/input.ts";
-import { startOwnMongo } from "../../servers/mongodb-server.ts";
+import { startOwnMongo } from "../../servers/mongodb.ts";
 import { openOwnPostgres } from "../../servers/postgresql.ts";
 import { openOwnRedis } from "../../servers/redis.ts";
 
