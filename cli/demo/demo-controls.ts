@@ -46,7 +46,7 @@ export function demoControls({ service, seed, serviceKey, faults }: ControlledDe
         async act(sub) {
           await accounts.delete(sub);
           await applySeed(service, seed);
-          return "Your account is deleted. The demo has created a new one from its seed, so you can sign in again.";
+          return "Your account has been deleted. The demo has created a new one from its seed, so you can sign in again.";
         },
       },
     ],

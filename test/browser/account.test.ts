@@ -107,7 +107,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await page.getByLabel("Given name").fill("Grace");
   await page.getByLabel("Date of birth").fill("1906-12-09");
   await press(page, "Save");
-  await said(page, "Your profile is saved.");
+  await said(page, "Your profile has been saved.");
   await page.getByRole("link", { name: "Your account" }).click();
 
   await page.getByRole("link", { name: "Email address" }).click();
@@ -116,7 +116,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await press(page, "Continue");
   await page.goto((await mailTo(page, NEW_EMAIL)).link);
   await press(page, "Confirm new address");
-  await said(page, "Your email address is changed.");
+  await said(page, "Your email address has been changed.");
   await page.getByRole("link", { name: "Your account" }).click();
 
   await page.getByRole("link", { name: "Where you are signed in" }).click();
@@ -126,7 +126,7 @@ it("registers, comes back with a new password, changes the address, ends a sessi
     "Safari on iPhone",
   ]);
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
-  await said(page, "That device is signed out.");
+  await said(page, "That device has been signed out.");
   await other.goto(`${running.oauth2}/account`);
   await heading(other, "Sign in");
   await page.getByRole("link", { name: "Your account" }).click();
@@ -135,13 +135,13 @@ it("registers, comes back with a new password, changes the address, ends a sessi
   await page.getByText(/Can read: .*Date of birth/).waitFor({ state: "visible" });
   await page.getByText("Disconnect", { exact: true }).click();
   await press(page, "Disconnect News");
-  await said(page, "The service is disconnected.");
+  await said(page, "The service has been disconnected.");
   await page.getByText("No services yet.").waitFor();
   await page.getByRole("link", { name: "Your account" }).click();
 
   await page.getByRole("link", { name: "Delete your account" }).click();
   await press(page, "Delete my account for good");
-  await heading(page, "Your account is deleted");
+  await heading(page, "Your account has been deleted");
   expect(await running.service.accounts.findByLogin(NEW_EMAIL)).toBeUndefined();
   await page.goto(`${running.openid}/account`);
   await heading(page, "Sign in");

@@ -195,7 +195,7 @@ describe("the account page and the console", () => {
     await page.getByRole("link", { name: "Cancel" }).click();
     await page.getByRole("link", { name: "Remove", exact: true }).click();
     await page.getByRole("button", { name: "Remove the authenticator app" }).click();
-    await expect(page.getByRole("status").innerText()).resolves.toContain("It is removed.");
+    await expect(page.getByRole("status").innerText()).resolves.toContain("It has been removed.");
     await expect(accounts.factors(sub)).resolves.toMatchObject({ app: null });
     expect(page.url()).not.toContain("example");
   });

@@ -79,7 +79,7 @@ describe("a device", () => {
     await page.getByRole("heading", { name: "Devices" }).waitFor();
     if (!("javaScriptEnabled" in options)) expect(await violations(page)).toEqual([]);
     await page.getByRole("button", { name: "End access" }).first().click();
-    await page.getByText("The device has no access any more.").waitFor();
+    await page.getByText("The device no longer has access.").waitFor();
   });
 
   it("is refused: the program says so and ends", async () => {
@@ -97,7 +97,7 @@ describe("a device", () => {
     await heading(page, "Connect a device");
     expect(await page.getByLabel("Code").inputValue()).toBe("BCDF-GHJK");
     await press(page, "Check the code");
-    await page.getByText("No device waits with this code.").waitFor();
+    await page.getByText("No device is waiting for this code.").waitFor();
     expect(await page.getByLabel("Code").getAttribute("aria-invalid")).toBe("true");
     expect(await violations(page)).toEqual([]);
   });

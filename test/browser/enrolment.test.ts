@@ -116,7 +116,7 @@ async function signsInByPasskey(page: Page, authenticator: PageAuthenticator): P
 /** Says that the codes are kept. */
 async function finish(page: Page): Promise<void> {
   const back = arrived(page);
-  await page.getByLabel("I have kept the codes").check();
+  await page.getByLabel("I have saved the codes").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await back;
 }
@@ -142,7 +142,7 @@ describe("a person without a second factor", () => {
     const key = (await page.locator(".app-key").textContent()) ?? "";
     await field.fill(totpCode(key, Date.now()));
     await page.getByRole("button", { name: "Add the app" }).click();
-    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
     expect(await page.locator(".codes code").count()).toBe(10);
     if (options === PHONE) {
       await expectUsable(page);
@@ -159,7 +159,7 @@ describe("a person without a second factor", () => {
     await page.getByLabel("Name of the passkey").fill("Phone");
     await expectUsable(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
     // Reloading the page offers new codes instead of showing these again.
     await page.goto(page.url().replace(/\/enrol(?:\?.*)?$/, ""));
     expect(await page.locator(".codes code").count()).toBe(0);
@@ -195,7 +195,7 @@ describe("a person who is asked to add a passkey", () => {
     await expectUsable(page);
     expect(await page.getByText("authenticator app").count()).toBe(0);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
     await finish(page);
     await signsInByPasskey(page, authenticator);
   });
@@ -267,7 +267,7 @@ describe("a person who registers without a password", () => {
     await page.getByRole("button", { name: "Create a passkey" }).waitFor();
     await expectUsable(page);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("heading", { name: "Keep your recovery codes" }).waitFor();
+    await page.getByRole("heading", { name: "Save your recovery codes" }).waitFor();
     await finish(page);
     await signsInByPasskey(page, authenticator);
   });

@@ -122,9 +122,9 @@ describe("a login page of a team's own", () => {
     expect(await violations(page)).toEqual([]);
     await page.getByLabel("Name of the passkey").fill("Laptop");
     await press(page, "Create a passkey");
-    await heading(page, "Keep your recovery codes");
+    await heading(page, "Save your recovery codes");
     expect(await page.locator("code").count()).toBe(10);
-    await page.getByLabel("I have kept the codes").check();
+    await page.getByLabel("I have saved the codes").check();
     await press(page, "Continue");
     await ends(page, "You are signed in.");
 

@@ -84,7 +84,7 @@ async function looking(options: PageOptions): Promise<Page> {
   await page.locator("[name=code]").fill(await mailedCode());
   await page.locator("[name=password]").fill(PASSWORD);
   await page.getByRole("button", { name: "Change password" }).click();
-  await page.getByText("Your password is changed.").waitFor();
+  await page.getByText("Your password has been changed.").waitFor();
   await signIn(page, person);
   await page.getByLabel("Don’t ask again in this browser").check();
   await page.getByLabel("Code from the app").fill(totpCode(SECRET, Date.now()));
@@ -115,7 +115,7 @@ describe("after a reset", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("status").filter({ hasText: "other devices are signed out" }).waitFor();
     expect(await page.locator("main strong").allInnerTexts()).toEqual(["Authenticator app"]);
-    await page.getByText("It is the last one").waitFor();
+    await page.getByText("This is your last one").waitFor();
     if (options === PHONE) await expectUsable(page);
 
     const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));

@@ -137,7 +137,7 @@ describe.each([
     await page.goto(linkIn(await service.mailTo(email)));
     await page.getByLabel("New password").fill(PASSWORD);
     await page.getByRole("button", { name: "Change password" }).click();
-    await page.getByText("Your password is changed.").waitFor();
+    await page.getByText("Your password has been changed.").waitFor();
     await signIn(page, { username: email, password: PASSWORD });
     await acceptTerms(page);
     await arrived(page);
@@ -197,7 +197,7 @@ describe("by keyboard alone", () => {
     await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
     await type(page, codeIn(await service.mailTo(email)), PASSWORD);
     await page.keyboard.press("Enter");
-    await page.getByText("Your password is changed.").waitFor();
+    await page.getByText("Your password has been changed.").waitFor();
     // The name is filled in, and the password has the focus.
     await type(page, PASSWORD);
     await page.keyboard.press("Enter");
@@ -248,7 +248,7 @@ describe("the UI of the documentation", () => {
       await again.goto(linkIn(await own.mailTo(email)));
       await again.getByLabel("New password").fill(`${PASSWORD}!`);
       await again.getByRole("button", { name: "submit" }).click();
-      await again.getByText("Your password is changed.").waitFor();
+      await again.getByText("Your password has been changed.").waitFor();
       await again.getByLabel("Username or email address").fill(email);
       await again.getByLabel("Password").fill(`${PASSWORD}!`);
       await again.getByRole("button", { name: "submit" }).click();

@@ -88,7 +88,7 @@ describe("a person with a phone", () => {
     await heading(page, "Recovery codes");
     await expectUsable(page);
     expect(await codesOn(page)).toHaveLength(10);
-    await page.getByRole("link", { name: "I have kept the codes" }).click();
+    await page.getByRole("link", { name: "I have saved the codes" }).click();
     await page.getByRole("heading", { name: "My phone" }).waitFor();
     await expectUsable(page);
 
@@ -132,7 +132,7 @@ describe("a person with a phone", () => {
     await heading(page, "Authenticator app");
     await expectUsable(page);
     await page.getByRole("button", { name: "Remove the authenticator app" }).click();
-    await page.getByText("The authenticator app is removed.").waitFor();
+    await page.getByText("The authenticator app has been removed.").waitFor();
     await expect(party.factors()).resolves.toEqual({ app: null, passkeys: [], recovery_codes_left: 0 });
   });
 
@@ -142,12 +142,12 @@ describe("a person with a phone", () => {
     await signIn(page, party.person);
     await confirmByMail(page, true);
     await page.getByRole("button", { name: "Create a passkey" }).click();
-    await page.getByRole("link", { name: "I have kept the codes" }).click();
+    await page.getByRole("link", { name: "I have saved the codes" }).click();
     await page.getByRole("link", { name: "Change", exact: true }).click();
     await heading(page, "My passkey");
     await expectUsable(page);
     await page.getByRole("button", { name: "Remove this passkey" }).click();
-    await page.getByText("The passkey is removed.").waitFor();
+    await page.getByText("The passkey has been removed.").waitFor();
     await signOut(page);
     // It answers once: the page with the refusal suggests it again.
     await page.route("**/interaction/**", async (route) => {
@@ -171,7 +171,7 @@ describe("without JavaScript", () => {
     await heading(page, "Recovery codes");
     expect(await codesOn(page)).toHaveLength(10);
     expect(await page.getByRole("button", { name: "Copy" }).isVisible()).toBe(false);
-    await page.getByRole("link", { name: "I have kept the codes" }).click();
+    await page.getByRole("link", { name: "I have saved the codes" }).click();
     await page.getByRole("link", { name: "Add a passkey" }).click();
     await heading(page, "Add a passkey");
     expect(await page.content()).toContain("Passkeys need JavaScript.");

@@ -62,7 +62,7 @@ describe("the demo's notifications", () => {
     await demo.running.until(/UNASSINGED_FROM_SERVICE/);
     await press(browser, "sign_out");
     const again = await signIn(demo, "OpenID Connect");
-    expect(await press(again, "delete")).toMatch(/^Your account is deleted/);
+    expect(await press(again, "delete")).toMatch(/^Your account has been deleted/);
     await demo.running.until(/portal:main {2}DELETE_ACCOUNT/);
     await demo.running.until(/service:3 {2}DELETE_ACCOUNT/);
     await demo.running.until(/group:media {2}DELETE_ACCOUNT/);

@@ -90,7 +90,7 @@ describe.each(KINDS)("a change of address on %s", (kind) => {
     await browser.submit(formOf(browser, "code"), {
       code: `${code.slice(0, 4).toLowerCase()}-${code.slice(4)}`,
     });
-    expect(pageText(browser)).toContain("Your email address is changed.");
+    expect(pageText(browser)).toContain("Your email address has been changed.");
     expect(pageText(browser)).toContain(`Your address ${fresh}`);
     expect(await addressNow()).toBe(fresh);
     await mailsTo(person.email);
@@ -114,7 +114,7 @@ describe("the link in the mail", () => {
     expect(pageText(browser)).toContain(`From now on, you sign in with ${fresh}`);
     expect(await addressNow()).toBe(person.email);
     await browser.submit(formOf(browser, "link"));
-    expect(pageText(browser)).toContain("Your email address is changed.");
+    expect(pageText(browser)).toContain("Your email address has been changed.");
     expect(await addressNow()).toBe(fresh);
     // It works once.
     await browser.get(link);

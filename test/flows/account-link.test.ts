@@ -61,7 +61,7 @@ describe.each(KINDS)("at %s", (kind) => {
     await visitor.click(LINK);
     expect([visitor.status, visitor.title]).toEqual([200, "Sign in"]);
     expect((await forged()).status).toBe(403);
-    await visitor.click("Return to the sign-in");
+    await visitor.click("Return to sign-in");
     expect([visitor.status, visitor.hasForm("password")]).toEqual([200, true]);
   });
 

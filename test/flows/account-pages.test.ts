@@ -137,7 +137,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
       username: `${person.username}-new`,
     });
     expect([browser.status, browser.visits[0]?.status]).toEqual([200, 303]);
-    expect(pageText(browser)).toContain("Your profile is saved.");
+    expect(pageText(browser)).toContain("Your profile has been saved.");
     expect(await account()).toMatchObject({
       name: "Ada",
       surname: "Lovelace",
@@ -174,11 +174,11 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
     await running.service.accounts.assign(person.sub, "1");
     await running.service.accounts.assign(person.sub, "2");
     const browser = await open("/delete", { kind });
-    expect(pageText(browser)).toMatch(/These services are told .* News /);
+    expect(pageText(browser)).toMatch(/These services will be notified .* News /);
     expect(pageText(browser)).not.toContain("Shop");
     const form = browser.form("csrf");
     await browser.submit(form);
-    expect([browser.status, browser.title]).toEqual([200, "Your account is deleted"]);
+    expect([browser.status, browser.title]).toEqual([200, "Your account has been deleted"]);
     expect(await account()).toBeUndefined();
     expect(await notifications()).toEqual(["DELETE_ACCOUNT"]);
     await browser.get(`${running[kind]}/account`);
@@ -265,7 +265,7 @@ describe("the password", () => {
     const knownBefore = browser.jar.all().find(({ name }) => name.includes("_device_"));
     const password = "a whole new password";
     await browser.submit(browser.form("password"), { password });
-    expect(pageText(browser)).toContain("Your password is changed.");
+    expect(pageText(browser)).toContain("Your password has been changed.");
     expect(await running.service.accounts.verifyPassword(person.sub, password)).toBe(true);
     await browser.get(`${running.oauth2}/account/sessions`);
     expect([browser.status, browser.visits.length]).toEqual([200, 1]);
@@ -307,7 +307,7 @@ describe("the sessions", () => {
     // Addresses tell people nothing.
     expect(browser.html).not.toContain("127.0.0.");
     await browser.submit(browser.form("session"));
-    expect(pageText(browser)).toContain("That device is signed out.");
+    expect(pageText(browser)).toContain("That device has been signed out.");
     expect(pageText(browser)).not.toContain("iPhone");
     expect(await firstReceived()).toBe("/logout");
     expect(await audited()).toContainEqual({
@@ -373,7 +373,7 @@ describe("the services", () => {
     const tokens = await news.exchange(await news.code({}, person));
     const browser = await open("/services");
     await browser.submit(browser.form("service"));
-    expect(pageText(browser)).toContain("The service is disconnected.");
+    expect(pageText(browser)).toContain("The service has been disconnected.");
     expect(pageText(browser)).toContain("No services yet.");
     expect(await notifications()).toEqual(["UNASSINGED_FROM_SERVICE"]);
     expect((await news.userinfo(String(tokens.body["access_token"]))).status).toBe(400);

@@ -131,19 +131,25 @@ describe("an operator", () => {
   });
 
   it.each([
-    ["app", "account.factor_removed", { factor: "app" }, "It is removed.", /app of your account was removed/],
+    [
+      "app",
+      "account.factor_removed",
+      { factor: "app" },
+      "It has been removed.",
+      /app of your account was removed/,
+    ],
     [
       "passkey",
       "account.factor_removed",
       { factor: "passkey" },
-      "It is removed.",
+      "It has been removed.",
       /A passkey of your account was/,
     ],
     [
       "all",
       "account.factors_removed",
       {},
-      "All second factors are removed.",
+      "All second factors have been removed.",
       /All passkeys, the authenticator app/,
     ],
   ])(
@@ -153,7 +159,7 @@ describe("an operator", () => {
       await ask(what);
       expect([browser.status, textOf(browser)]).toEqual([
         200,
-        expect.stringContaining("Make sure who is asking"),
+        expect.stringContaining("Verify who is asking"),
       ]);
       expect(textOf(browser)).toContain("The person gets a message about it.");
       const before = running.sent.length;
@@ -220,24 +226,24 @@ describe("an operator", () => {
     await addPhone(running, sub, running.clock);
     lost = Object.assign(Object.create(lost) as MethodsParty, { person: { ...lost.person, sub } });
     await ask("passkey");
-    expect(textOf(browser)).toContain("As the account has no password");
+    expect(textOf(browser)).toContain("Because the account has no password");
     await browser.submit(formOf(browser, "remove"));
     expect(resultOf(browser)).toContain("the last passkey of an account without a password");
     await ask("all");
     await browser.submit(formOf(browser, "remove"));
-    expect(resultOf(browser)).toContain("All second factors are removed.");
+    expect(resultOf(browser)).toContain("All second factors have been removed.");
   });
 
   it.each([
     ["their own", OPERATOR.sub, "This is your own account."],
-    ["a colleague’s", COLLEAGUE, "This account is an operator’s."],
+    ["a colleague’s", COLLEAGUE, "This account belongs to an operator."],
   ])("removes nothing of %s account here", async (_whose, sub, text) => {
     await find(sub);
     expect(textOf(browser)).toContain(text);
     expect(browser.html).not.toContain("?remove=");
     for (const key of ["app", "all"]) {
       await browser.get(`${people}/${sub}?remove=${key}`);
-      expect(resultOf(browser)).toContain("the account is an operator’s");
+      expect(resultOf(browser)).toContain("the account belongs to an operator");
       expect(browser.html).not.toContain('name="generation"');
     }
     await ask("app");
@@ -275,7 +281,7 @@ describe("a recent sign-in", () => {
     await signIn(browser, OPERATOR);
     expect(browser.url.href).toBe(`${pageOf(lost)}?remove=all`);
     await browser.submit(formOf(browser, "remove"));
-    expect(resultOf(browser)).toContain("All second factors are removed.");
+    expect(resultOf(browser)).toContain("All second factors have been removed.");
   });
 
   it("includes the second factor of an operator who has one", async () => {

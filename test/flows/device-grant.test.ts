@@ -117,10 +117,10 @@ describe("the code that the person types", () => {
 
   it.each([
     ["", "Enter the code that your device shows."],
-    ["BCDF-GHJ", "No device waits with this code. Compare it with your device."],
-    ["AEIO-UAEI", "No device waits with this code. Compare it with your device."],
-    ["<script>alert(1)</script>", "No device waits with this code. Compare it with your device."],
-    ["B".repeat(10_000), "No device waits with this code. Compare it with your device."],
+    ["BCDF-GHJ", "No device is waiting for this code. Compare it with your device."],
+    ["AEIO-UAEI", "No device is waiting for this code. Compare it with your device."],
+    ["<script>alert(1)</script>", "No device is waiting for this code. Compare it with your device."],
+    ["B".repeat(10_000), "No device is waiting for this code. Compare it with your device."],
   ])("is refused if it is %j", async (typed, text) => {
     const browser = await enter(await television().visit(await television().codes()), typed);
     expect(browser.status).toBe(400);

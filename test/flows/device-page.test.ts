@@ -44,7 +44,7 @@ describe("the question", () => {
   it("warns in bold if the browser is on another network [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes({}, { "x-forwarded-for": "203.0.113.77" });
-    const warning = /<strong>The device is not on the network that you use here\./;
+    const warning = /<strong>The device is on a different network than you are\./;
     const at = (address: string): Promise<Browser> =>
       party.compare(codes, ADA, { headers: { "x-forwarded-for": address } });
     expect((await at("198.51.100.1")).html).toMatch(warning);
@@ -186,7 +186,7 @@ describe("a connected device", () => {
     const forms = browser.forms().filter(({ fields }) => fields.some(([name]) => name === "device"));
     expect(forms).toHaveLength(2);
     await browser.submit(forms[0]);
-    expect(browser.html).toContain("The device has no access any more.");
+    expect(browser.html).toContain("The device no longer has access.");
     expect((await party.userinfo(newer?.access_token)).status).toBe(401);
     expect((await party.userinfo(older?.access_token)).status).toBe(200);
     // Somebody else's device is not theirs to end.

@@ -131,7 +131,7 @@ describe("a person who registers without a password", () => {
     await expect(running.service.accounts.verifyPassword(sub, PASSWORD)).resolves.toBe(true);
     await browser.get(`${running.openid}/account/delete`);
     await browser.submit(browser.form("csrf"));
-    expect(browser.title).toBe("Your account is deleted");
+    expect(browser.title).toBe("Your account has been deleted");
     expect(await accountOf(email)).toBeUndefined();
   });
 
@@ -148,7 +148,7 @@ describe("a person who registers without a password", () => {
       [],
       ["passkey", "forgot-password", "login"],
     ]);
-    expect(step.actions.map(({ label }) => label)[1]).toBe("Choose a password by email");
+    expect(step.actions.map(({ label }) => label)[1]).toBe("Set a password by email");
     const href = step.actions[0]?.href ?? "";
     const guessed = { csrf: step.csrf, password: PASSWORD };
     expect((await visitor.post(href.split("?")[0] ?? "", guessed)).body.error).toBe("invalid_request");

@@ -197,7 +197,7 @@ describe("a remembered browser", () => {
     await remember();
     await claimsOf((await again()).location);
     await visitor.browser.get(`${running.oauth2}/account/sessions`);
-    expect(visitor.browser.html).toContain("Browsers that are remembered");
+    expect(visitor.browser.html).toContain("Remembered browsers");
     await visitor.browser.submit(visitor.browser.form("remembered"), {});
     expect(visitor.browser.html).toContain("This browser is no longer remembered.");
     const { records } = await running.service.audit.list({ account: running.ada.sub, limit: 200 });

@@ -34,19 +34,19 @@ describe("the page", () => {
     expect(textOf(browser)).toContain("Sign-in methods Password");
     await browser.get(running.openid + METHODS);
     expect(browser.title).toBe("Sign-in methods");
-    expect(textOf(browser)).toContain("Whoever learns your password can sign in.");
+    expect(textOf(browser)).toContain("Anyone who learns your password can sign in.");
     expect(textOf(browser)).not.toContain("Recovery codes");
     await party.add(browser, "app");
     expect(browser.title).toBe("Recovery codes");
     expect(party.recoveryCodes).toHaveLength(10);
-    await browser.click("I have kept the codes");
+    await browser.click("I have saved the codes");
     expect(browser.url.pathname).toBe(`/openid${METHODS}`);
     expect(textOf(browser)).toMatch(/Authenticator app Added .* Never used/);
     expect(textOf(browser)).toContain("10 codes left.");
     expect(textOf(browser)).toContain("If you lose this one, only your recovery codes are left.");
     await party.add(browser, "passkey", "My phone");
     expect([browser.url.pathname, browser.status]).toEqual([`/openid${METHODS}`, 200]);
-    expect(textOf(browser)).toContain("The passkey is added. Everywhere else you are signed out.");
+    expect(textOf(browser)).toContain("The passkey has been added. You are signed out everywhere else.");
     expect(textOf(browser)).toMatch(/My phone Added .* Never used/);
     expect(textOf(browser)).toContain("Well protected");
     await browser.get(`${running.openid}/account`);
@@ -62,16 +62,16 @@ describe("the page", () => {
     await browser.get(change);
     expect(browser.title).toBe("Phone");
     await browser.submit(formOf(browser, "rename"), { name: "  Tablet " });
-    expect(textOf(browser)).toContain("The name is saved.");
+    expect(textOf(browser)).toContain("The name has been saved.");
     expect((await party.factors()).passkeys.map(({ name }) => name)).toEqual(["Tablet"]);
     await browser.get(change);
     await browser.submit(formOf(browser, "remove"));
-    expect(textOf(browser)).toContain("The passkey is removed.");
+    expect(textOf(browser)).toContain("The passkey has been removed.");
     await browser.get(`${running.openid}${METHODS}/change?factor=app`);
-    expect(textOf(browser)).toContain("It is the last one");
+    expect(textOf(browser)).toContain("This is your last one");
     await browser.submit(formOf(browser, "remove"));
     expect(await party.factors()).toEqual({ app: null, passkeys: [], recovery_codes_left: 0 });
-    expect(textOf(browser)).toContain("The authenticator app is removed.");
+    expect(textOf(browser)).toContain("The authenticator app has been removed.");
     expect((await party.actions()).slice(0, 5)).toEqual([
       "account.factor_removed",
       "account.factor_removed",
@@ -138,10 +138,10 @@ describe("the first factor", () => {
     await browser.submit(formOf(browser, "code"), {
       code: codeIn(await party.mail(`new-${party.person.email}`)),
     });
-    expect(textOf(browser)).toContain("Your email address is changed.");
+    expect(textOf(browser)).toContain("Your email address has been changed.");
     await party.mail();
     await browser.get(running.openid + NEW.app);
-    expect(textOf(browser)).toContain("so the code goes to the one before.");
+    expect(textOf(browser)).toContain("so the code goes to the previous one.");
     await browser.submit(formOf(browser, "send"));
     expect(await party.mailedCode()).toMatch(/^[0-9A-Z]{8}$/);
   });

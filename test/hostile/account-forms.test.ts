@@ -208,7 +208,7 @@ it("a notice can't be made up, moved to another page or another person", async (
   await browser.get(`${running.openid}/account/profile`);
   await browser.submit(browser.form("surname"), { surname: "X" });
   const sealed = browser.url.searchParams.get("done") ?? "";
-  expect(browser.html).toContain("Your profile is saved.");
+  expect(browser.html).toContain("Your profile has been saved.");
   const bob = await signIn(await new Browser().get(`${running.openid}/account`), BOB);
   for (const [visitor, address] of [
     [browser, `/account?done=${sealed}`],

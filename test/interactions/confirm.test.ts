@@ -49,13 +49,11 @@ describe("the link in the mail to the old address, as JSON", () => {
     expect(rest).toEqual({
       step: "undo",
       client: { client_id: "", name: "", own: true },
-      title: "Bring back your email address",
+      title: "Restore your email address",
       text: expect.stringContaining(`becomes ${person.email} again.\nAll devices are signed out`),
       fields: [],
       problems: [],
-      actions: [
-        { name: "submit", label: "Bring back this address", method: "POST", href: "/openid/confirm" },
-      ],
+      actions: [{ name: "submit", label: "Restore this address", method: "POST", href: "/openid/confirm" }],
       locale: "en",
       expires_in: 600,
     });

@@ -44,7 +44,7 @@ describe("an empty list says why", () => {
     [{ receivers: [] }, "No receivers are configured"],
     [{}, "Nothing has been sent yet"],
     [{ filter: { state: "parked" } }, "Nothing is parked"],
-    [{ filter: { state: "waiting" } }, "Nothing waits"],
+    [{ filter: { state: "waiting" } }, "Nothing is waiting"],
     [{ filter: { state: "delivered" } }, "No deliveries match"],
     [{ filter: { state: "parked", sub: SUB } }, "No deliveries match"],
     [{ isLater: true }, "No deliveries match"],
@@ -65,7 +65,7 @@ describe("a code", () => {
   it.each([
     ["attempts_used_up", "All attempts failed"],
     ["receiver_removed", "The receiver was removed"],
-    ["payload_unreadable", "No configured key opens the content"],
+    ["payload_unreadable", "No configured key can decrypt the content"],
     ["by_hand", "Discarded by an operator"],
     ["__proto__", "__proto__"],
   ])("of a reason is said in words: %s", (reason, words) => {

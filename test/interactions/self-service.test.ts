@@ -66,7 +66,7 @@ describe("registration", () => {
     await browser.submit(browser.form("csrf"), {});
     expect(code(browser)).toEqual(expect.any(String));
     await browser.get(link);
-    expect(title(browser)).toBe("This link doesn’t work any more");
+    expect(title(browser)).toBe("This link no longer works");
   });
 
   it("by link in another browser confirms nothing, and says to type the code where the sign-in waits [D-REGISTER-7]", async () => {
@@ -112,7 +112,7 @@ describe("registration", () => {
     const email = newAddress();
     const browser = await registering(email, { username: BOB.username });
     await browser.submit(browser.form("code"), { code: codeIn(await service.mailTo(email)) });
-    expect(browser.html).toContain("Only the username is taken");
+    expect(browser.html).toContain("but the username is taken");
     await browser.submit(browser.form("username"), { username: BOB.username });
     expect([browser.status, browser.html.includes("This username is taken")]).toEqual([400, true]);
     await browser.submit(browser.form("username"), { username: `other-${count}` });
@@ -207,7 +207,7 @@ describe("a forgotten password", () => {
     expect(title(browser)).toBe("Choose a new password");
     const message = await service.mailTo(email);
     await browser.submit(browser.form("code"), { code: codeIn(message), password: PASSWORD });
-    expect(browser.html).toContain("Your password is changed.");
+    expect(browser.html).toContain("Your password has been changed.");
     await signIn(browser, { username: email, password: PASSWORD });
     expect(code(browser)).toEqual(expect.any(String));
   });
@@ -239,7 +239,7 @@ describe("a forgotten password", () => {
     expect(title(other)).toBe("Sign in");
     await signIn(other, { username: email, password: PASSWORD });
     expect(title(other)).toBe("Your account");
-    expect(title(await other.get(link))).toBe("This link doesn’t work any more");
+    expect(title(await other.get(link))).toBe("This link no longer works");
   });
 
   it("is replaced by somebody who is signed in here, whose session ends with it", async () => {
