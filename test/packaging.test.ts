@@ -202,8 +202,10 @@ describe("the packed package", () => {
     const [first] = readme.matchAll(/^```\n([^`]*)^```$/gmu);
     expect(first?.[1]).toBe("npm start\n");
     const file = `${manifest.name}-${manifest.version}.tgz`;
-    for (const text of [readme, readFileSync(join(installed, "docs/first-hour.md"), "utf8")]) {
-      expect(text).toContain(`npm install ../${manifest.name}/${file}`);
+    const firstHour = readFileSync(join(installed, "docs/first-hour.md"), "utf8");
+    expect(readme).toContain(`npm install node@24 ../${manifest.name}/${file}`);
+    expect(firstHour).toContain(`npm install ../${manifest.name}/${file}`);
+    for (const text of [readme, firstHour]) {
       expect(text).not.toMatch(/npm install sign-in-service\b/u);
     }
   });
