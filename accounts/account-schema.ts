@@ -31,7 +31,7 @@ function text(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string
 const fields = {
   username: described(ruled(usernameProblem).nullish(), {
     form: "1 to 64 characters without `@`",
-    description: "A name to sign in with; unique among usernames and e-mail addresses, whatever the case",
+    description: "A name to sign in with; unique among usernames and e-mail addresses, regardless of case",
     otherwise: "none: the e-mail address is the only one",
   }),
   name: text("Given name"),
@@ -54,7 +54,7 @@ const fields = {
   }),
   email_verified: described(flag().optional(), {
     form: "`true` or `false`",
-    description: "Whether the person has shown that the address is theirs",
+    description: "Whether the address is confirmed to be the person's",
     otherwise: "`false`",
   }),
 };
@@ -62,7 +62,7 @@ const fields = {
 const email = described(ruled(emailProblem).transform(canonicalEmail), {
   form: "an e-mail address of at most 254 characters",
   description:
-    "Also a name to sign in with; unique among usernames and e-mail addresses, whatever the case. Its domain is stored as A-labels in lower case",
+    "Also a name to sign in with; unique among usernames and e-mail addresses, regardless of case. Its domain is stored as A-labels in lower case",
   otherwise: "required",
 });
 
@@ -122,7 +122,7 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
     ).nullish(),
     {
       form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service can bear",
-      description: "The password of an account that comes from elsewhere, in place of `password`",
+      description: "The password of an account from another system, in place of `password`",
       otherwise: "none",
     },
   ),
@@ -133,7 +133,7 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
   }),
   user_id: described(integer(1).optional(), {
     form: "a positive integer that no account has",
-    description: "Number of the account; the counter moves past it",
+    description: "Number of the account; the counter continues after it",
     otherwise: "the next one",
   }),
   services: described(mapOf(serviceKey, userIdInService).optional(), {

@@ -22,7 +22,7 @@ export const fileSchema: z.ZodObject<{
     form: LISTEN_FORM,
     description:
       "Address to listen on. `--host` and the environment variable `HOST` override it. `0.0.0.0` and `::` are all addresses",
-    otherwise: "the loopback while all base URLs are on loopback, else all addresses",
+    otherwise: "the loopback address if all base URLs are on loopback, otherwise all addresses",
   }),
   seed: described(z.unknown(), {
     form: "an object",

@@ -123,7 +123,7 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
   logouts: {
     name: "backchannel_logouts_total",
     type: "counter",
-    help: "Clients to tell of the end of a session, by result; failures by reason",
+    help: "Logout tokens for clients of an ended session, by result; failures by reason",
     labels: { result: ["delivered", "failed"], reason: BACKCHANNEL_FAILURES },
     of: "process",
   },
@@ -144,7 +144,7 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
   mails: {
     name: "mails_total",
     type: "counter",
-    help: "Attempts to send mail, by its kind and the result",
+    help: "Attempts to send mail, by kind and result",
     labels: {
       kind: "what the mail is about, such as `password-changed`",
       result: ["sent", "retried", "failed"],
@@ -222,14 +222,14 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   deliveries: {
     name: "deliveries",
     type: "gauge",
-    help: "Notifications that wait or are parked now, by receiver",
+    help: "Notifications that are waiting or parked now, by receiver",
     labels: { receiver: RECEIVER, state: ["waiting", "parked"] },
     of: "service",
   },
   oldestDelivery: {
     name: "delivery_oldest_timestamp_seconds",
     type: "gauge",
-    help: "When the oldest notification that waits for a receiver was stored, in seconds since the epoch",
+    help: "When the oldest waiting notification for a receiver was stored, in seconds since the epoch",
     labels: { receiver: RECEIVER },
     of: "service",
   },
@@ -250,14 +250,14 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   outbox: {
     name: "mail_outbox",
     type: "gauge",
-    help: "Mails that wait to be sent",
+    help: "Mails waiting to be sent",
     labels: {},
     of: "service",
   },
   oldestMail: {
     name: "mail_oldest_timestamp_seconds",
     type: "gauge",
-    help: "When the oldest mail that waits was stored, in seconds since the epoch",
+    help: "When the oldest waiting mail was stored, in seconds since the epoch",
     labels: {},
     of: "service",
   },

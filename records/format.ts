@@ -40,7 +40,7 @@ export interface UnfinishedCopy {
 /** No service starts on a storage with this record. */
 export const UNFINISHED_COPY: Kind<UnfinishedCopy> = defineKind<UnfinishedCopy>({
   name: "unfinished-copy",
-  holds: "how far a copy into this storage is",
+  holds: "the progress of a copy into this storage",
   key: "always the same",
   keyOf: () => "current",
   expires: "when the copy is finished",

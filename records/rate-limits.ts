@@ -49,7 +49,7 @@ interface Window {
 /** The open window of a bucket. It may be lost with the power, so it is written relaxed. */
 export const RATE_LIMIT: Kind<Window> = defineKind({
   name: "rate-limit",
-  holds: "how many points of a rate limit are taken",
+  holds: "the points taken from a rate limit",
   key: "the limit, and a keyed hash of what it counts",
   expires: "with its window",
   expiresAt: ({ ends_at_ms }) => ends_at_ms,

@@ -168,7 +168,7 @@ const settings = {
   }),
   origins: described(addresses(0).nullish(), {
     form: `a list of at most ${MAX_ADDRESSES} different origins, such as \`https://app.example\``,
-    description: "`public` only: where its scripts run, which may read the answers of the service",
+    description: "`public` only: the origins of its scripts, which may read the responses of the service",
     otherwise: "those of its redirect addresses",
   }),
   jwks: keySet.optional(),
@@ -207,7 +207,7 @@ const settings = {
     {
       form: "`required` or `optional`",
       description:
-        "`required`: people sign in with a second factor or a passkey, and who has none adds one in the sign-in; not with the password grant",
+        "`required`: people sign in with a second factor or a passkey, and people without one add it during the sign-in; not with the password grant",
       otherwise: "`optional`",
     },
   ),
@@ -260,7 +260,7 @@ const settings = {
   ),
   apis: described(apis.optional(), {
     form: "an object: the identifier of an API → a list of its scopes",
-    description: "What it may ask of APIs",
+    description: "The APIs and scopes that it may ask for",
     otherwise: "nothing",
   }),
 };

@@ -26,42 +26,42 @@ const ACTIONS = {
   password_grant: { about: "account", means: "A client requested tokens with a username and a password" },
   interaction: {
     about: null,
-    means: "Sign-ins were started; only those that a rate limit refused are recorded",
+    means: "A sign-in was started; recorded only if a rate limit refused it",
   },
   "mail.requested": {
     about: null,
     means:
-      "A registration, a password reset or a change of address was requested; only those that a rate limit refused are recorded",
+      "A registration, a password reset or a change of address was requested; recorded only if a rate limit refused it",
   },
   "password_reset.requested": {
     about: "account",
     means:
-      "Somebody asked for a mail to choose a new password; without a subject, with a name that no account has",
+      "A password reset was requested by mail; without a subject if no account has the name that was entered",
   },
   "device.requested": {
     about: "client",
-    means: "Devices asked for codes; only those that a rate limit refused are recorded",
+    means: "A device requested a code; recorded only if a rate limit refused it",
   },
   "device.code_entered": {
     about: "account",
-    means: "A person entered a wrong code of a device, or one that a rate limit refused",
+    means: "A person entered a wrong device code, or a rate limit refused the attempt",
   },
   "device.refused": {
     about: "account",
-    means: "A person refused to connect a device, or may not use the APIs that it asks for",
+    means: "A person refused to connect a device, or may not use the APIs that it requested",
   },
   "device.ended": {
     about: "account",
-    means: "A person ended the access of a device on the page of the connected services",
+    means: "A person ended a device's access on the page of connected services",
   },
   second_factor: {
     about: "account",
     means:
-      "A code of an authenticator app, a recovery code or a passkey was refused; `factor` says which, and `stopped` that the app accepts no codes after too many wrong ones",
+      "An authenticator app's code, a recovery code or a passkey was refused; `factor` says which. `stopped` means that the app accepts no more codes after too many wrong ones",
   },
   "session.ended": {
     about: "account",
-    means: "A sign-in session ended: its owner signed out, or ended it on the page of their sessions",
+    means: "A sign-in session ended: the person signed out, or ended it on the page of their sessions",
   },
   "grant.created": { about: "account", means: "A client received an authorization code for an account" },
   "code.replayed": {
@@ -85,12 +85,12 @@ const ACTIONS = {
   "account.password_changed": { about: "account", means: "A new password was set" },
   "account.password_reset": {
     about: "account",
-    means: "A person who forgot the password set a new one, with a code or link sent by mail",
+    means: "A person who forgot their password set a new one, with a code or link sent by mail",
   },
   "account.address_restored": {
     about: "account",
     means:
-      "A change of the e-mail address was undone with the link in the mail about it: the earlier address is back, and sessions, tokens and the password ended",
+      "A change of the e-mail address was undone with the link sent by mail: the previous address is back, and the sessions, tokens and password are void",
   },
   "account.terms_accepted": { about: "account", means: "A person accepted the terms of use" },
   "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },
@@ -100,15 +100,16 @@ const ACTIONS = {
   "account.invited": { about: "account", means: "A person was asked at sign-in to add a passkey" },
   "account.invitation_declined": {
     about: "account",
-    means: "A person does not want to be asked again to add a passkey",
+    means: "A person chose not to be asked again to add a passkey",
   },
   "account.browser_remembered": {
     about: "account",
-    means: "A person asked that a browser is not asked for the second factor any more",
+    means: "A person chose to skip the second factor in this browser from now on",
   },
   "account.browser_forgotten": {
     about: "account",
-    means: "A person ended that for one browser; what ends it for all of them has a record of its own",
+    means:
+      "A person had one remembered browser forgotten. Changes that forget all browsers have their own records",
   },
   "account.factor_removed": {
     about: "account",
@@ -116,21 +117,21 @@ const ACTIONS = {
   },
   "account.factors_removed": {
     about: "account",
-    means: "All second factors of an account were removed, with its recovery codes",
+    means: "All second factors and recovery codes of an account were removed",
   },
   "account.factors_undone": {
     about: "account",
     means:
-      "The first second factor of an account was undone with the link in the mail about it: all factors are gone, and sessions, tokens and the password ended",
+      "The addition of an account's first second factor was undone with the link sent by mail: all factors are removed, and the sessions, tokens and password are void",
   },
   "account.recovery_codes_replaced": {
     about: "account",
-    means: "An account received new recovery codes; the old ones ended",
+    means: "An account received new recovery codes; the old ones no longer work",
   },
   "account.factors_reviewed": {
     about: "account",
     means:
-      "A person looked at the sign-in methods of their account, at a sign-in after the password was reset",
+      "A person reviewed the sign-in methods of their account, at a sign-in after the password was reset",
   },
   "account.recovery_code_used": {
     about: "account",
@@ -147,7 +148,7 @@ const ACTIONS = {
   },
   "account.sessions_ended": {
     about: "account",
-    means: "All sign-in sessions of an account were ended, or all but the present one",
+    means: "All sign-in sessions of an account were ended, or all but the current one",
   },
   "account.tokens_revoked": {
     about: "account",
@@ -155,9 +156,9 @@ const ACTIONS = {
   },
   "account.device_connected": {
     about: "account",
-    means: "An end user typed the code of a device and agreed: the device may get tokens",
+    means: "An end user entered the code of a device and agreed that the device may get tokens",
   },
-  "account.consented": { about: "account", means: "An end user gave a third-party client consent" },
+  "account.consented": { about: "account", means: "An end user gave consent to a third-party client" },
   "account.consent_forgotten": {
     about: "account",
     means: "An end user's consent for a client was deleted",
@@ -173,7 +174,7 @@ const ACTIONS = {
   "client.redirect_refused": {
     about: "client",
     means:
-      "A sign-in was started with a redirect address that is not registered; one record an hour, with a count",
+      "A sign-in was started with a redirect address that is not registered; one record per hour, with a count",
   },
   "service.created": { about: "service", means: "A service was added to the directory" },
   "service.updated": { about: "service", means: "A service in the directory was changed" },
@@ -198,19 +199,19 @@ const ACTIONS = {
     about: "receiver",
     means: "A redrive of all parked deliveries that match a filter was requested",
   },
-  "delivery.send_now": { about: "delivery", means: "Sending a waiting delivery immediately was requested" },
+  "delivery.send_now": { about: "delivery", means: "Immediate sending of a waiting delivery was requested" },
   "delivery.discard": { about: "delivery", means: "Discarding a delivery was requested" },
   "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
   "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },
   "receiver.test": { about: "receiver", means: "A test of a receiver was requested" },
   "secrets.reseal": {
     about: null,
-    means: "Encrypting everything sealed anew, with the first of `keys.secrets`, was requested",
+    means: "Re-encryption of all sealed data with the first of `keys.secrets` was requested",
   },
   "storage.backed_up": { about: null, means: "A backup of the storage was requested" },
   "storage.restored": {
     about: null,
-    means: "A backup was restored; `created_at` says when it was made. All sessions and tokens were ended",
+    means: "A backup was restored; `created_at` says when it was made. All sessions and tokens ended",
   },
 } as const;
 

@@ -176,7 +176,7 @@ export const LANE: Kind<Lane> = defineKind<Lane>({
 
 export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   name: "receiver",
-  holds: "whether a receiver is paused or held back",
+  holds: "the state of a receiver that is paused or held back",
   key: "its name",
   keyOf: ({ receiver }) => receiver,
   store: "storage",

@@ -113,7 +113,7 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
 
 export const API: Kind<StoredApi> = defineKind<StoredApi>({
   name: "api",
-  holds: "an API that tokens can be for",
+  holds: "an API that tokens can be issued for",
   key: "its identifier",
   keyOf: ({ identifier }) => identifier,
   references: ({ service, introspection }) => [
@@ -178,7 +178,7 @@ export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
 /** A client that was removed. One that is registered with its id must not inherit what it left behind. */
 export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
   name: "removed-client",
-  holds: "that a client with this `client_id` was removed",
+  holds: "the `client_id` of a removed client",
   key: "the `client_id`",
   keyOf: ({ client_id }) => client_id,
   store: "storage",

@@ -79,7 +79,7 @@ export interface StoredRecoveryCodes {
 
 export const RECOVERY_CODES: Kind<StoredRecoveryCodes> = defineKind<StoredRecoveryCodes>({
   name: "recovery-codes",
-  holds: "the recovery codes of an account that are left, as HMACs",
+  holds: "the remaining recovery codes of an account, as HMACs",
   key: "the `sub`",
   keyOf: ({ sub }) => sub,
   parent: { kind: ACCOUNT, key: ({ sub }) => sub },
@@ -109,7 +109,7 @@ export function rememberedBrowserId(cookie: string, sub: string): string {
 
 export const REMEMBERED_BROWSER: Kind<StoredRememberedBrowser, "account"> = defineKind({
   name: "remembered-browser",
-  holds: "that an account is not asked for its second factor in a browser",
+  holds: "a browser in which an account is not asked for its second factor",
   key: "the SHA-256 of the browser's cookie and the `sub`",
   keyOf: ({ id }) => id,
   index: { account: ({ sub, added_at }) => [{ at: sub, order: added_at }] },
@@ -131,7 +131,7 @@ interface UsedChallenge {
 
 export const USED_CHALLENGE: Kind<UsedChallenge> = defineKind<UsedChallenge>({
   name: "used-challenge",
-  holds: "that a challenge was answered with a passkey",
+  holds: "a challenge that was answered with a passkey",
   key: "the SHA-256 of the challenge",
   keyOf: ({ digest }) => digest,
   expires: "with the challenge",
@@ -148,7 +148,7 @@ interface UsedRpId {
 
 export const USED_RP_ID: Kind<UsedRpId> = defineKind<UsedRpId>({
   name: "passkey-domain",
-  holds: "that passkeys were made for a domain (`rpId`)",
+  holds: "a domain (`rpId`) that passkeys were made for",
   key: "the domain",
   keyOf: ({ rp_id }) => rp_id,
   store: "storage",

@@ -22,7 +22,7 @@ const FORGOTTEN_AFTER_MS = 30 * 86_400_000;
 
 export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
   name: "failed-sign-ins",
-  holds: "how many sign-ins with a name have failed since the last success of its account, if there is one",
+  holds: "the number of failed sign-ins with a name since the last success of its account, if there is one",
   key: "`form` or `password_grant`, and a keyed hash of the name",
   keyOf: ({ way, subject }) => [way, subject],
   expires: "30 days after the last failure",
@@ -41,7 +41,7 @@ interface SignedInBefore {
 
 export const SIGNED_IN_BEFORE: Kind<SignedInBefore> = defineKind<SignedInBefore>({
   name: "signed-in-before",
-  holds: "that somebody has signed in to an account at a browser",
+  holds: "an account that somebody has signed in to in a browser",
   key: "the `sub`",
   keyOf: ({ sub }) => sub,
   parent: { kind: ACCOUNT, key: ({ sub }) => sub },
