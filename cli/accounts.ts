@@ -67,7 +67,7 @@ async function find(call: Call): Promise<void> {
   // A username can be a number, or look like a sub.
   if (different.size > 1)
     throw new CommandFailure(
-      "This name matches two accounts. Say which one is meant: --username, --email, --user-id or --sub.",
+      "This name matches two accounts. Specify one with --username, --email, --user-id or --sub.",
     );
   const [account] = different.values();
   print.record(found(account));
@@ -119,7 +119,7 @@ async function remove(call: Call): Promise<void> {
   const { service, args, by } = call;
   const sub = args.operand(0);
   const { user_id } = found(await service.accounts.find(sub));
-  await call.confirm(`Delete the account ${user_id} (${sub}) for good, and tell its services?`);
+  await call.confirm(`Delete the account ${user_id} (${sub}) for good, and notify its services?`);
   report(call, sub, await service.accounts.delete(sub, by), "Deleted");
 }
 
@@ -154,7 +154,7 @@ async function unassign(call: Call): Promise<void> {
   const { service, args, print, by } = call;
   const [sub, key] = [args.operand(0), args.operand(1)];
   found(await service.accounts.find(sub));
-  await call.confirm(`Remove the assignment to ${key}, and tell the service?`);
+  await call.confirm(`Remove the assignment to ${key}, and notify the service?`);
   if (!(await service.accounts.unassign(sub, key, by))) throw unknown("assignment");
   print.done(`Unassigned from ${key}: ${sub}`, { sub, service: key });
 }
@@ -177,7 +177,7 @@ export const accountCommands: readonly Command[] = [
   {
     words: ["accounts", "list"],
     summary: "lists accounts, ordered by user_id",
-    options: [...SERVICE_OPTIONS, { form: "--limit N", about: "so many at most; default: all" }],
+    options: [...SERVICE_OPTIONS, { form: "--limit N", about: "maximum number; default: all" }],
     examples: ["accounts list --limit 20"],
     load: async () => onService(list),
   },
@@ -195,7 +195,7 @@ export const accountCommands: readonly Command[] = [
   },
   {
     words: ["accounts", "update"],
-    summary: "changes an account, and tells its services",
+    summary: "changes an account, and notifies its services",
     operands: [SUB],
     options: [
       ...SERVICE_OPTIONS,
@@ -260,14 +260,14 @@ export const accountCommands: readonly Command[] = [
     operands: [SUB, SERVICE],
     options: [
       ...SERVICE_OPTIONS,
-      { form: "--set ROLES", about: 'its roles from now on, with commas between them; "" removes all' },
+      { form: "--set ROLES", about: 'its new roles, separated by commas; "" removes all' },
     ],
     examples: ["accounts roles SUB news --set editor,author"],
     load: async () => onService(roles),
   },
   {
     words: ["accounts", "unassign"],
-    summary: "removes an assignment, and tells the service",
+    summary: "removes an assignment, and notifies the service",
     operands: [SUB, SERVICE],
     options: [...SERVICE_OPTIONS, YES],
     examples: ["accounts unassign SUB news --yes"],
@@ -275,7 +275,7 @@ export const accountCommands: readonly Command[] = [
   },
   {
     words: ["accounts", "delete"],
-    summary: "deletes an account, and tells its services",
+    summary: "deletes an account, and notifies its services",
     operands: [SUB],
     options: [...SERVICE_OPTIONS, YES],
     examples: ["accounts delete SUB --yes"],

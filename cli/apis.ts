@@ -56,7 +56,7 @@ async function remove(call: Call): Promise<void> {
 export const apiCommands: readonly Command[] = [
   {
     words: ["apis", "put"],
-    summary: "creates an API, or changes what is given",
+    summary: "creates an API, or changes the given settings",
     about: `An API whose tokens are opaque asks this service about them (introspection) with a client of its own. A jwt is verified with the published keys and can't be revoked. --scope and --introspection replace the whole list.`,
     operands: [IDENTIFIER],
     options: [
@@ -69,10 +69,17 @@ export const apiCommands: readonly Command[] = [
         isList: true,
       },
       { form: "--tokens KIND", about: "opaque (default) or jwt; can't be changed later" },
-      { form: "--lifetime TIME", about: "of access tokens, such as 10m; default: 10h, for a jwt 10m" },
+      {
+        form: "--lifetime TIME",
+        about: "lifetime of access tokens, such as 10m; default: 10h, for a jwt 10m",
+      },
       { form: "--introspection ID", about: "a client that may introspect its tokens", isList: true },
       { form: "--nobody-introspects", about: "removes the clients that may introspect its tokens" },
-      { form: "--assign ANSWER", about: "yes or no (default): whether authorizing assigns to its service" },
+      {
+        form: "--assign ANSWER",
+        about:
+          "yes or no (default): whether people who authorize a client for it are assigned to its service",
+      },
     ],
     examples: [
       "apis put https://api.example.com --name Articles --service news --scope 'articles:write=Write and delete articles'",

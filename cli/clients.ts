@@ -177,7 +177,7 @@ export const clientCommands: readonly Command[] = [
   {
     words: ["clients", "register"],
     summary: "registers a client, and prints its secret once, if it has one",
-    about: `The kinds: web, a server that keeps a secret (or keys: --jwks); public, a browser or native application, which can keep none; machine, a service that acts for itself; device, an application without a browser or a keyboard. The kind can't be changed later, and decides which of the settings a client has.`,
+    about: `The kinds: web, a server that keeps a secret (or keys: --jwks); public, a browser or native application, which can't keep one; machine, a service that acts on its own behalf; device, an application without a browser or a keyboard. The kind can't be changed later, and decides which of the settings a client has.`,
     options: [
       ...SERVICE_OPTIONS,
       { form: "--kind KIND", about: "web (default), public, machine or device" },
@@ -210,7 +210,7 @@ export const clientCommands: readonly Command[] = [
   },
   {
     words: ["clients", "update"],
-    summary: "changes a client: only what is given",
+    summary: "changes the given settings of a client",
     operands: [ID],
     options: [
       ...SERVICE_OPTIONS,
@@ -243,7 +243,7 @@ export const clientCommands: readonly Command[] = [
     examples: ["clients revoke-tokens nightly-export --yes"],
     load: async () => onService(revokeTokens),
   },
-  turning("disable", "refuses a client like an unknown one from now on"),
+  turning("disable", "blocks a client, which is then treated like an unknown one"),
   turning("enable", "accepts a disabled client again"),
   {
     words: ["clients", "remove"],

@@ -22,7 +22,7 @@ export const COMMANDS: CommandTable = {
     services: "edits the services of the directory",
     groups: "edits the groups of services",
     portals: "edits the portals",
-    apis: "edits the APIs, for which clients get tokens",
+    apis: "edits the APIs that clients get tokens for",
     receivers: "pauses, resumes and tests receivers of notifications",
     deliveries: "finds notifications, and sends them again",
     audit: "reads who did what",

@@ -99,7 +99,7 @@ export const configCommands: readonly Command[] = [
     words: ["config", "check"],
     summary: "checks a configuration, and lists all problems",
     about:
-      "Makes the checks of the server, those of port and seed included. Opens no storage. Problems go to standard error, one a line; none contains a value.",
+      "Runs the same checks as the server, including those of port and seed, but opens no storage. Problems go to standard error, one per line, and contain no values.",
     options: SERVICE_OPTIONS,
     examples: ["config check"],
     load: async () => check,

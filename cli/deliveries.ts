@@ -33,7 +33,7 @@ const forceOption: CommandOption = {
 const NOT_SENT: Readonly<Partial<Record<SendNowResult, string>>> = {
   behind: "an earlier one about the same account comes first",
   held: "its receiver is paused or held back, see receivers list",
-  over: "it does not wait",
+  over: "it is not waiting",
 };
 
 /** The same with all times in seconds. */
@@ -124,7 +124,7 @@ async function discard(call: Call): Promise<void> {
   if (delivery === undefined) throw unknown("delivery");
   await call.confirm(`Give up ${delivery.type} to ${delivery.receiver} for good?`);
   if (!(await service.notifications.discard(id, by)))
-    throw new CommandFailure("The delivery neither waits nor is parked. Nothing was changed.");
+    throw new CommandFailure("The delivery is neither waiting nor parked. Nothing was changed.");
   print.done(`Discarded: ${id}`, { id });
 }
 
@@ -174,7 +174,7 @@ export const deliveryCommands: readonly Command[] = [
       ...SERVICE_OPTIONS,
       { form: "--state STATE", about: `only ${STATES.join(", ")}` },
       ...filterOptions,
-      { form: "--limit N", about: `so many at most; default: ${DEFAULT_LIMIT}` },
+      { form: "--limit N", about: `maximum number; default: ${DEFAULT_LIMIT}` },
     ],
     examples: ["deliveries list --state parked"],
     load: async () => onService(list),
@@ -182,7 +182,7 @@ export const deliveryCommands: readonly Command[] = [
   {
     words: ["deliveries", "find"],
     summary: "shows a delivery with its attempts",
-    about: "The answer of an attempt is text of the receiver.",
+    about: "The answer shown for an attempt is text from the receiver.",
     operands: [ID],
     options: SERVICE_OPTIONS,
     examples: ["deliveries find ID"],
@@ -198,7 +198,7 @@ export const deliveryCommands: readonly Command[] = [
   },
   {
     words: ["deliveries", "redrive-all"],
-    summary: "sends all parked deliveries again, and prints how many had which result",
+    summary: "sends all parked deliveries again, and prints the number of each result",
     options: [...SERVICE_OPTIONS, ...filterOptions, forceOption],
     examples: ["deliveries redrive-all --receiver service:news"],
     load: async () => onService(redriveAll),
@@ -213,9 +213,9 @@ export const deliveryCommands: readonly Command[] = [
   },
   {
     words: ["deliveries", "resume"],
-    summary: "sends what is held since a backup was restored",
-    about: `Look at what waits first: some of it may have been delivered after the backup was made, and is delivered again with the
-same webhook-id. Receivers that are paused for another reason stay so.`,
+    summary: "sends the deliveries that have been held since a backup was restored",
+    about: `Review the waiting deliveries first: some may have been delivered after the backup was made, and are delivered again with the
+same webhook-id. Receivers that are paused for another reason stay paused.`,
     options: SERVICE_OPTIONS,
     examples: ["deliveries resume"],
     load: async () => onService(resumeRestored),
@@ -235,7 +235,7 @@ same webhook-id. Receivers that are paused for another reason stay so.`,
     options: [
       ...SERVICE_OPTIONS,
       { form: "--type TYPE", about: `${TYPES.join(", ")}; required` },
-      { form: "--service KEY", about: "a service that is taken away; default: all", isList: true },
+      { form: "--service KEY", about: "a service that the account loses; default: all", isList: true },
     ],
     examples: ["deliveries explain SUB --type DELETE_ACCOUNT"],
     load: async () => onService(explain),
@@ -245,7 +245,7 @@ same webhook-id. Receivers that are paused for another reason stay so.`,
 export const receiverCommands: readonly Command[] = [
   {
     words: ["receivers", "list"],
-    summary: "lists all receivers, with what waits for them",
+    summary: "lists all receivers, with their waiting deliveries",
     options: SERVICE_OPTIONS,
     examples: ["receivers list"],
     load: async () =>
@@ -256,7 +256,7 @@ export const receiverCommands: readonly Command[] = [
   },
   {
     words: ["receivers", "pause"],
-    summary: "starts no more deliveries to a receiver",
+    summary: "stops new deliveries to a receiver",
     operands: [RECEIVER],
     options: [...SERVICE_OPTIONS, { form: "--reason TEXT", about: "shown while it is paused" }],
     examples: ["receivers pause service:news --reason maintenance"],
@@ -264,7 +264,7 @@ export const receiverCommands: readonly Command[] = [
   },
   {
     words: ["receivers", "resume"],
-    summary: "sends everything that waits for a receiver",
+    summary: "sends everything that is waiting for a receiver",
     operands: [RECEIVER],
     options: SERVICE_OPTIONS,
     examples: ["receivers resume service:news"],
@@ -272,7 +272,7 @@ export const receiverCommands: readonly Command[] = [
   },
   {
     words: ["receivers", "test"],
-    summary: "sends one notification about no real account, and shows the answer",
+    summary: "sends a test notification about an account that does not exist, and shows the answer",
     about: "Exits with 3 if the receiver did not answer, and with 1 if it did not accept the notification.",
     operands: [RECEIVER],
     options: SERVICE_OPTIONS,

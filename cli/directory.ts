@@ -12,8 +12,8 @@ const SINGULAR = { services: "service", groups: "group", portals: "portal" } as 
 const KEY = { form: "KEY", about: "1 to 64 of A-Z a-z 0-9 _ -" };
 
 const RECEIVER_ABOUT = `The file of --receiver is a JSON object with url, client_id, client_secret, types and, to sign notifications, signing_secret.
-The whole entry is replaced: without --receiver, it has none afterwards. A question comes before a receiver, a group or
-roles are removed.`;
+The whole entry is replaced: without --receiver, it has none afterwards. The command asks before it removes a receiver, a
+group or roles.`;
 
 const groupOption: CommandOption = {
   form: "--group KEY",
@@ -22,7 +22,7 @@ const groupOption: CommandOption = {
 
 const rolesOption: CommandOption = {
   form: "--roles ROLES",
-  about: "the roles that people can have there, with commas between them; default: none",
+  about: "the roles that people can have there, separated by commas; default: none",
 };
 
 function entriesOf(
@@ -83,7 +83,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
   return [
     {
       words: [noun, "put"],
-      summary: `creates a ${one}, or replaces all of it`,
+      summary: `creates a ${one}, or replaces it entirely`,
       about: RECEIVER_ABOUT,
       operands: [KEY],
       options: [
@@ -100,7 +100,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
     },
     {
       words: [noun, "find"],
-      summary: `shows a ${one}, its receiver without the secrets`,
+      summary: `shows a ${one}, and its receiver without the secrets`,
       operands: [KEY],
       options: SERVICE_OPTIONS,
       examples: [`${noun} find ${key}`],

@@ -91,7 +91,7 @@ function findingOf(error: unknown): Finding | undefined {
       level: "warning",
       what: sentence(error.message),
       why: "No server has used this storage yet, so it could not be checked.",
-      fix: "Start the server once, and run this again. If there should be data, correct storage.",
+      fix: "Start the server once, and run this again. If it should contain data, correct storage.",
     };
   }
   if (error instanceof StorageUnavailable) {

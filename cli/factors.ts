@@ -76,7 +76,7 @@ async function remove(call: Call): Promise<void> {
   const sub = args.operand(0);
   const { which, name, isThere } = removalOf(call, await factorsOf(call));
   if (!isThere) throw unknown("second factor");
-  await call.confirm(`Remove ${name} of ${sub}, end all sessions, and tell the person?`);
+  await call.confirm(`Remove ${name} of ${sub}, end all sessions, and notify the person?`);
   const isRemoved =
     which === undefined
       ? await service.accounts.removeFactors(sub, by)
@@ -91,7 +91,7 @@ async function resetRecoveryCodes(call: Call): Promise<void> {
   const sub = args.operand(0);
   const { app, passkeys } = await factorsOf(call);
   if (app === null && passkeys.length === 0) throw unknown("second factor");
-  await call.confirm(`Replace the recovery codes of ${sub}, end all sessions, and tell the person?`);
+  await call.confirm(`Replace the recovery codes of ${sub}, end all sessions, and notify the person?`);
   const { recovery_codes } = await service.accounts.resetRecoveryCodes(sub, by);
   if (args.flag("json")) print.record({ sub, recovery_codes });
   else
@@ -115,7 +115,7 @@ export const factorCommands: readonly Command[] = [
     words: ["factors", "remove"],
     summary: "removes second factors that a person has lost, and ends all sessions",
     about:
-      "Make sure first who asks: whoever gets factors removed needs only the password to sign in. The person is told by mail. Recovery codes go with the last factor.",
+      "Verify first who is asking: without factors, the password alone is enough to sign in. The person gets a mail. Recovery codes are removed with the last factor.",
     operands: [SUB],
     options: [
       ...SERVICE_OPTIONS,
@@ -131,7 +131,7 @@ export const factorCommands: readonly Command[] = [
     words: ["factors", "reset-recovery-codes"],
     summary: "makes new recovery codes, and prints them once",
     about:
-      "Make sure first who asks: with the password, one of these codes signs in. The old codes stop working, all sessions end, and the person is told by mail. Hand the codes over in a way that nobody else can read.",
+      "Verify first who is asking: together with the password, one of these codes is enough to sign in. The old codes stop working, all sessions end, and the person gets a mail. Hand over the codes in a way that nobody else can read them.",
     operands: [SUB],
     options: [...SERVICE_OPTIONS, YES],
     examples: ["factors reset-recovery-codes SUB --yes"],

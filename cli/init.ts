@@ -168,7 +168,7 @@ async function decide(args: Arguments, context: CommandContext): Promise<Config>
   const isSilent = args.flag("yes");
   if (!isSilent && ask === undefined)
     throw misused(
-      "There is no terminal to ask on: give --yes, and options for what differs from the defaults",
+      "There is no terminal for questions: pass --yes, and options for what differs from the defaults",
     );
   let config: Config = {};
   for (const question of QUESTIONS) {

@@ -23,7 +23,7 @@ async function retire(call: Call): Promise<void> {
   const kid = args.operand(0);
   if (!args.flag("now"))
     throw misused(
-      "A key retires by itself after keys rotate. To refuse what it has signed at once, add --now",
+      "A key retires automatically after keys rotate. To refuse what it has signed immediately, add --now",
     );
   await call.confirm("Refuse everything that this key has signed, from now on?");
   await service.keys.retire(kid, by);
@@ -40,9 +40,9 @@ export const keyCommands: readonly Command[] = [
   },
   {
     words: ["keys", "rotate"],
-    summary: "makes new signing keys, which sign in an hour",
+    summary: "creates new signing keys, which start signing in an hour",
     about:
-      "A new key is published at once. The old one stays published until nothing that it signed can be used.",
+      "A new key is published immediately. The old one stays published until nothing that it has signed can be used.",
     operands: [{ form: "KEYS", about: "signing" }],
     options: SERVICE_OPTIONS,
     examples: ["keys rotate signing"],
@@ -50,7 +50,7 @@ export const keyCommands: readonly Command[] = [
   },
   {
     words: ["keys", "retire"],
-    summary: "removes a compromised key at once",
+    summary: "removes a compromised key immediately",
     about:
       "What the key has signed is refused from now on. If it is the signing key, the next one takes over.",
     operands: [{ form: "KID", about: "the key, as keys list shows it" }],
@@ -60,10 +60,10 @@ export const keyCommands: readonly Command[] = [
   },
   {
     words: ["keys", "reseal"],
-    summary: "encrypts all stored secrets anew with the first of keys.secrets",
-    about: `First put a new secret before the others in the configuration of every process. When this command has finished, the old one
-can be removed: until then, no service starts without it. Services may run meanwhile. After an interruption or a crash, run
-the same command again.`,
+    summary: "re-encrypts all stored secrets with the first of keys.secrets",
+    about: `First put a new secret before the others in the configuration of every process. Remove the old one only after this command
+has finished: until then, no service starts without it. Services can keep running. After an interruption or a crash, run the
+same command again.`,
     options: [
       ...SERVICE_OPTIONS,
       { form: "--check", about: "changes nothing; exits with 1 if another secret is still needed" },

@@ -33,7 +33,7 @@ Environment: PORT, HOST, LOG_LEVEL.`,
       {
         form: "--host HOST",
         about:
-          "address to listen on; default: the loopback while all URLs are on loopback, else all addresses",
+          "address to listen on; default: the loopback address if all URLs are on loopback, otherwise all addresses",
       },
       METRICS_PORT,
       { form: "--no-client", about: "demo: does not start the client" },
@@ -58,7 +58,7 @@ Environment: PORT, HOST, LOG_LEVEL.`,
   },
   {
     words: ["worker"],
-    summary: "delivers notifications and mail, in a process of its own",
+    summary: "delivers notifications and mail in a separate process",
     about: `Delivers what servers with the same storage have stored. With notifications.worker: false, the servers only store.
 Runs until SIGTERM or Ctrl+C, which finishes running deliveries and exits with 0. SIGHUP reads the configuration again.
 

@@ -9,8 +9,8 @@ export const setupCommands: readonly Command[] = [
     words: ["init"],
     summary: "writes a configuration",
     about: `Asks for the address and the name of the service, the proxies in front of it, the storage and the mail server, and writes them to a file
-that only you can read. The file is checked like that of the server before it is written. A storage other than SQLite also gets
-new keys.secrets in the file; SQLite's are made at the first start of the server, in a file beside the database.
+that only you can read. The file is checked in the same way as by the server before it is written. For a storage other than SQLite, it also
+gets new keys.secrets; for SQLite, the server creates them at its first start, in a file beside the database.
 
 env:NAME reads an address from an environment variable, so that its password does not appear in the list of processes.`,
     options: [
@@ -37,7 +37,7 @@ env:NAME reads an address from an environment variable, so that its password doe
       { form: "--mail ADDRESS", about: "the mail server: smtp://… or smtps://…; default: none" },
       { form: "--mail-from SENDER", about: "the sender of the mail; default: no-reply@ and the host" },
       { form: "--overwrite", about: "replaces the file, and keeps the keys in it" },
-      { form: "--yes", about: "asks nothing: what is not given has its default" },
+      { form: "--yes", about: "asks nothing: what is not given gets its default" },
       { form: "--json", about: "prints one JSON object" },
     ],
     examples: ["init", "init --yes --url https://login.example --storage env:DATABASE_URL"],
@@ -45,10 +45,10 @@ env:NAME reads an address from an environment variable, so that its password doe
   },
   {
     words: ["doctor"],
-    summary: "looks for what is wrong, and says what to do",
+    summary: "finds problems, and says how to fix them",
     about: `Checks the configuration, the modes of files, secrets, the storage and its clocks, Redis, and connections to receivers, to which
 nothing is sent. With --url, it also checks a running server as browsers and clients reach it: base URLs, cookies, redirects,
-body parsers and the clock. If the address is that of no deployment, it goes around the proxy, with the Host of the deployment.
+body parsers and the clock. If the address belongs to no deployment, it bypasses the proxy, with the Host of the deployment.
 
 It changes nothing. Exits with 0 if there are warnings only, 1 if there are problems, 2 if the configuration can't be used, and
 3 if the storage or the server can't be reached.`,

@@ -12,15 +12,15 @@ export const storageCommands: readonly Command[] = [
   {
     words: ["backup"],
     summary: "writes an encrypted copy of an SQLite database to a file",
-    about: `Services may use the database meanwhile: the backup shows it at one moment. Codes, tokens, sessions and running sign-ins
-are left out. Without --key-file, a key is made for the backup and printed once. FILE must not exist.
+    about: `Services can keep using the database: the backup is a snapshot of one moment. Codes, tokens, sessions and running sign-ins
+are left out. Without --key-file, a key is created for the backup and printed once. FILE must not exist.
 
 To restore the backup, you need its key and the keys.secrets of the service. Other databases have tools of their own:
 pg_dump and mongodump --oplog.`,
     operands: [{ form: "FILE", about: "the file to write" }],
     options: [
       ...SERVICE_OPTIONS,
-      { form: "--key-file FILE", about: `${KEY}; it is made if it does not exist` },
+      { form: "--key-file FILE", about: `${KEY}; it is created if it does not exist` },
     ],
     examples: ["backup backup.sign-in", "backup nightly.sign-in --key-file backup.key"],
     load: async () => (await import("./backup.ts")).runBackup,
@@ -32,7 +32,7 @@ pg_dump and mongodump --oplog.`,
 backed up. The whole backup is checked before anything is written, and it is written completely or not at all.
 
 Afterwards all sessions and tokens have ended, and notifications are held until deliveries resume. Without --key-file, the
-key is asked for, or is the first line of standard input.`,
+command asks for the key, or reads it from the first line of standard input.`,
     operands: [{ form: "FILE", about: "the backup" }],
     options: [...SERVICE_OPTIONS, { form: "--key-file FILE", about: KEY }],
     examples: ["restore nightly.sign-in --key-file backup.key --config restored.json"],
@@ -69,8 +69,8 @@ ${ADDRESSES}`,
     words: ["storage", "check"],
     summary: "reports problems of a storage, and repairs what it can",
     about: `Reports damage, records missing from their indexes, sign-in names that lead to no account or to the wrong one, lanes of
-notifications that don't match their deliveries, and others. Services may use the storage meanwhile. Exits with 1 if
-problems are left.
+notifications that don't match their deliveries, and other problems. Services can keep using the storage. Exits with 1 if
+problems remain.
 
 ${ADDRESSES}`,
     operands: [{ form: "[ADDRESS]", about: "the address of the storage" }],
@@ -84,7 +84,7 @@ ${ADDRESSES}`,
         about:
           'the JSON configuration whose "storage" and "artifacts" are used without ADDRESS; default: SIGN_IN_CONFIG, then sign-in.json in this folder',
       },
-      { form: "--repair", about: "repairs what can be repaired without a decision by a person" },
+      { form: "--repair", about: "repairs what needs no decision by a person" },
     ],
     examples: ["storage check sqlite:sign-in.db --repair"],
     load: async () => (await import("./storage/storage-check.ts")).runCheck,

@@ -62,7 +62,7 @@ function readable(files: readonly (readonly [what: string, path: string])[]): re
   return files.map(([what]) => ({
     level: "warning",
     what: `${what} can be read by other users of this machine.`,
-    why: "Whoever reads it can act as the service, or has the data of its accounts.",
+    why: "Anyone who reads it can act as the service, or has the data of its accounts.",
     fix,
   }));
 }
@@ -89,7 +89,7 @@ const files: Check<LocalSubject> = {
       found.push({
         level: "problem",
         what: `The configuration ${file}, which contains keys.secrets, can be used by every user of this machine.`,
-        why: "The service does not start with it. Whoever reads it can read what the storage keeps encrypted.",
+        why: "The service does not start with it. Anyone who reads it can decrypt what the storage keeps encrypted.",
         fix: `Run: chmod 600 ${file}`,
       });
     else if (file !== undefined && hasSecrets(settings) && (await isOpen(file)))
@@ -149,8 +149,8 @@ const secrets: Check<LocalSubject> = {
     const found = [...new Set(weak)].map((where): Finding => ({
       level: "problem",
       what: `A secret in ${where} is not random.`,
-      why: "It can be guessed, and with it sessions, tokens and stored secrets.",
-      fix: "Make one with: openssl rand -base64 32. For keys, put it first and keep the old one after it.",
+      why: "It can be guessed, which exposes sessions, tokens and stored secrets.",
+      fix: "Create one with: openssl rand -base64 32. For keys, put it first and keep the old one after it.",
     }));
     try {
       refuseDemoSecrets(file);
@@ -168,7 +168,7 @@ const secrets: Check<LocalSubject> = {
       found.push({
         level: "warning",
         what: `The metrics port listens on ${metrics.host}, and needs no token.`,
-        why: "Whoever reaches it sees how many people sign in, and where notifications fail.",
+        why: "Anyone who can reach it sees how many people sign in, and where notifications fail.",
         fix: "Set metrics.token, or let metrics.host be 127.0.0.1.",
       });
     return found;
@@ -189,8 +189,8 @@ const proxy: Check<LocalSubject> = {
       {
         level: "warning",
         what: "The addresses are https, and proxy is false.",
-        why: "The bundled server speaks plain http, so something in front of it ends TLS: its address counts as that of everybody, and all share one rate limit.",
-        fix: "Set proxy to 1, or to the addresses of the proxies. In a server of your own that ends TLS itself, leave it.",
+        why: "The bundled server speaks plain http, so something in front of it terminates TLS. Everybody appears to come from its address, and shares one rate limit.",
+        fix: "Set proxy to 1, or to the addresses of the proxies. If your own server terminates TLS itself, leave it.",
       },
     ];
   },
@@ -206,7 +206,7 @@ const mail: Check<LocalSubject> = {
       {
         level: "warning",
         what: "Mail may go unencrypted to the mail server: mail.allowClearText is true.",
-        why: "Whoever reads it on the way can use its reset links, and has the password of the mail server.",
+        why: "Anyone who reads it in transit can use its reset links, and gets the password of the mail server.",
         fix: "Use smtps://, or a server that offers STARTTLS, and remove mail.allowClearText.",
       },
     ];

@@ -152,7 +152,7 @@ function unservedFinding(
       level,
       what: `The server can't tell which deployment a request to ${url} is for.`,
       why,
-      fix: "Let the proxy pass Host on, or send X-Forwarded-Host and set proxy.",
+      fix: "Let the proxy pass on Host, or send X-Forwarded-Host and set proxy.",
     };
   }
   if (status >= 500) {
@@ -160,7 +160,7 @@ function unservedFinding(
       level,
       what: `At ${url} the answer is ${status}.`,
       why,
-      fix: "Look into the log of the server. If it has no such request, the proxy does not reach it.",
+      fix: "Check the log of the server. If it has no such request, the proxy does not reach it.",
     };
   }
   return {
@@ -294,7 +294,7 @@ const cookies: Check<ServerSubject> = {
           level: "problem",
           what: `On the way to the login page, ${deployment.url} sets no cookie.`,
           why: "Without cookies nobody can sign in.",
-          fix: "Look whether a proxy or a cache removes Set-Cookie, and switch off caching for these addresses.",
+          fix: "Check whether a proxy or a cache removes Set-Cookie, and switch off caching for these addresses.",
         });
       const faults = new Map(
         seen.cookies.flatMap((cookie) => {
@@ -307,7 +307,7 @@ const cookies: Check<ServerSubject> = {
           level: "problem",
           what: `Browsers refuse the cookie ${quoted(name)} of ${deployment.url}: it ${fault}.`,
           why: "Without it nobody can sign in, or nobody stays signed in.",
-          fix: "Remove what changes cookies in the proxy; if that is nothing, correct cookies.domain.",
+          fix: "Remove what changes cookies in the proxy; if nothing does, correct cookies.domain.",
         });
     }
     return found;
@@ -327,7 +327,7 @@ const bodies: Check<ServerSubject> = {
       found.push({
         level: "warning",
         what: `Something reads the bodies of requests to ${deployment.url} before the service does.`,
-        why: "What it guesses, drops or limits, the service can no longer refuse; files and large bodies reach your memory.",
+        why: "The service can no longer refuse what this parser guesses, drops or limits; files and large bodies end up in your memory.",
         fix: "Mount service.routes() before the body parser, or let the parser skip the addresses of the service.",
       });
     }
@@ -378,9 +378,9 @@ const way: Check<ServerSubject> = {
     return [
       {
         level: "warning",
-        what: `The server says of the requests that it got: ${quoted(detail)}.`,
+        what: `The server reports about the requests that it got: ${quoted(detail)}.`,
         why: "If forwarding headers are ignored, everybody behind the proxy shares one address and its limits. Without the right Host, requests can't be told apart.",
-        fix: "Let proxy name the proxies in front, and let them pass Host on or send X-Forwarded-Host. Mount service.routes() before a body parser.",
+        fix: "Let proxy name the proxies in front, and let them pass on Host or send X-Forwarded-Host. Mount service.routes() before a body parser.",
       },
     ];
   },

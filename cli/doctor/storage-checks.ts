@@ -115,7 +115,7 @@ const keys: Check<StorageSubject> = {
         {
           level: "warning",
           what: "Not everything in the storage is encrypted with the first of keys.secrets.",
-          why: "Whoever has the old secret can still decrypt it, and the service does not start without the old secret.",
+          why: "Anyone who has the old secret can still decrypt it, and the service does not start without the old secret.",
           fix: "Run sign-in-service keys reseal, and then remove the old secret.",
         },
       ];
@@ -186,7 +186,7 @@ function connectionFinding(who: string, error: Error): Finding {
     return {
       level: "problem",
       what: `${who} is refused: ${error.message}.`,
-      why: "Nothing is sent there, so its service never hears of deleted and changed accounts, or of sign-outs.",
+      why: "Nothing is sent there, so its service never learns of deleted and changed accounts, or of sign-outs.",
       fix: "If the address is right, add it, its network or its host to notifications.allowedReceivers.",
     };
   }
@@ -194,7 +194,7 @@ function connectionFinding(who: string, error: Error): Finding {
   return {
     level: "problem",
     what: `${who} can't be reached from this machine (${typeof code === "string" ? code : error.name}).`,
-    why: "What is sent there waits and is retried, and is parked in the end.",
+    why: "What is sent there waits, is retried and is finally parked.",
     fix: "Check its address, its certificate and the firewall, then run sign-in-service receivers test.",
   };
 }

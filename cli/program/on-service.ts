@@ -29,11 +29,11 @@ export const SERVICE_OPTIONS: readonly CommandOption[] = [
     form: "--config FILE",
     about: "the JSON configuration; default: SIGN_IN_CONFIG, then sign-in.json in this folder",
   },
-  { form: "--json", about: "prints one JSON object a line" },
+  { form: "--json", about: "prints one JSON object per line" },
 ];
 
 /** The option of commands that ask a question. */
-export const YES: CommandOption = { form: "--yes", about: "does not ask" };
+export const YES: CommandOption = { form: "--yes", about: "skips the confirmation" };
 
 /** Makes a command of a function that calls the service. */
 export function onService(work: (call: Call) => Promise<void>): Run {

@@ -130,7 +130,7 @@ describe("doctor, without a server", () => {
       { check: "files", level: "problem", what: expect.stringMatching(/^The key file .* chmod 600 it\.$/u) },
     ]);
     // The advice for all open files is given once, and the key file is named once.
-    expect(printed.match(/Whoever reads it can act/gu)).toHaveLength(1);
+    expect(printed.match(/Anyone who reads it can act/gu)).toHaveLength(1);
     expect(printed).toContain(`Do:  Run: chmod 600 ${file} ${database}\n`);
     expect(printed.match(/The key file/gu)).toHaveLength(1);
     expect(other.wrong.map(({ what }) => what.slice(0, 40))).toEqual([

@@ -163,7 +163,7 @@ describe("init", () => {
   });
 
   it.each<[code: number, says: RegExp, words: readonly string[]]>([
-    [2, /^There is no terminal to ask on: give --yes/u, []],
+    [2, /^There is no terminal for questions: pass --yes/u, []],
     [2, /^--url must be an absolute http or https URL/u, ["--yes", "--url", PASSWORD]],
     [2, /^--url must be https/u, ["--yes", "--url", "http://login.example"]],
     [2, /^--storage must be `sqlite:PATH`/u, ["--yes", "--storage", `mysql://a:${PASSWORD}@b`]],
