@@ -186,7 +186,7 @@ const LIMITS = {
     about: ["subject", "address"],
   },
   deviceRequests: {
-    counts: "Codes that devices ask for",
+    counts: "Codes requested by devices",
     per: "client and caller",
     failuresOnly: false,
     rule: (limits) => limits.deviceRequests,
@@ -221,35 +221,35 @@ const LIMITS = {
     about: ["address"],
   },
   "mail.recipientAndCaller": {
-    counts: "Mail that somebody asked for",
+    counts: "Requested mail",
     per: "recipient and caller",
     failuresOnly: false,
     rule: (limits) => limits.mail.recipientAndCaller,
     about: ["address"],
   },
   "mail.recipientAndCallerDaily": {
-    counts: "Mail that somebody asked for",
+    counts: "Requested mail",
     per: "recipient and caller",
     failuresOnly: false,
     rule: (limits) => limits.mail.recipientAndCallerDaily,
     about: ["address"],
   },
   "mail.recipient": {
-    counts: "Mail that somebody asked for",
+    counts: "Requested mail",
     per: "recipient",
     failuresOnly: false,
     rule: (limits) => limits.mail.recipient,
     about: [],
   },
   "mail.recipientDaily": {
-    counts: "Mail that somebody asked for",
+    counts: "Requested mail",
     per: "recipient",
     failuresOnly: false,
     rule: (limits) => limits.mail.recipientDaily,
     about: [],
   },
   "mail.caller": {
-    counts: "Mail that somebody asked for",
+    counts: "Requested mail",
     per: "caller",
     failuresOnly: false,
     rule: (limits) => limits.mail.caller,
@@ -257,7 +257,7 @@ const LIMITS = {
   },
   "mail.device": {
     counts:
-      "Mail that somebody asked for in a browser that has signed in to the account before; no other limit of mail counts it",
+      "Mail requested in a browser that has signed in to the account before; no other limit of mail counts it",
     per: "recipient and browser",
     failuresOnly: false,
     rule: (limits) => limits.mail.device,
