@@ -172,7 +172,7 @@ export function withoutTokens(before: AccountRecord): AccountRecord {
   return { ...before, tokens_generation: before.tokens_generation + 1 };
 }
 
-/** Another password or none. All sessions and tokens of the old one end. @param now seconds since the epoch. */
+/** Replaces or removes the password, which ends all sessions and tokens. @param now seconds since the epoch. */
 export function withPassword(
   before: AccountRecord,
   password_hash: string | null,

@@ -36,7 +36,7 @@ export interface AccountWriterOptions {
   readonly events: ServiceEmitter;
   /** Seals the bodies of notifications and mail. */
   readonly sealer: Sealer;
-  /** Every scope and claim that exists; a consent stores no other. */
+  /** Every scope and claim that exists; consents store no others. */
   readonly grantable: Consent;
   /** Called after a commit that stored deliveries, so that they are sent without waiting for the next poll. */
   readonly notify?: (deliveries: readonly NewDelivery[]) => void;
@@ -179,7 +179,7 @@ export class AccountWriter {
     return within === undefined ? this.#options.storage.records.transact(work) : work(within);
   }
 
-  /** Reads the account, decides, reads everything that this depends on at once, and puts the change. */
+  /** Reads the account, decides, reads everything that the decision depends on in one go, and puts the change. */
   async #change(
     tx: Transaction,
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
@@ -218,7 +218,10 @@ export class AccountWriter {
     return { record, changed: true };
   }
 
-  /** The consents reduced to what can be granted, each once: a client can't make them grow with invented names. */
+  /**
+   * The consents reduced to what can be granted, without duplicates, so a client can't make them grow with invented
+   * names.
+   */
   bounded(consents: AccountRecord["consents"]): AccountRecord["consents"] {
     const { grantable } = this.#options;
     return Object.fromEntries(
@@ -291,8 +294,8 @@ export class AccountWriter {
 }
 
 /**
- * The factors with a new generation if sessions ended, or the password or the address changed: whoever may have used them
- * must show a second factor again, in remembered browsers too.
+ * The factors, with a new generation if sessions ended or the password or address changed: whoever may have used those
+ * must show a second factor again, even in a remembered browser.
  */
 function currentFactors(
   before: AccountRecord | undefined,
@@ -308,7 +311,7 @@ function currentFactors(
   return isCurrent ? undefined : { factors: { ...after.factors, generation: generation + 1 } };
 }
 
-/** When each service was assigned. Assignments of old records stay without a time. */
+/** When each service was assigned. Assignments in old records have no time. */
 function sinceWhen(
   before: AccountRecord | undefined,
   { services }: AccountRecord,

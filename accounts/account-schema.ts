@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
-import { anyString, exactly, flag, integer, mapOf, ruled, whenRight } from "./arguments.ts";
+import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
@@ -159,7 +159,7 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
       message: "must not be given together with password",
     });
   },
-  whenRight("password", "password_hash", "roles", "services"),
+  whenValid("password", "password_hash", "roles", "services"),
 );
 
 /** Argument of `list`. */

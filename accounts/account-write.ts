@@ -157,7 +157,7 @@ type PlacedAccount = Pick<PlannedAccount, "portal" | "services">;
 const byKey = (entries: readonly (StoredEntry | undefined)[]): Map<string, StoredEntry> =>
   new Map(entries.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
 
-/** Names each entry once. */
+/** References to these entries, without duplicates. */
 function refsTo(kind: EntryKind, keys: readonly (string | null)[]): RefTo<StoredEntry>[] {
   const wanted = new Set(keys.filter((key) => key !== null).filter((key) => !isObjectName(key)));
   return [...wanted].map((key) => ENTRIES[kind].ref(key));
@@ -176,9 +176,9 @@ function groupsOf(services: readonly (PlannedEntry | undefined)[]): RefTo<Stored
 }
 
 /**
- * Plans the notifications of account changes. It remembers what it has read of the directory, to know which groups, lanes and
- * receivers the next change needs: they are read together with the services that lead to them. A change is decided only by
- * what it has read itself, so an outdated memory costs one more read and nothing else.
+ * Plans the notifications of account changes. It caches what it has read of the directory, to predict which groups,
+ * lanes and receivers the next change needs and read them together with the services that lead to them. A change is
+ * decided only by what it has read itself, so a stale cache costs one extra read and nothing else.
  */
 export class NotificationPlanner {
   readonly #sealer: Sealer;
@@ -192,7 +192,7 @@ export class NotificationPlanner {
     this.#sealer = sealer;
   }
 
-  /** What `plan` will read, and then adding the notifications, as far as that is known now. */
+  /** What `plan`, and then adding the notifications, will read, as far as that is known now. */
   needs({ before, after }: AccountStep, at: number): Ref[] {
     const types = before === undefined ? [] : causedBy(before, after);
     if (before === undefined || types.length === 0) return [];
@@ -229,8 +229,8 @@ export class NotificationPlanner {
 const TIME_DIGITS = 10;
 
 /**
- * Starts with the time, so that ids of the same period are neighbours in the index, however large it is. Of the rest 82 bits
- * are random: Node makes UUIDs from a pool, which takes a fraction of the time of `randomBytes`.
+ * Starts with the time, so that ids of the same period are neighbours in the index, however large it is. The rest has
+ * 82 random bits, taken from a UUID: Node makes UUIDs from a pool, in a fraction of the time of `randomBytes`.
  */
 function newDeliveryId(at: number): string {
   const random = randomUUID().replaceAll("-", "").slice(TIME_DIGITS);

@@ -223,9 +223,9 @@ export interface Accounts {
    */
   removeFactor(sub: string, idOrApp: string, options?: CallOptions): Promise<boolean>;
   /**
-   * Removes all passkeys, the authenticator app and the recovery codes: for somebody who has lost them. Make sure first
-   * who asks. Ends all sessions; if mail is configured, the person gets a mail. `false` if the account has no factor.
-   * An account without a password can then sign in only after a reset by mail.
+   * Removes all passkeys, the authenticator app and the recovery codes: for somebody who has lost them. Verify who is
+   * asking first. Ends all sessions; if mail is configured, the person gets a mail. `false` if the account has no
+   * factor. An account without a password can then sign in only after a reset by mail.
    */
   removeFactors(sub: string, options?: CallOptions): Promise<boolean>;
   /**
@@ -241,7 +241,7 @@ export interface Authenticated {
   readonly ok: boolean;
   /** Why not. The end user sees the same message for both. */
   readonly refusal?: "credentials" | "disabled";
-  /** The account as it was before the comparison, also if the password is wrong. */
+  /** The account as it was before the comparison, even if the password is wrong. */
   readonly record?: AccountRecord;
 }
 
@@ -280,7 +280,7 @@ interface RegisteredAccount {
   readonly recoveryCodes: readonly string[];
 }
 
-/** What a code or link was sent for: it is void once one of these has changed. */
+/** The state of an account when a code or link was sent, which is void once any of this has changed. */
 export interface AccountState {
   readonly email: string;
   readonly password_generation: number;
@@ -299,9 +299,9 @@ interface NewAddressUndo {
 
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
 export interface AccountInternals extends FactorChanges {
-  /** The record that `find` shows a part of: with generations and consents. */
+  /** The full record behind `find`, with generations and consents. */
   record(sub: string): Promise<AccountRecord | undefined>;
-  /** The record that `findByLogin` shows a part of. A name that no account has costs the same reads. */
+  /** The full record behind `findByLogin`. A name that no account has costs the same reads. */
   recordByLogin(login: string): Promise<AccountRecord | undefined>;
   /**
    * Compares a password. A wrong password, an unknown name, a name of impossible length and an account without a
@@ -348,8 +348,8 @@ export interface AccountInternals extends FactorChanges {
     caller: Caller,
   ): Promise<AccountRecord>;
   /**
-   * Records that the person connects a device, with the consent if its client is a third party, and sends mail about it. Call it
-   * before the device can get tokens: a crash in between sends a mail too many, and loses none.
+   * Records that the person connects a device, with the consent if its client is a third party, and sends mail about
+   * it. Call it before the device can get tokens: a crash in between may send one mail too many, but never loses one.
    * @throws ConditionFailed when the account was deleted or the session has ended.
    */
   connectDevice(sub: string, device: ConnectedDevice, caller: Caller): Promise<void>;
@@ -362,7 +362,7 @@ export interface AccountInternals extends FactorChanges {
   register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<RegisteredAccount>;
   /**
    * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and notifies the owner by mail.
-   * `false`, and nothing is put, if the account is gone or disabled, or is not `as` it was.
+   * `false`, and nothing is put, if the account is gone or disabled, or no longer matches `as`.
    */
   resetPassword(
     within: Transaction,

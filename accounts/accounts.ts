@@ -1,4 +1,4 @@
-/** Creating, reading, updating and deleting accounts; the other calls are put together here too. */
+/** Creates, reads, updates and deletes accounts, and assembles the other calls for them. */
 import { type KeyObject, randomInt, randomUUID } from "node:crypto";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
@@ -99,7 +99,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         if (before !== undefined) throw new AlreadyExists("an account with this sub");
         const userId = input.user_id ?? (await directory.nextUserId());
         const now = seconds(clock);
-        // A password that comes from elsewhere was chosen nobody knows when.
+        // Nobody knows when an imported password was chosen.
         const isChosen = hash !== null && action !== "account.imported";
         for (const [service, names] of Object.entries(input.roles ?? {}))
           await requireRoles(tx, { services: input.services ?? {} }, { service, names, clock });
@@ -137,7 +137,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     let hash: Promise<string> | undefined;
     const { record } = await writer.change(sub, caller, async (before) => {
       if (before === undefined) throw noAccount();
-      // Hashing takes its time, in which the owner may have chosen a new password and ended this session.
+      // Hashing takes a while: meanwhile the owner may have chosen a new password and ended this session.
       if (generation !== undefined && before.sessions_generation !== generation)
         throw new ConditionFailed("the session has ended");
       await passwords.check(password, passwordNames(before));
@@ -251,7 +251,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           ...(!before.email_verified && { unconfirmed: true as const }),
         };
         const address_undos = isGuarded ? [...undos, added] : undos;
-        // An address that was never confirmed may be a stranger's: codes go there, and no link that takes the account.
+        // An address that was never confirmed may be a stranger's: it gets codes, but never a link that takes over the
+        // account.
         const link = isGuarded && before.email_verified ? undo.link : undefined;
         const after = { ...before, email, email_verified: true, address_undos };
         const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
@@ -272,7 +273,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           ...withReview(withPassword(before, null, seconds(clock))),
           email,
           email_verified: true,
-          // The link to undo a later change leads to an address of whoever made this one.
+          // Undoing a later change would restore an address that belongs to whoever made this one.
           address_undos: undos.slice(0, index),
         };
         const mails = notices.addressChanged(before, after);
@@ -303,7 +304,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
   };
 }
 
-/** The names that the password of this account must not be. */
+/** The names that this account must not use as its password. */
 export function passwordNames({
   email,
   username,
@@ -354,7 +355,7 @@ function newRecord(
 }
 
 const CONFIRMED_ADDRESS =
-  "changes.email_verified: must be true, because a reset by mail is all that this account has beside its passkeys";
+  "changes.email_verified: must be true, because a reset by mail is all that this account has besides its passkeys";
 
 /** Whether an account without a password would lose its confirmed address (decisions.md, Without a password). */
 function losesAddress(before: AccountRecord, after: AccountRecord): boolean {
@@ -369,7 +370,7 @@ function applied(before: AccountRecord, changes: AccountChanges): AccountRecord 
   return isNewAddress ? { ...after, email_verified: false } : after;
 }
 
-/** Mail about security. Without an address to send it from there is none. */
+/** Mail about security. None is sent without a sender address. */
 function createNotices({
   mailDeployment: deployment,
   clock,
@@ -382,7 +383,7 @@ function createNotices({
     deviceConnected: (account: AccountRecord, client: string) =>
       notice("device-connected", account, { client }),
     passwordChanged: (account: AccountRecord) => notice("password-changed", account),
-    /** To both addresses, unless they differ in spelling only. @param undo the link for the old one. */
+    /** To both addresses, unless they differ only in spelling. @param undo the link for the old one. */
     addressChanged: (before: AccountRecord, after: AccountRecord, undo?: string) =>
       normaliseName(before.email) === normaliseName(after.email)
         ? []

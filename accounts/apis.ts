@@ -23,7 +23,7 @@ import {
   integer,
   mapOf,
   ruled,
-  whenRight,
+  whenValid,
 } from "./arguments.ts";
 import { isConfidential } from "./clients/client-kinds.ts";
 import { clientIdProblem, keyProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
@@ -84,7 +84,7 @@ export interface Apis {
   remove(identifier: string, options?: CallOptions): Promise<boolean>;
 }
 
-/** Scopes that mean something to the service itself, or will. */
+/** Scopes that the service uses itself, or will use. */
 const RESERVED_SCOPES: ReadonlySet<string> = new Set([
   "openid",
   "profile",
@@ -175,10 +175,10 @@ export const apiSettings: z.ZodType<CheckedSettings> = exactly({
         message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
       });
   },
-  whenRight("tokens", "lifetime"),
+  whenValid("tokens", "lifetime"),
 );
 
-/** Another value ends all tokens that carry this one. */
+/** A new value ends all tokens that carry the old one. */
 export const newTokensEpoch = (): string => randomBytes(9).toString("base64url");
 
 export interface ApisOptions {
@@ -255,7 +255,7 @@ export function createApis({ storage, deployments }: ApisOptions): Apis {
 }
 
 /**
- * A client may ask only for what exists. What it could ask for before was checked then.
+ * Requires that everything a client may now ask for exists. What it could already ask for was checked earlier.
  * @throws UnknownReference when an API, or a scope of it, does not exist.
  */
 export async function requireApis(
@@ -273,7 +273,7 @@ export async function requireApis(
   }
 }
 
-/** A client that is gone introspects nothing, and neither does another one with its id. */
+/** Removes a deleted client from `introspection`, so that a later client with the same id can't introspect tokens. */
 export async function forgetInApis(
   { records, directory, audit }: ApisOptions["storage"],
   client_id: string,

@@ -7,12 +7,15 @@ import { nearestKey } from "../config/nearest-key.ts";
 import { formatPath } from "../config/problems.ts";
 import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 
-/** Names in a path that messages repeat: those of options, and valid keys. Anything else may be a secret in the wrong place. */
-const SHOWN = /^[A-Za-z0-9_-]{1,64}$/u;
+/**
+ * The names in a path that messages may repeat: options and valid keys. Anything else may be a secret in the wrong
+ * place.
+ */
+const REPEATABLE = /^[A-Za-z0-9_-]{1,64}$/u;
 
 /** The place of a value inside an argument, such as `client.redirect_uris[0]`. */
 export function pathIn(what: string, path: readonly PropertyKey[]): string {
-  return formatPath(path, what, SHOWN);
+  return formatPath(path, what, REPEATABLE);
 }
 
 /**
@@ -51,10 +54,10 @@ export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.cor
 }
 
 /**
- * Lets a rule between keys run beside other problems of the object, so that all are reported at once. It does not run
- * when one of the keys that it reads is wrong.
+ * Runs a rule that spans several keys even if other keys have problems, so that all are reported at once. It does not
+ * run when one of the keys that it reads is wrong.
  */
-export function whenRight(...keys: readonly string[]): z.core.$ZodSuperRefineParams {
+export function whenValid(...keys: readonly string[]): z.core.$ZodSuperRefineParams {
   const isInTheWay = ({ code, path: [key] = [] }: z.core.$ZodRawIssue): boolean =>
     key === undefined ? code !== "unrecognized_keys" : keys.includes(String(key));
   return { when: ({ issues }) => !issues.some(isInTheWay) };
@@ -138,7 +141,7 @@ export const actor: z.ZodType<Actor | undefined> = exactly({
       if (id !== undefined || !NEEDS_ID.has(kind)) return;
       context.addIssue({ code: "custom", path: ["id"], message: `is required for ${kind}` });
     },
-    whenRight("kind", "id"),
+    whenValid("kind", "id"),
   )
   .optional();
 

@@ -7,10 +7,10 @@ export const ASSERTION_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as cons
 
 export const MAX_KEYS = 10;
 const MIN_RSA_BITS = 2048;
-/** Of any member: a modulus of 16,384 bits in Base64url. */
+/** The longest member: a modulus of 16,384 bits in Base64url. */
 const MAX_MEMBER_LENGTH = 2_800;
 
-/** What makes a key of each type, besides `kty`, and the algorithms that it signs with. */
+/** The members of each type of key, besides `kty`, and the algorithms that it signs with. */
 const KEY_TYPES: Readonly<
   Record<
     string,

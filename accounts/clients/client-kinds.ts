@@ -19,7 +19,7 @@ const SIGNS_PEOPLE_IN = ["web", "public", "device"] as const;
 const HAS_BROWSER = ["web", "public"] as const;
 const KEEPS_SECRETS = ["web", "machine"] as const;
 
-/** The kinds that have a setting. Every kind has the settings that are not here. */
+/** The kinds that have each setting. A setting that is not listed belongs to every kind. */
 const KINDS_WITH: ReadonlyMap<string, readonly ClientKind[]> = new Map(
   Object.entries({
     client_secret: KEEPS_SECRETS,
@@ -50,7 +50,7 @@ export function hasSetting(kind: ClientKind, setting: string): boolean {
 /** Whether clients of this kind prove who they are. */
 export const isConfidential = (kind: ClientKind): boolean => KEEPS_SECRETS.some((each) => each === kind);
 
-/** Something that is wrong with a setting: where, and what. */
+/** What is wrong with a setting, and where. */
 export interface SettingProblem {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -73,7 +73,7 @@ export function kindProblems({ kind, ...settings }: KindSettings): SettingProble
     .map(([name]) => problem([name], `a ${kind} client can't have it`));
   const problems = [...foreign];
   if (settings.client_secret !== undefined && !isUnset(settings.jwks))
-    problems.push(problem(["jwks"], "must not be there beside client_secret"));
+    problems.push(problem(["jwks"], "must not be set together with client_secret"));
   if (kind === "public" && settings.grant_types?.includes("password"))
     problems.push(
       problem(["grant_types"], "must not have password: a public client can't keep what people type"),

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import type { ClientKind, StoredLogo } from "../../records/directory/directory.ts";
 import { apiIdentifier, scopeProblem } from "../apis.ts";
-import { exactly, flag, integer, mapOf, ruled, whenRight } from "../arguments.ts";
+import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import { isUuid } from "../../config/value-forms.ts";
 import {
   type ClientChanges,
@@ -322,8 +322,8 @@ function report(problems: readonly SettingProblem[], context: z.RefinementCtx): 
   for (const { path, message } of problems) context.addIssue({ code: "custom", path: [...path], message });
 }
 
-/** For rules that depend on the kind: they read these settings, and of the others only whether they are there. */
-const whenKindIsClear = whenRight(
+/** For rules that depend on the kind. They read these settings; of the others they only check whether they are set. */
+const whenKindIsValid = whenValid(
   "client_secret",
   "grant_types",
   "jwks",
@@ -356,7 +356,7 @@ export function newClient(rules: ClientRules): z.ZodType<ClientInput> {
     client_id: ruled(newClientIdProblem).optional(),
     client_secret: secret(minSecretLength(rules)).optional(),
     id_token_signed_response_alg: signingAlgorithm,
-  }).superRefine(ofOneKind(rules), whenKindIsClear);
+  }).superRefine(ofOneKind(rules), whenKindIsValid);
 }
 
 /** A client of a seed: its id is required, and its secret where the kind has one. */
@@ -386,7 +386,7 @@ export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient
       isConfidential(client.kind ?? "web")
     )
       report([{ path: ["client_secret"], message: "is required" }], context);
-  }, whenKindIsClear);
+  }, whenKindIsValid);
 }
 
 /** Argument of `update`. What depends on the kind is checked with the record. */

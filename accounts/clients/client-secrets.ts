@@ -3,7 +3,7 @@ import { type KeyObject, randomBytes, timingSafeEqual } from "node:crypto";
 import { hmac } from "../../core/sealing.ts";
 import type { ClientRecord, ClientSecret } from "../../records/directory/directory.ts";
 
-/** The newest secrets that a client keeps at most. */
+/** The maximum number of secrets of a client; the newest are kept. */
 const MAX_SECRETS = 4;
 
 /** A new secret of 256 bits in Base64url, which needs no encoding in Basic credentials. */

@@ -1,4 +1,4 @@
-/** What the settings of a client are in its record. */
+/** Turns the settings of a client into members of its record. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
 import type { ClientChanges } from "./client.ts";
 import { storedLogo } from "./client-schema.ts";
@@ -58,7 +58,7 @@ export function withSettings(before: ClientRecord, changes: ClientChanges): Clie
   return record;
 }
 
-/** The members of the record about the look of a client, without those that it does not have. */
+/** The members of the record for the look of a client, without those that are not set. */
 function lookOf(
   before: ClientRecord,
   changes: ClientChanges,

@@ -43,8 +43,8 @@ export interface ClientSettings {
   /** `false`: a third party, for which end users are asked for consent. Default `true`. */
   readonly first_party?: boolean | undefined;
   /**
-   * `required`: people sign in with a second factor or a passkey, and who has none adds one in the sign-in. Not with the
-   * password grant. Default `optional`.
+   * `required`: people sign in with a second factor or a passkey, and add one during the sign-in if they have none. Not
+   * with the password grant. Default `optional`.
    */
   readonly second_factor?: "required" | "optional" | undefined;
   /** Overrides of the configuration's `refreshTokens`. Default: none. */

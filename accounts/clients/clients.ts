@@ -74,7 +74,7 @@ interface ClientDecision {
   readonly logo?: StoredLogo | null | undefined;
 }
 
-/** The settings of a client that names none. */
+/** The default settings of a client. */
 const DEFAULTS = {
   post_logout_redirect_uris: [],
   backchannel_logout_uri: null,
@@ -277,7 +277,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         if (!isPublic(before)) throw noClient();
         if (before.kind !== "machine")
           throw new TypeError(
-            "client_id: the tokens of this client are those of people: accounts.revokeTokens",
+            "client_id: the tokens of this client belong to people: use accounts.revokeTokens",
           );
         return { action: "client.tokens_revoked", record: withoutTokens(before) };
       });
@@ -358,7 +358,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   };
 }
 
-/** The record under which earlier tokens of a `machine` client have ended. The tokens of people don't carry the epoch. */
+/**
+ * The record with a new epoch, which ends the earlier tokens of a `machine` client. Tokens of people don't carry the
+ * epoch.
+ */
 function withoutTokens(record: ClientRecord): ClientRecord {
   return record.kind === "machine" ? { ...record, tokens_epoch: newTokensEpoch() } : record;
 }
@@ -371,7 +374,7 @@ function refuse(problems: readonly SettingProblem[]): void {
   );
 }
 
-/** An identifier of 128 bits that nobody takes for a UUID. */
+/** A 128-bit identifier that can't be mistaken for a UUID. */
 function generateId(): string {
   return `client_${randomBytes(16).toString("hex")}`;
 }

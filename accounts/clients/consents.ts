@@ -17,7 +17,7 @@ export function consentOf(record: Pick<AccountRecord, "consents">, clientId: str
   return ownValue(record.consents, clientId) ?? { scopes: [], claims: [] };
 }
 
-/** Both consents, each pair of API and scope once. */
+/** Merges both consents, each pair of API and scope once. */
 function withApis(earlier: Consent["apis"], added: Consent["apis"]): Pick<Consent, "apis"> {
   let apis = earlier;
   for (const [identifier, scopes] of Object.entries(added ?? {})) {

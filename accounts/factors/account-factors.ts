@@ -1,6 +1,6 @@
 /**
- * The changes of an account's second factors. Whoever asks, a change is one account change: it ends all other sessions
- * and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
+ * Changes an account's second factors. Whoever asks for it, each change is a single account change that ends all other
+ * sessions and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
 import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
@@ -111,7 +111,7 @@ export function createAccountFactors(
       if (generation !== undefined && before.sessions_generation !== generation) return undefined;
       refusal = "gone";
       const isNeeded = keepsLast || (isOwner && (await isRequiredOf(before)));
-      // Operators may take everything: with the confirmed address, the person gets a password.
+      // Operators may remove everything: with the confirmed address, the person can set a password.
       const isOnlyWay = action === "account.factor_removed" && signsInByPasskeyAlone(before);
       refusal = "only-way";
       if (isOnlyWay && before.factors?.passkeys.every(which)) return undefined;

@@ -1,7 +1,7 @@
 /**
  * Codes as a second factor: of an authenticator app (RFC 6238), and recovery codes. Points are taken before a code is
- * looked at, and it is used up in the transaction that accepts it, so of any number of processes one accepts it
- * (decisions.md, What counts and Guessing). Ask for a code only after the right password.
+ * looked at, and it is used up in the transaction that accepts it, so only one process ever accepts it (decisions.md,
+ * What counts and Guessing). Ask for a code only after the right password.
  */
 import type { KeyObject } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
@@ -57,7 +57,7 @@ export interface FactorCodesOptions {
   readonly records: Records;
   readonly limits: Pick<AttemptLimits, "secondFactor">;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  /** Makes the record of a recovery code's use, which is stored with it. */
+  /** Builds the audit record that is stored with the use of a recovery code. */
   readonly auditStore: Pick<AuditStore, "recordOf">;
   readonly clock: Clock;
   readonly sealer: Sealer;
@@ -69,7 +69,7 @@ export interface FactorCodesOptions {
   readonly onMail: () => void;
 }
 
-/** Longer than a code with spaces. Longer text is not looked at. */
+/** Enough for a code with spaces. Longer text is not examined. */
 const MAX_TYPED_LENGTH = 32;
 
 /** Six digits, in whatever digits they are typed; `undefined` if it can't be a code: that is a slip, not a guess. */

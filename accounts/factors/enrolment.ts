@@ -1,9 +1,9 @@
 /**
- * Enrolling a second factor: the code to the confirmed address that guards the first one, what an app or a browser is
- * given to make a factor, and the try of the new factor before it counts (decisions.md, The first factor).
+ * Enrolling a second factor: the code to the confirmed address that guards the first one, what an app or a browser
+ * needs to make a factor, and the test of the new factor before it counts (decisions.md, The first factor).
  *
- * What somebody has who only knows the password: no code in the mailbox, so no enrolment. Who only has a session: the
- * caller asks for a recent sign-in before `sendCode` and `begin`.
+ * Somebody who only knows the password can't read the code in the mailbox, so can't enrol. To stop somebody who only
+ * has a session, the caller asks for a recent sign-in before `sendCode` and `begin`.
  */
 import { randomUUID } from "node:crypto";
 import { type Clock } from "../../core/clock.ts";
@@ -55,7 +55,9 @@ export interface Enrolment {
   readonly expiresAt: number;
 }
 
-/** The passkey of an account that is made together with it: so it never has neither password nor passkey. */
+/**
+ * The enrolment of a passkey together with its account, so that the account never lacks both a password and a passkey.
+ */
 export interface NewAccountEnrolment extends Omit<Enrolment, "as" | "app" | "passkey"> {
   /** There is no account yet. */
   readonly as: null;
@@ -78,7 +80,7 @@ type NotAdded =
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Enrolments {
-  /** What new passkeys and apps are called. */
+  /** The name that authenticators show for new passkeys and apps. */
   readonly issuer: string;
   /**
    * Sends a code to the confirmed address, or to the one before it for seven days after a change. An address that is not
@@ -282,7 +284,8 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     async begin(sub, place, code, at) {
       const account = await enabled(sub);
       if (account === undefined) return { kind: "gone" };
-      // With a code it must be right: somebody else may have added a first factor meanwhile, which nobody has shown here.
+      // A code that was given must be right, even if there is a factor now: somebody else may have added it, and nobody
+      // has shown it here.
       if (code === undefined)
         return hasSecondFactor(account) ? begun(await made(account)) : { kind: "code-required" };
       const proven = await confirmations.prove<CodeFor, { readonly kind: "proven" } | Unproven>(
@@ -306,7 +309,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         },
       );
       if (proven.kind !== "proven") return proven;
-      // A factor that was added meanwhile, by whoever else has the mailbox, makes it start again.
+      // If a factor was added meanwhile, by somebody else with access to the mailbox, the person starts again.
       const current = await enabled(sub);
       return begun(current && !hasSecondFactor(current) ? await made(current) : undefined);
     },

@@ -10,7 +10,7 @@ import { described } from "../../config/documented-schema.ts";
 import { exactly, ruled } from "../arguments.ts";
 import { textProblem } from "../text-rules.ts";
 
-/** At most so many passkeys has an account. */
+/** The maximum number of passkeys of an account. */
 export const MAX_PASSKEYS = 10;
 const MAX_PASSKEY_NAME = 64;
 /** Wrong codes in a row after which an app accepts none, until a passkey, a recovery code or an operator helps. */
@@ -84,12 +84,15 @@ export function factorKey(id: string): string {
   return id === "app" ? id : hash("sha256", id, "base64url").slice(0, 22);
 }
 
-/** The account, whose owner looks at the second factors at the next sign-in, if it has any (decisions.md, Lost factors). */
+/**
+ * The account, marked so that its owner reviews the second factors, if any, at the next sign-in (decisions.md, Lost
+ * factors).
+ */
 export function withReview(account: AccountRecord): AccountRecord {
   return hasSecondFactor(account) ? { ...account, factors_review: "due" } : account;
 }
 
-/** A person who was asked to add a passkey is left in peace for so long. */
+/** How long a person who was asked to add a passkey is not asked again. */
 const INVITATION_PAUSE_SECONDS = 30 * 86_400;
 
 /** Whether a person may be asked at sign-in to add a passkey. @param now seconds since the epoch. */
@@ -106,7 +109,7 @@ export function factorsGeneration({ factors }: Pick<AccountRecord, "factors">): 
   return factors?.generation ?? 0;
 }
 
-/** What an account was like when an enrolment began. No factor is added once something of it has changed. */
+/** What an account was like when an enrolment began. No factor is added once any of it has changed. */
 export interface FactorState {
   readonly email: string;
   readonly password_generation: number;
@@ -268,7 +271,7 @@ export function normaliseSecret(secret: string): string {
   return secret.toUpperCase().replaceAll(/[\s-]/g, "").replace(/=+$/, "");
 }
 
-/** What is taken of an app that another system has set up. */
+/** The settings of an app that was set up in another system. */
 export const appSecret: z.ZodType<{ readonly secret: string }> = exactly({
   secret: described(
     ruled((secret) =>

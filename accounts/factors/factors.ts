@@ -9,7 +9,7 @@ import { createEnrolments, type Enrolments, type EnrolmentsOptions } from "./enr
 import { createPasskeys, type Passkeys, type RelyingParty } from "./passkeys.ts";
 import { createRememberedBrowsers, type RememberedBrowsers } from "./remembered-browsers.ts";
 
-/** What there is depends on the configuration: pages must not offer what is missing. */
+/** Which members exist depends on the configuration. Pages must not offer what is missing. */
 export interface SecondFactors {
   readonly codes: FactorCodes;
   /** Missing if passkeys are off: by the configuration, or because the host is an IP address. */

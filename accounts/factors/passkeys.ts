@@ -1,7 +1,7 @@
 /**
- * Passkeys (WebAuthn Level 3): what a browser is asked for, and the checks of what it answers (decisions.md, Passkeys).
- * A challenge is a value that the caller keeps with its step. It is answered once: the answer is recorded in the
- * transaction that accepts it, so two processes that get the same one accept it once.
+ * Passkeys (WebAuthn Level 3): the requests to browsers, and the checks of their answers (decisions.md, Passkeys). The
+ * caller keeps each challenge with its step. A challenge is answered once: the answer is recorded in the transaction
+ * that accepts it, so of two processes that get the same answer, only one accepts it.
  */
 import { hash, randomBytes } from "node:crypto";
 import type * as webauthn from "@simplewebauthn/server";
@@ -92,11 +92,11 @@ export interface Passkeys {
   readonly relyingParty: RelyingParty;
   /** A new challenge, for five minutes. */
   challenge(): PasskeyChallenge;
-  /** What the first page asks for: any passkey of this service. Tells nothing about accounts. */
+  /** The request of the first page, for any passkey of this service. It reveals nothing about accounts. */
   anyRequest(challenge: PasskeyChallenge): PasskeyRequest;
-  /** What is asked for after the right password, or in a session: a passkey of this account. */
+  /** The request after the right password, or in a session, for a passkey of this account. */
   accountRequest(account: AccountRecord, challenge: PasskeyChallenge): Promise<PasskeyRequest>;
-  /** What is asked for to make a new passkey. @param userHandle of the account. */
+  /** The request to make a new passkey. @param userHandle of the account. */
   creation(account: PasskeyOwner, challenge: string, userHandle: string): Promise<PasskeyCreation>;
   /**
    * Checks a new passkey. Nothing is stored: see `FactorChanges.addFactor`.
@@ -108,7 +108,7 @@ export interface Passkeys {
    * Signs in with a passkey.
    * @param credential `AuthenticationResponseJSON`, which may be anything.
    * @param challenge as it was kept with the step; drop it afterwards, whatever the answer.
-   * @param sub the account of the step, if it has one; of another account, a passkey is refused.
+   * @param sub the account of the step, if it has one: a passkey of another account is refused.
    * @returns `refused` for an unknown passkey, a disabled account and a wrong signature alike.
    */
   use(
@@ -166,7 +166,7 @@ const attestation = z.object({
   }),
 });
 
-/** Those of WebAuthn section 5.8.4. Others are dropped, so that nobody stores text of their own. */
+/** The transports of WebAuthn section 5.8.4. Others are dropped, so that nobody can store arbitrary text. */
 const TRANSPORTS: ReadonlySet<string> = new Set(["ble", "hybrid", "internal", "nfc", "smart-card", "usb"]);
 
 export function createPasskeys({ relyingParty, records, audit, clock }: PasskeysOptions): Passkeys {
@@ -291,20 +291,20 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
     sub: string | undefined,
   ): Promise<Omit<UsedPasskey, "kind"> | undefined> {
     const passkey = await tx.get(PASSKEY.ref(id));
-    // Whether there is such a passkey must not show in the time: a signature is checked in any case.
-    const { sub: owner } = passkey ?? NOBODYS;
+    // A signature is always checked, so that the time does not reveal whether the passkey exists.
+    const { sub: owner } = passkey ?? UNKNOWN_PASSKEY;
     const [stored, app] = await tx.getAll([ACCOUNT.ref(owner), AUTHENTICATOR_APP.ref(owner)]);
     const info = await verifiedAssertion(
       { id, rawId, type, response },
       challenge,
-      passkey ?? { ...NOBODYS, id, rp_id: rpId },
+      passkey ?? { ...UNKNOWN_PASSKEY, id, rp_id: rpId },
     );
     if (passkey === undefined || info === undefined) return undefined;
     if (sub !== undefined && passkey.sub !== sub) return undefined;
     const account = accountIn(stored);
     if (account?.factors?.passkeys.includes(id) !== true || isDisabled(account)) return undefined;
     const { userHandle } = response;
-    // Without an account that is known, the user handle is what names it (WebAuthn section 7.2, step 6).
+    // If the account is not known yet, the user handle identifies it (WebAuthn section 7.2, step 6).
     if (userHandle === undefined || userHandle === null) {
       if (sub === undefined) return undefined;
     } else if (userHandle !== account.factors.user_handle) return undefined;
@@ -361,7 +361,7 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
 }
 
 /** Stands in for an unknown passkey. Nobody has its private key (a COSE key, ES256). */
-const NOBODYS = {
+const UNKNOWN_PASSKEY = {
   sub: "nobody",
   public_key:
     "pQECAyYgASFYIHav781PzOZ1qde_XwBegax3zcNbsJJmcv06vYX2reGnIlgg7EPRwCgPVFPNAZqKY2XTYM_ADIBdRno4YIeW_2XGrc4",
@@ -406,8 +406,9 @@ function isCrossOrigin(clientData: string): boolean {
 }
 
 /**
- * The attestation object as if the authenticator had been asked for none, which it was. Checking a statement would parse
- * certificates of a stranger and fetch the revocation lists that they name, and decide nothing.
+ * The attestation object without its statement, as if the authenticator had sent none, which is what it was asked for.
+ * Checking a statement would parse a stranger's certificates and fetch the revocation lists that they name, but decide
+ * nothing.
  * @throws if it can't be decoded.
  */
 function withoutStatement(

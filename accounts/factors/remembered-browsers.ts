@@ -1,7 +1,7 @@
 /**
- * Browsers in which a person is not asked for the second factor, because they asked for that (decisions.md, Remembered
- * browsers). A record counts only under the generation of the account's factors at which it was made, so it ends in the
- * commit of every change that must end it. A sign-in that relies on one counts as a password and nothing more.
+ * Browsers in which a person has chosen not to be asked for the second factor (decisions.md, Remembered browsers). A
+ * record counts only while the account's factors have the generation with which it was made, so every change that must
+ * end it does so in its own commit. A sign-in that relies on one counts as a password and nothing more.
  */
 import { randomBytes } from "node:crypto";
 import { type Clock, seconds } from "../../core/clock.ts";
@@ -25,7 +25,7 @@ export type RememberedBrowser = Pick<
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface RememberedBrowsers {
-  /** Days that a browser is remembered; `undefined`: none is, and the form does not offer it. */
+  /** How many days a browser is remembered; `undefined`: none is, and the form does not offer it. */
   readonly days: number | undefined;
   /**
    * Remembers a browser. Call it only when the person has ticked the box and shown both factors.
@@ -55,7 +55,7 @@ const MAX_LISTED = 100;
 
 interface RememberedBrowsersOptions {
   readonly records: Records;
-  /** Makes the records of the audit, which are stored with each change. */
+  /** Builds the audit record that is stored with each change. */
   readonly auditStore: Pick<AuditStore, "recordOf">;
   readonly clock: Clock;
 }

@@ -113,7 +113,7 @@ export async function openSealer(
   ]);
   if (isUnfinished) {
     throw new ConfigurationError([
-      "config.storage: a copy into this storage is not finished: run `storage copy` again until it says so",
+      "config.storage: a copy into this storage is not finished: run `storage copy` again until it reports that it is",
     ]);
   }
   if (check === undefined && mustExist) throw new StorageMissing(UNUSED);

@@ -59,7 +59,7 @@ export function nextKey(keys: Keys, alg: string, now: number): SigningKeyRecord 
   return keys.find((key) => key.alg === alg && stateOf(key, keys, now) === "published");
 }
 
-/** Whether the newest key of an algorithm is that old, and no other key waits to sign. */
+/** Whether the newest key of an algorithm is at least `every` seconds old, and no other key waits to sign. */
 export function isRotationDue(keys: Keys, alg: string, now: number, every: number | undefined): boolean {
   const newest = keys.findLast((key) => key.alg === alg);
   if (every === undefined || newest === undefined || nextKey(keys, alg, now) !== undefined) return false;

@@ -399,7 +399,8 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     signIn({ name, address, device, guessed }) {
       const network = callerNetwork(address);
       const subject = subjectOf(name, network);
-      // Guesses by others, also behind the same address, don't lock out a browser that has signed in to this account before.
+      // Guesses by others, even from the same address, don't lock out a browser that has signed in to this account
+      // before.
       if (device !== undefined)
         return take([bucket("signIn.accountAndAddress", ...subject, "device", device)]);
       return take([

@@ -7,9 +7,9 @@ import type { SignInNoticeOptions } from "./password-check.ts";
 
 export interface NewBrowsers {
   /**
-   * Records a sign-in from a browser without a device cookie of the account, and notifies its owner, unless it is the first
-   * sign-in of the account. Call it when the password is right, before the sign-in is stored: a crash in between sends a
-   * mail about a right password, and loses none.
+   * Records a sign-in from a browser without a device cookie of the account, and notifies its owner, unless it is the
+   * first sign-in of the account. Call it when the password is right, before the sign-in is stored: a crash in between
+   * may send a mail about a right password only, but never loses one.
    * @param at.interaction the sign-in. However often it is submitted, it sends one mail.
    * @param at.userAgent the header; only the families of browser and system leave this function.
    */

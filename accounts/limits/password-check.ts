@@ -1,10 +1,11 @@
 /**
- * Comparing a password that somebody has typed, for the sign-in form and the password grant: rate limits, guessing that goes
- * on, the look-up and the comparison, in one order. Neither an answer nor the work behind it reveals which names exist
+ * Checks a typed password, for the sign-in form and the password grant: rate limits, guessing that goes on, the look-up
+ * and the comparison, in a fixed order. Neither an answer nor the work behind it reveals which names exist
  * (decisions.md, Rate limits and Guessing that goes on).
  *
- * Windows of rate limits end, so slow guesses may go on for years. Failures in a row are therefore counted without a window,
- * for each name as typed: no count spans the names of one account, because that would reveal which belong together.
+ * Windows of rate limits end, so slow guesses may go on for years. Failures in a row are therefore counted without a
+ * window, for each name as typed: no count spans the names of one account, because that would reveal which belong
+ * together.
  */
 import { type KeyObject, randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";

@@ -37,8 +37,9 @@ export interface Passwords {
   hash(password: string): Promise<string>;
   /**
    * Whether this is the password, in its normal form or as it was typed. `null` stands for an account that has no
-   * password or does not exist: the answer is `false` after the same time. A wrong password never takes less: against a hash of another algorithm or a lower cost
-   * it is also hashed at our cost. A password that is too long is `false` immediately, for every account.
+   * password or does not exist: the answer is `false` after the same time. A wrong password never takes less time:
+   * against a hash of another algorithm or a lower cost, it is also hashed at our cost. A password that is too long is
+   * `false` immediately, for every account.
    * @throws StorageUnavailable when too many comparisons are waiting, or this one has waited too long.
    */
   verify(hash: string | null, password: string): Promise<boolean>;
@@ -170,8 +171,8 @@ function refuse({ min, max }: PasswordLength, problem: PasswordProblem | undefin
 }
 
 /**
- * The passwords that a typed one may stand for: its normal form, and the text itself, because hashes from before and from
- * elsewhere are of what was typed. None if it is too long for every account.
+ * The passwords that a typed one may stand for: its normal form, and the text itself, because old and imported hashes
+ * are of what was typed. None if it is too long for every account.
  */
 function spellings({ maxLength }: PasswordRules, password: string): readonly string[] {
   const normal = normalPassword(password, maxLength);

@@ -78,7 +78,7 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
         purpose,
         subject: sub,
         extra: { email, as: stateOf(record) },
-        // The owner of a known address gets no code, and neither does anybody else.
+        // If the address is taken, nobody gets a code, not even its owner.
         mail: (secrets) => mail(isTaken ? { code: "", link: "" } : secrets),
       });
       return { kind: "sent" };

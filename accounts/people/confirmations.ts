@@ -39,7 +39,7 @@ export interface NewConfirmation<Extra extends object> {
   readonly mail: (secrets: ConfirmationSecrets) => NewMail;
 }
 
-/** One that only its link proves. */
+/** A confirmation that only its link proves. */
 type NewLink<Extra extends object> = Pick<NewConfirmation<Extra>, "purpose" | "subject" | "extra">;
 
 /** A link for the mail about a change, and the record that makes it work: to be stored in the commit of the change. */
@@ -63,7 +63,7 @@ export interface Pending<Extra> {
   readonly expiresAt: number;
 }
 
-/** A confirmation as a transaction has read it. What is done to it is committed with the rest of the transaction. */
+/** A confirmation as a transaction has read it. Changes to it are committed with the rest of the transaction. */
 export interface FoundConfirmation<Extra> extends Pending<Extra> {
   /** Removes it, because it was used or is no longer usable. */
   remove(): void;
@@ -132,10 +132,10 @@ export interface Confirmations {
 
 /** How long a code and a link work. */
 export const CONFIRMATION_LIFETIME_MS = 3_600_000;
-/** How long the link works that undoes a change of address, or a first second factor. */
+/** How long a link works that undoes a change of address, or a first second factor. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
 const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set(["address-undo", "factor-undo"]);
-/** How many wrong codes end a code. */
+/** How many wrong tries end a code. */
 const CODE_TRIES = 5;
 
 /** Crockford's Base32: without I, L, O and U. */

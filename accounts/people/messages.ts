@@ -263,7 +263,7 @@ function readLook(theme: InteractionSettings["theme"]) {
   const { main, dark } = "main" in colours ? colours : { main: undefined, dark: undefined };
   const logo = attached("logo", "logo");
   const inTheDark = attached("logoDark", "dark-logo");
-  // Without a second look, or beside a name in letters, it would never be seen.
+  // It would never be seen without a dark look, or beside a name in letters.
   const logoDark = logo === undefined || dark === undefined ? undefined : inTheDark;
   return { main, dark, logo, logoDark, radius: theme.radius ?? DEFAULT_RADIUS, problems };
 }

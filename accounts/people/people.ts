@@ -7,7 +7,7 @@ import { createPasswordResets, type PasswordResets } from "./password-resets.ts"
 import { createRegistrations, type Registrations } from "./registrations.ts";
 import type { PeopleOptions } from "./requests.ts";
 
-/** What there is depends on the configuration: pages must not offer what is missing. */
+/** Which members exist depends on the configuration. Pages must not offer what is missing. */
 export interface People {
   readonly confirmations: Confirmations;
   /** Missing without `interactions.registration`, and without mail. */

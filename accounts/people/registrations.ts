@@ -151,14 +151,16 @@ interface RegistrationsOptions extends PeopleOptions {
   readonly reservedUsernames: readonly string[];
 }
 
-/** Somebody else has the address by now. */
-function over(pending: Pick<FoundConfirmation<PendingForm>, "remove">): typeof GONE {
+/** Ends a registration whose address somebody else has taken. */
+function ended(pending: Pick<FoundConfirmation<PendingForm>, "remove">): typeof GONE {
   pending.remove();
   return GONE;
 }
 
-/** Somebody else has the username by now: the person chooses another one. */
-function renamed(pending: Pick<FoundConfirmation<PendingForm>, "keep">): { readonly kind: "username-taken" } {
+/** Keeps a registration whose username somebody else has taken: the person chooses another one. */
+function awaitingUsername(pending: Pick<FoundConfirmation<PendingForm>, "keep">): {
+  readonly kind: "username-taken";
+} {
   pending.keep();
   return { kind: "username-taken" };
 }
@@ -167,8 +169,8 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits } = options;
   const { fields = {}, terms, domains, passwordless = false } = settings;
 
-  /** What nobody can complete any more: registration without a password was turned off. */
-  const isOver = ({ password_hash }: PendingForm): boolean => password_hash === null && !passwordless;
+  /** Whether nobody can complete it any more, because registration without a password was turned off. */
+  const cannotComplete = ({ password_hash }: PendingForm): boolean => password_hash === null && !passwordless;
 
   const isTaken = async (name: string): Promise<boolean> =>
     (await directory.findAccountByName(normaliseName(name))) !== undefined;
@@ -245,7 +247,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     }
   }
 
-  /** The mail to the address. To a known address, it only says that an account exists. The work is the same. */
+  /** The mail to the address. If it is known, the mail only says that an account exists. The work is the same. */
   async function mailTo(
     email: string,
     { deployment, locale: language, clientName }: AskedAt,
@@ -260,7 +262,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       deployment,
       clientName,
     });
-    // The owner of a known address gets no code, and neither does anybody else.
+    // If the address is taken, nobody gets a code, not even its owner.
     return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });
   }
 
@@ -275,7 +277,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     at: AskedAt,
     passkey?: FirstPasskey,
   ): Promise<RegistrationConfirmed | Limited> {
-    if (isOver(form)) return GONE;
+    if (cannotComplete(form)) return GONE;
     const attempt = form.username === undefined ? undefined : await limits.usernameTaken(pending.subject);
     const limited = attempt && refusalOf(options, at, attempt);
     if (limited !== undefined) return limited;
@@ -306,8 +308,8 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const { sub, factor } = passkey;
       return stored(tx, pending, { ...form, password_hash, sub, passkey: factor }, at);
     }
-    if (await isTaken(form.email)) return over(pending);
-    if (form.username !== undefined && (await isTaken(form.username))) return renamed(pending);
+    if (await isTaken(form.email)) return ended(pending);
+    if (form.username !== undefined && (await isTaken(form.username))) return awaitingUsername(pending);
     pending.keep(form);
     const { email, username = null, name = null, surname = null } = form;
     return { kind: "passkey-needed", owner: { email, username, name, surname } };
@@ -326,7 +328,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     } catch (error) {
       if (!(error instanceof NameTaken)) throw error;
     }
-    return (await isTaken(account.email)) ? over(pending) : renamed(pending);
+    return (await isTaken(account.email)) ? ended(pending) : awaitingUsername(pending);
   }
 
   return {
@@ -358,7 +360,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
     async resend(interaction, at) {
       const first = await confirmations.find<PendingForm>(place(interaction));
-      if (first === undefined || first.confirmed || isOver(first.extra)) return GONE;
+      if (first === undefined || first.confirmed || cannotComplete(first.extra)) return GONE;
       const { email } = first.extra;
       const request = await askedFor(options, email, at, "mail");
       if (request.kind === "limited") return request;

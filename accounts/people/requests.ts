@@ -120,7 +120,7 @@ export function mailWith(
   });
 }
 
-/** The caller, now that the person is known. */
+/** The caller, with the person who is now known. */
 export function callerAs(sub: string, { caller }: AskedAt): Caller {
   const actor: Actor = { kind: "account", id: sub };
   return { ...caller, actor };
