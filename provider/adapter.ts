@@ -103,7 +103,7 @@ function copy(value: unknown): unknown {
 }
 
 function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
-  // oidc-provider changes what it gets.
+  // oidc-provider modifies the payload that it gets.
   const payload = copy(artifact.payload) as Mutable<AdapterPayload>;
   const { returnTo } = artifact.payload;
   if (id !== undefined) {
@@ -130,7 +130,9 @@ function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): vo
   payload["generations"] = typeof aud === "string" ? { ...own, api: ownValue(apis ?? {}, aud) } : own;
 }
 
-/** A sign-in belongs to the browser in which it began, whatever its cookies on the paths of the sign-in are. */
+/**
+ * A sign-in belongs to the browser in which it began, whatever cookies that browser has on the paths of the sign-in.
+ */
 function giveBrowser(artifact: Artifact, { browser }: Unit): Artifact {
   return artifact.model === INTERACTION && browser !== undefined ? { ...artifact, browser } : artifact;
 }

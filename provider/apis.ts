@@ -43,8 +43,8 @@ export interface ApiTokens {
   /** The client credentials grant. @param original oidc-provider's handler. */
   clientCredentials(original: GrantHandler): GrantHandler;
   /**
-   * Finds the API that a token request of a person's grant is for, before anything is used up: no answer of this costs a client its
-   * code or refresh token. oidc-provider gets it as the parameter `resource`.
+   * Finds the API that a token request with a person's grant is for, before anything is used up, so that an error here
+   * never costs a client its code or refresh token. oidc-provider gets it as the parameter `resource`.
    * @param source the code, refresh token or device code.
    * @throws InvalidTarget, InvalidScope or InvalidGrant when there is no token for it.
    */
@@ -96,7 +96,7 @@ export function identifiersOf(resource: unknown): readonly string[] {
 /** An API of a request. */
 export interface RequestedApi {
   readonly api: ApiRecord;
-  /** Those of the request that the client may ask for; at least one. */
+  /** The requested scopes that the client may ask for; at least one. */
   readonly scopes: readonly string[];
 }
 
@@ -246,8 +246,8 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
       return { ...signInClaims(ctx), ...(roles.length > 0 && { roles }) };
     },
 
-    // oidc-provider lets every client look at every token. A client sees its own tokens for no API, and access tokens for the
-    // APIs that name it; each only while it would work.
+    // oidc-provider lets every client introspect every token. Here a client may introspect its own tokens that are for
+    // no API, and access tokens for the APIs that name it, as long as they are valid.
     async mayIntrospect(ctx, client, token) {
       if (token.kind === "ClientCredentials" || token.aud !== undefined)
         return isValidForApi(ctx, client.clientId, token);
@@ -278,7 +278,9 @@ function signInClaims(ctx: KoaContextWithOIDC): Record<string, unknown> {
   };
 }
 
-/** A person gets a token for an API only as somebody who uses its service, or who is assigned to it by the authorization. */
+/**
+ * Whether a person gets no token for an API: they neither use its service nor are assigned to it by the authorization.
+ */
 export function isShutOut(account: AccountRecord, client: ClientRecord, api: ApiRecord): boolean {
   return !Object.hasOwn(account.services, api.service) && !api.assign && api.service !== client.service;
 }

@@ -8,7 +8,7 @@ import type { Deployment } from "../config/configuration.ts";
 /** Clocks of clients may differ by this much. */
 export const ASSERTION_TOLERANCE_SECONDS = 10;
 
-/** An assertion is made for one request. A longer one is a secret that travels. */
+/** An assertion is made for one request. One that lives longer would be a secret sent over the network. */
 const MAX_SECONDS = 300;
 const MAX_JTI_LENGTH = 512;
 
@@ -32,7 +32,7 @@ export function checkAssertion(claims: Readonly<Record<string, unknown>>, deploy
   if (typeof aud !== "string" || !audiencesOf(deployment).includes(aud))
     throw refused("aud must be one string: the token endpoint or the issuer");
   if (typeof jti !== "string" || jti === "" || jti.length > MAX_JTI_LENGTH) throw refused("jti is malformed");
-  if (typeof iat !== "number" || typeof exp !== "number") throw refused("iat and exp must be there");
+  if (typeof iat !== "number" || typeof exp !== "number") throw refused("iat and exp are required");
   if (iat > now + ASSERTION_TOLERANCE_SECONDS) throw refused("iat is in the future");
   if (iat < now - MAX_SECONDS - ASSERTION_TOLERANCE_SECONDS) throw refused("iat is too old");
   if (exp <= now) throw refused("exp is past");

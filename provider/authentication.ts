@@ -1,6 +1,6 @@
 /**
- * What a person has shown in a sign-in, as `amr` and `acr` say it (decisions.md, `amr` and `acr`). What was shown is stored as
- * `amr`, and `acr` follows from it.
+ * What a person has shown in a sign-in, expressed as `amr` and `acr` (decisions.md, `amr` and `acr`). Only `amr` is
+ * stored; `acr` follows from it.
  */
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
@@ -79,8 +79,8 @@ export function acrRequest(claim: unknown): AcrRequest {
 }
 
 /**
- * Whether a session has shown a second factor that the account still has: a person whose last one was removed since, in
- * this session, has none.
+ * Whether a second factor that the account still has was shown in this session. If the last one was removed since, in
+ * this session, there is none.
  */
 export function hasShownSecondFactor(
   acr: string | undefined,

@@ -37,8 +37,9 @@ export function effectiveScope(requested: string | undefined, kind: Deployment["
 }
 
 /**
- * The scope that oidc-provider gets when a request names APIs: theirs, and those of this service that were asked for. What
- * the client may have of the former is known when the APIs are. A request without a scope asks for no field of the profile.
+ * The scope that oidc-provider gets when a request names APIs: the requested scopes of the APIs and of this service.
+ * Which scopes of the APIs the client may have is known once the APIs are. A request without a scope asks for no field
+ * of the profile.
  */
 export function scopeForApis(requested: string | undefined, kind: Deployment["kind"]): string {
   if (requested === undefined || !WELL_FORMED.test(requested)) return requested ?? "";

@@ -81,7 +81,7 @@ export function serviceContext<Context extends object>(
   ctx: Context,
 ): Context & { readonly exchange: Exchange } {
   if (exchangeIn(ctx) === undefined)
-    throw new TypeError("this request came in another way than through service.routes()");
+    throw new TypeError("this request did not come through service.routes()");
   return ctx as Context & { readonly exchange: Exchange };
 }
 

@@ -115,8 +115,8 @@ function hashedSecrets(provider: Provider, check: SecretCheck): void {
 }
 
 /**
- * ID tokens of clients with back-channel logout have the claim `sid` (lib/models/client.js, `includeSid`). Those of all others
- * have it too, so that signing out with one shows of which session it is.
+ * ID tokens of clients with back-channel logout have the claim `sid` (lib/models/client.js, `includeSid`). Here those
+ * of all other clients have it too, so that signing out with one shows which session it belongs to.
  */
 function sessionOfIdTokens(provider: Provider): void {
   Object.defineProperty(provider.Client.prototype, "includeSid", { value: () => true });
@@ -158,9 +158,10 @@ interface ReplayDetection {
 }
 
 /**
- * oidc-provider remembers a used assertion under the hash of `iss` and `jti`, one after the other (lib/models/replay_detection.js,
- * `unique`), so the client `a` could use up the assertions of the client `ab`. No `client_id` has a space. The unit of work makes it
- * an insert that fails if it is there, in the commit of what the assertion is for.
+ * oidc-provider remembers a used assertion under the hash of `iss` and `jti`, one after the other
+ * (lib/models/replay_detection.js, `unique`), so the client `a` could use up the assertions of the client `ab`. No
+ * `client_id` has a space. The unit of work turns this into an insert that fails if the entry exists, in the commit of
+ * what the assertion is for.
  */
 function assertionsApart(provider: Provider): void {
   const model = (provider as unknown as { readonly ReplayDetection: ReplayDetection }).ReplayDetection;

@@ -55,7 +55,9 @@ export function acrRequestOf({
   return claimed.essential && claimed.values !== undefined ? claimed : acrRequest(claims.id_token?.["acr"]);
 }
 
-/** Whether the client needs a second factor, and the session has none. Who has none adds one in the sign-in. */
+/**
+ * Whether the client needs a second factor, and the session has none. A person without one adds one during the sign-in.
+ */
 function lacksSecondFactor(
   { oidc: { session, account, client } }: KoaContextWithOIDC,
   profile: Configuration["profile"],
@@ -162,7 +164,7 @@ function isUnassigned(ctx: KoaContextWithOIDC): boolean {
   );
 }
 
-/** Somebody who does not use the service of an API is not even asked. It is checked after the sign-in. */
+/** Refuses people who do not use the service of an API before they are asked for consent. Checked after the sign-in. */
 function refuseStrangers(ctx: KoaContextWithOIDC): boolean {
   const { account, client } = ctx.oidc;
   if (!account || !client) return false;
@@ -210,7 +212,7 @@ export function signInPolicy(
   login?.checks.add(
     new Check("remembered", "the second factor was not shown", "login_required", isOnlyRemembered),
   );
-  // oidc-provider shows the form to somebody else again and again.
+  // oidc-provider would show the form to somebody else again and again.
   login?.checks.remove("id_token_hint");
   login?.checks.remove("claims_id_token_sub_value");
   login?.checks.add(

@@ -57,7 +57,7 @@ const routes = {
   code_verification: "/device",
 } as const;
 
-/** What an instance works with. */
+/** What an instance is built from. */
 export interface ProviderOptions {
   readonly configuration: Configuration;
   readonly artifacts: ArtifactStore;
@@ -251,7 +251,7 @@ function features(
     userinfo: { enabled: true },
     deviceFlow: {
       enabled: true,
-      // The person sees where the device is, as far as that tells one network from another.
+      // The person sees where the device is, precisely enough to tell one network from another.
       deviceInfo: (ctx) => originOf(exchangeOf(ctx).address, undefined),
     },
     backchannelLogout: { enabled: true },

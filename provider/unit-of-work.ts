@@ -342,7 +342,7 @@ class PendingUnit implements Unit {
           throw new ConditionFailed(`this ${model} is used up`);
         if (isConsumed) consumed = this.#asConsumed(after, storeTime);
         const record = artifactRecord(isConsumed && consumed ? consumed : after);
-        // What was not read must not be there: the library makes new identifiers, and an assertion is used once.
+        // What was not read must not exist yet: the library makes new identifiers, and an assertion is used once.
         changes.write(record, before);
       }
     }
@@ -369,7 +369,7 @@ class PendingUnit implements Unit {
       if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
       // Of two people who type one code, the first decides.
       if (there.model === DEVICE_CODE && isDecided(there) && !isDecided(before)) return false;
-      // More time is given for what the person has seen, and once.
+      // More time is given once, and only for the state that the person has seen.
       if ((one.after?.extensions ?? 0) > (before.extensions ?? 0)) return false;
       if (one.isUnchanged || there.version === before.version) continue;
       hasChanged = true;

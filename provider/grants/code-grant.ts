@@ -65,7 +65,8 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
 
   async function beganInTime({ model, key, consumedAt }: Artifact, underWaySince: number): Promise<boolean> {
     if (consumedAt === undefined) return true;
-    // Measured before the store reads its clock: rather too short than too long, so when in doubt it is a replay.
+    // Measured before the store reads its clock, so it is too short rather than too long: when in doubt, it is a
+    // replay.
     const elapsed = clock.now() - underWaySince;
     const sinceAnswer = await store.sinceAnswer(model, key);
     return sinceAnswer !== undefined && elapsed >= sinceAnswer;

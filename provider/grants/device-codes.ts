@@ -26,7 +26,7 @@ const DEVICE_CODE = "DeviceCode";
 /** How long a device code is valid. */
 export const DEVICE_CODE_LIFETIME_SECONDS = 600;
 
-/** Between two polls at first, and by how much it grows when a device polls faster (RFC 8628 section 3.5). */
+/** The initial pause between two polls, and by how much it grows when a device polls faster (RFC 8628 section 3.5). */
 export const POLL_INTERVAL_SECONDS = 5;
 
 /** How a device code is polled: milliseconds since the epoch, and the seconds that must be between two polls now. */
@@ -102,7 +102,7 @@ export function polledGrant(
     try {
       if (await isTooEarly(artifacts, clock, found.key)) throw new errors.SlowDown("poll less often");
     } catch (error) {
-      // oidc-provider would make an error of its own of a fault of the store.
+      // oidc-provider would turn a fault of the store into an error of its own.
       if (!(error instanceof errors.OIDCProviderError)) unit.failure ??= error;
       throw error;
     }
@@ -114,7 +114,7 @@ function isExpired({ payload }: Artifact, clock: Clock): boolean {
   return typeof payload["exp"] !== "number" || payload["exp"] <= seconds(clock);
 }
 
-/** A device that a person has typed the code of. */
+/** A device whose code a person has typed. */
 export interface WaitingDevice {
   readonly client_id: string;
   /** The scope that it asks for. */
@@ -148,7 +148,7 @@ export interface DeviceCodes {
     person: SignedIn,
     apis: readonly RequestedApi[],
   ): Promise<void>;
-  /** The device gets `access_denied`. The same. */
+  /** The device gets `access_denied` at its next poll. Otherwise like `connect`. */
   refuse(device: WaitingDevice): void;
 }
 
@@ -162,7 +162,7 @@ export interface ConnectedDevice {
 
 /** The devices of people. Storage faults reject with `StorageUnavailable`. */
 export interface ConnectedDevices {
-  /** Those that have not ended, the last one first. @param clients all of the service. */
+  /** The devices that have not ended, the newest first. @param clients all clients of the service. */
   list(account: AccountRecord, clients: readonly ClientRecord[]): Promise<readonly ConnectedDevice[]>;
   /** Ends all tokens of one device. @returns false if the account has no such device. */
   end(account: AccountRecord, id: string, clients: readonly ClientRecord[]): Promise<boolean>;
@@ -270,7 +270,7 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
         grantId,
         generations,
         scope,
-        // Also those that are not granted: a device that asks for an API never gets a token for userinfo.
+        // Includes those that are not granted: a device that asks for an API never gets a token for userinfo.
         ...(resource.length > 0 && { resource }),
         authTime: person.signedInAt,
         acr: person.acr,

@@ -172,8 +172,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Another access token of the same grant, without a further rotation: a repeated request for another API than the first, and a JWT,
-   * which is not stored.
+   * Another access token of the same grant, without a further rotation: for a repeated request that names another API
+   * than the first, and for a JWT, which is not stored.
    */
   async #anotherToken(ctx: Context, presented: string): Promise<Record<string, unknown>> {
     const { provider, client } = ctx.oidc;

@@ -92,15 +92,15 @@ export function cookieSettings(
   };
 }
 
-/** What is read of a running sign-in of oidc-provider to set its cookies again. */
+/** The parts of a running sign-in of oidc-provider that are needed to set its cookies again. */
 interface CookiesOf {
   readonly uid: string;
   readonly returnTo: string;
 }
 
 /**
- * Sets the two cookies of a running sign-in again, as oidc-provider has set them at its beginning (interactions.js in
- * lib/actions/authorization), with a new lifetime. It has no call for that.
+ * Sets the two cookies of a running sign-in again, as oidc-provider set them when it began (interactions.js in
+ * lib/actions/authorization), with a new lifetime. oidc-provider has no call for that.
  * @param path that of the sign-in's pages.
  */
 export function renewSignInCookies(
