@@ -54,7 +54,7 @@ export function prefetchSession(units: UnitsOfWork, sessionCookie: string): Step
 export function knownClient(clients: Pick<ClientInternals, "record">): Step {
   return async (exchange, next) => {
     const ids = exchange.query?.all("client_id") ?? [];
-    if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be there exactly once");
+    if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be sent exactly once");
     const client = await clients.record(ids[0]);
     if (client === undefined || client.disabled)
       throw badRequest("invalid_client", "the client is not known");
@@ -148,7 +148,7 @@ export function createRedirectCheck({
   };
 }
 
-/** The address with everything encoded that is markup, or that RFC 6749 section 5.2 keeps out of a description. */
+/** The address, with markup and every character that RFC 6749 section 5.2 keeps out of a description encoded. */
 function printable(address: string): string {
   return address.toWellFormed().replaceAll(/[^\u0021-\u007e]|["<>\\]/gu, encodeURIComponent);
 }
@@ -303,7 +303,7 @@ export const refusalMode: Step = async (exchange, next) => {
   await next();
 };
 
-/** What the last step needs. */
+/** What {@link runAuthorization} is built from. */
 export interface AuthorizationParts {
   readonly protocol: Protocol;
   readonly limits: Pick<AttemptLimits, "interaction">;

@@ -42,9 +42,9 @@ function assertedClient(assertion: string | undefined): string | undefined {
 }
 
 /**
- * Finds the client and requires credentials: a secret, an assertion, or of a client that can keep neither just its
- * `client_id`. oidc-provider checks them. It reads Basic credentials only in the form-encoded way of RFC 6749 section 2.3.1,
- * so it gets the plain reading in that encoding; the secret check tries the other reading.
+ * Finds the client and requires credentials: a secret, an assertion, or just the `client_id` of a client that can keep
+ * neither. oidc-provider checks them. It reads Basic credentials only in the form-encoded way of RFC 6749 section
+ * 2.3.1, so it gets the plain reading in that encoding; the secret check tries the other reading.
  */
 export function clientCredentials(clients: Pick<ClientInternals, "record">, audit: AuditLog): Step {
   /** Wrong secrets are noted where they are checked. */

@@ -1,7 +1,7 @@
 /**
- * Which scripts may read the answers of the service (CORS): those from the origins of public clients, at the endpoints that
- * they use. oidc-provider refuses a request from another origin. Here it is served without the headers, so an origin tells
- * nothing by its answer, and server-side clients that send one are not affected.
+ * Which scripts may read the answers of the service (CORS): those from the origins of public clients, at the endpoints
+ * that they use. oidc-provider refuses a request from another origin. Here it is served without the headers, so the
+ * answer reveals nothing about an origin, and server-side clients that send one are not affected.
  */
 import type { EndpointName } from "../config/deployments.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
@@ -29,7 +29,7 @@ const EXPOSED_HEADERS = "WWW-Authenticate, Retry-After, DPoP-Nonce";
 
 /** All origins are read again after this. */
 const MAX_AGE_MS = 5_000;
-/** A storage that hangs doesn't delay the answer that says so. */
+/** A storage that hangs must not delay the answer that reports it. */
 const LOOK_UP_TIMEOUT_MS = 150;
 
 /** A request at an endpoint that is open to other origins. */
@@ -41,13 +41,13 @@ export interface CrossOriginRequest {
 }
 
 export interface CrossOrigin {
-  /** @returns `undefined` at all other endpoints, and where the host application has answered the question. */
+  /** @returns `undefined` at all other endpoints, and where the host application has already set the headers. */
   begin(exchange: EndpointExchange): CrossOriginRequest | undefined;
 }
 
 const late = (): Error => new Error("the origins were not read in time");
 
-/** The client that the request names decides; if none can be told, any of them. */
+/** Whether the client that the request names lists the origin; if it names none, whether any client does. */
 async function isListed(
   { client }: EndpointExchange,
   origin: string,

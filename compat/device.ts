@@ -12,7 +12,7 @@ import type { Protocol } from "./protocol.ts";
 /** Others are ignored (RFC 6749 section 3.1). */
 const PARAMETERS = ["client_id", "scope", "resource"] as const;
 
-/** Only clients of the kind `device` ask for codes, and each of them from one address only so often. */
+/** Only clients of the kind `device` may ask for codes, and each only so often from one address. */
 export function deviceRequest(limits: Pick<AttemptLimits, "deviceRequest">, audit: AuditLog): Step {
   return async ({ client, ctx, address }, next) => {
     if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is unknown");

@@ -35,7 +35,7 @@ export function standardUserinfo(protocol: Protocol, units: UnitsOfWork): Step {
     try {
       await protocol(exchange, exchange.body ? { body: exchange.body } : {});
     } catch (error) {
-      // oidc-provider looks at the scope before the audience. No scope makes a token for an API right here.
+      // oidc-provider checks the scope before the audience. A token for an API is not valid here, whatever its scope.
       const isScope = error instanceof EndpointError && error.error === "insufficient_scope";
       const token = authorization?.split(" ")[1] ?? exchange.body?.one("access_token");
       if (!isScope || token === undefined) throw error;
@@ -64,7 +64,10 @@ export const publicDiscovery =
     ctx.body = document;
   };
 
-/** How clients authenticate at the endpoints besides the token endpoint (RFC 8414 section 2); without it, only with Basic. */
+/**
+ * How clients authenticate at the endpoints besides the token endpoint (RFC 8414 section 2); without this member,
+ * clients assume that only Basic works.
+ */
 function describeEndpoints(document: Record<string, unknown>): void {
   const { token_endpoint_auth_methods_supported: methods } = document;
   const algorithms = document["token_endpoint_auth_signing_alg_values_supported"];

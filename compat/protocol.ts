@@ -91,7 +91,7 @@ async function run(
   const work = (): Promise<unknown> => served.run(inner);
   await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
   const { oidc } = inner as unknown as KoaContextWithOIDC;
-  // The client of a token that names none.
+  // A request may name no client: then it is the token's.
   if (exchange.client === undefined && oidc?.client !== undefined)
     exchange.client = clientRecord(oidc.client);
   return { status: inner.status, body: inner.body, oidc };

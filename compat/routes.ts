@@ -155,7 +155,7 @@ function createArrivals({ configuration: { proxy, clock }, onWarning }: Endpoint
     all: () => [...seen],
     note(req, { isAmbiguous }) {
       if (req.readableDidRead) seen.add("a body parser reads bodies before the service");
-      if (isAmbiguous) seen.add("a Host of no deployment came with a path of both");
+      if (isAmbiguous) seen.add("a request for a path of both deployments has a Host of no deployment");
       const header = ignoredHeader(req, proxy);
       if (header === undefined) return;
       seen.add(`${header} is ignored`);
@@ -205,7 +205,7 @@ async function serve(
   for (const notify of exchange.onSuccess) notify();
 }
 
-/** What the browser may do is in the headers. */
+/** The headers say what the browser may do. */
 const answerPreflight: Step = async ({ ctx }) => {
   ctx.status = 204;
 };

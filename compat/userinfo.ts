@@ -20,8 +20,8 @@ export const invalidToken = (): EndpointError => badRequest("invalid_token", "th
 const MAX_OWNERS = 10_000;
 
 /**
- * Whose the access tokens are that this process has issued or seen, so that token and account are read together: one round
- * trip to the store instead of two. That never changes, and is checked against the token.
+ * Remembers the owners of the access tokens that this process has issued or seen, so that token and account are read
+ * together: one round trip to the store instead of two. An owner never changes, and is checked against the token.
  */
 export class TokenOwners {
   /** The `sub` by the key of the token, the latest last. */
@@ -74,7 +74,7 @@ export function bearer({ artifacts, clients, accounts, owners }: BearerParts): S
     )
       throw invalidToken();
     const { payload } = found;
-    // A token for an API opens nothing here. One that is bound to a key is no bearer token.
+    // A token for an API is not valid here. One that is bound to a key is no bearer token.
     if (payload["aud"] !== undefined) throw invalidToken();
     if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
     const account = found.accountId === owner ? known : await accounts.record(found.accountId);
