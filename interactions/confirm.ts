@@ -1,5 +1,5 @@
 /**
- * `{base}/confirm`, where links in mail lead to. Opening it changes nothing, so that programs that look at mail confirm
+ * `{base}/confirm`, where links in mail lead. Opening it changes nothing, so that programs that scan mail confirm
  * nothing: the token moves to a cookie, and the browser goes on to where a person can confirm.
  */
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
@@ -275,7 +275,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     });
   }
 
-  /** The fields of a form of ours. Anything else is answered. */
+  /** The fields of one of our forms; `undefined` after an answer to anything else. */
   async function formFields(ctx: ServiceContext, link: string): Promise<Values | undefined> {
     const form = await readable(() => ctx.exchange.form());
     if (form !== undefined && isFromHere(ctx) && forms.verify(formOf(link), form.get("csrf") ?? ""))

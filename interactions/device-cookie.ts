@@ -26,7 +26,7 @@ export interface DeviceCookies {
   write(ctx: CookieContext, account: CookieAccount): void;
   /** Whether somebody has signed in with a passkey in this browser. */
   prefersPasskey(ctx: CookieRequest): boolean;
-  /** What says that this browser need not show the second factor. It may be anything. */
+  /** The cookie that says that this browser need not show the second factor, as sent: it may be anything. */
   remembered(ctx: CookieRequest): string | undefined;
   remember(ctx: CookieContext, browser: { readonly cookie: string; readonly lifetimeSeconds: number }): void;
   /** From now on the page offers passkeys first. The cookie says nothing else, so no one can be told apart by it. */

@@ -107,7 +107,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     );
   }
 
-  /** With what the step lists. */
+  /** The step with what it lists. */
   async function listed(step: PresentStep): Promise<PresentStep> {
     const methods = await STEPS[step.name].methods?.(step.signIn, services);
     return methods === undefined ? step : { ...step, methods };
@@ -130,7 +130,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     try {
       await units.current()?.commit();
     } catch (error) {
-      // Something else has happened to the sign-in: the person looks again.
+      // The sign-in has changed meanwhile: the person sees its step again.
       if (error instanceof ConditionFailed) return { kind: "next", step: at };
       throw error;
     }
@@ -161,7 +161,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
       const { recoveryCodes } = outcome;
       answer = { kind: "next", step: recoveryCodes === undefined ? step : { ...step, recoveryCodes } };
     } else answer = outcome;
-    // Now rather than after the answer: a lost race is an answer of its own.
+    // Commit now rather than after the answer, because a lost race has an answer of its own.
     await units.current()?.commit();
     return answer;
   }
@@ -203,7 +203,7 @@ const stepNamed = (text: string | undefined): StepName | undefined =>
 function again(step: PresentStep, values: Values, problems: readonly Problem[]): PresentStep {
   const fields = step.fields.map((field): Field => {
     const value = values.get(field.name) ?? "";
-    // A code of an app is another one by now.
+    // The app shows another code by now.
     if (field.type === "password" || isAppCode(step.name, field)) return field;
     return field.type === "checkbox" ? { ...field, checked: value === field.value } : { ...field, value };
   });

@@ -83,14 +83,14 @@ export function formLocals(
 const KEYBOARDS: Readonly<Record<string, Locals>> = {
   username: { autocapitalize: "none", autocorrect: "off", spellcheck: "false" },
   email: { autocapitalize: "none", autocorrect: "off", spellcheck: "false", inputmode: "email" },
-  // Only the code of a device, so far.
+  // So far, only the code of a device has `off`.
   off: { autocapitalize: "characters", autocorrect: "off", spellcheck: "false" },
   "one-time-code": { autocapitalize: "characters", autocorrect: "off", spellcheck: "false" },
   "given-name": { autocapitalize: "words" },
   "family-name": { autocapitalize: "words" },
 };
 
-/** The words of the script. */
+/** The texts that the script shows at a password field. */
 function passwordHints(t: Translator, { autocomplete, minLength = 0 }: FormField): Locals {
   const show = { "data-show": t("password.show"), "data-hide": t("password.hide") };
   if (autocomplete !== "new-password") return show;

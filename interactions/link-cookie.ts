@@ -1,6 +1,6 @@
 /**
- * A link in mail has its token in the address, where others may see it. The token moves to a cookie at once, which is
- * for this browser and ten minutes.
+ * A link in mail has its token in the address, where others may see it. The token moves at once to a cookie, which
+ * works in this browser for ten minutes.
  */
 import type { BrowserContext, FindBrowser } from "../provider/sessions/browser-cookie.ts";
 import { hasCookie, readCookie, setCookie } from "../core/cookies.ts";
@@ -22,7 +22,7 @@ const TOKEN = /^[\w-]{43}$/;
 export const isLinkToken = (text: string): boolean => TOKEN.test(text);
 
 /**
- * The cookie has the token, and the digest of the browser that has followed the link: a planted one is none.
+ * The cookie holds the token and the digest of the browser that has followed the link, so a planted one is ignored.
  * @param name of the cookie.
  */
 export function createLinkCookie(name: string, findBrowser: FindBrowser): LinkCookie {

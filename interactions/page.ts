@@ -51,8 +51,8 @@ export interface SendOptions extends VisitHints {
 }
 
 /**
- * The pages that other parts of the service send. Of a context, two of them need less than {@link ErrorPages} gives, so that
- * a host application can send them, too.
+ * The pages that other parts of the service send. Two of them need less of a context than those of {@link ErrorPages},
+ * so that a host application can send them too.
  */
 export interface Answers extends Pick<ErrorPages, "startAgain">, LogoutPages {
   error(ctx: PageContext, answer: ErrorAnswer): void;

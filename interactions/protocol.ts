@@ -191,7 +191,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     const stepUp = await steppingUp(found, demanded);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
-    // Whoever got no answer when the time was extended still has the cookies of the old end.
+    // A browser that got no answer when the time was extended still has cookies with the old expiry.
     if (artifact?.extensions !== undefined) renewCookies(ctx, found);
     return {
       uid,

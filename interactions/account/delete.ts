@@ -85,7 +85,7 @@ export interface SignOutParts {
   readonly forgetSession: (ctx: ServiceContext) => void;
 }
 
-/** What the form of the first page does. */
+/** Handles the form of the first page, which signs out. */
 export function signOut({ sessions, forgetSession }: SignOutParts): NonNullable<PersonPage["submit"]> {
   return async ({ ctx, person, caller }) => {
     await sessions.end(person.account.sub, person.session, { caller, reason: "signed_out" });
@@ -100,7 +100,7 @@ export interface SignedOutPageParts {
   readonly seals: Pick<AccountSeals, "isDeleted">;
 }
 
-/** For everybody. It says what has happened only to a browser in which it did. */
+/** Open to everybody. It says what has happened only in the browser in which it happened. */
 export function signedOutPage({ pages, gate, seals }: SignedOutPageParts): AccountPage {
   return {
     path: SIGNED_OUT_PATH,

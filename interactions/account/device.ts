@@ -1,6 +1,7 @@
 /**
- * The page for the code of a device (RFC 8628 section 3.3): a person who is signed in types the code, compares it with what the
- * device shows, and connects the device or does not. It always asks: somebody else may have sent the person here.
+ * The page for the code of a device (RFC 8628 section 3.3): a person who is signed in types the code, compares it with
+ * what the device shows, and connects the device or refuses it. The page always asks, because somebody else may have
+ * sent the person here.
  */
 import type { AccountInternals } from "../../accounts/account.ts";
 import { hasSecondFactor, needsSecondFactor } from "../../accounts/factors/factor.ts";
@@ -72,7 +73,7 @@ interface CompareLocals extends PersonLocals {
   readonly ownNetwork: string | undefined;
 }
 
-/** These pages stand for themselves: their links lead to nothing but the account. */
+/** These pages stand alone: they link to nothing but the account. */
 function ownLocals(
   t: Translator,
   locals: PersonLocals,
@@ -102,8 +103,8 @@ export const deviceView: Page<CodeLocals> = {
       field: {
         name: "user_code",
         type: "text",
-        // Not a code that came by message: with eight letters the script would send that, and a person who presses "Continue" then
-        // would answer the next page without having read it.
+        // Not `one-time-code`: the script would send that as soon as it has eight letters, and a person who then
+        // presses "Continue" would answer the next page without having read it.
         autocomplete: "off",
         required: true,
         label: t("device.code"),
@@ -226,7 +227,7 @@ export function devicePage(parts: DevicePageParts): PersonPage {
       });
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error;
-      // Somebody else has decided about the code in this moment, or the session or the account has ended.
+      // Somebody else has just decided about the code, or the session or the account has ended.
       const { kind } = await units.run(exchange, () => deviceCodes.find(userCode));
       return { kind: kind === "waiting" ? "ended" : kind };
     }
@@ -263,7 +264,7 @@ export function devicePage(parts: DevicePageParts): PersonPage {
       const { notice } = visit.locals;
       if (notice === "device" || notice === "deviceRefused")
         return visit.send(deviceDoneView, { ...visit.locals, isConnected: notice === "device" });
-      // A link can be made by anybody: it fills in nothing but a code.
+      // Anybody can make a link, so it fills in nothing but a code.
       const linked = typedUserCode(visit.query.get("user_code") ?? "");
       return ask(visit, linked ?? "");
     },

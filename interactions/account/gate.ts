@@ -31,15 +31,15 @@ export interface AccountGate {
   /** The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost. */
   enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
   /**
-   * The same, for people who have signed in within the last five minutes with everything that their account asks for: a
-   * second factor, if it has one, which a browser remembered without it has not shown. Others sign in again.
+   * The same, for people who have signed in within the last five minutes with everything that their account asks for,
+   * including its second factor if it has one: a remembered browser has not shown that. Others sign in again.
    */
   enterRecently(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
-  /** Asks for the second factor, and redirects to a page. Who has none comes back as they were. */
+  /** Asks for the second factor, and redirects to a page. A person without one comes back unchanged. */
   stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): void;
   /**
-   * Redirects to a sign-in that ends only with a second factor, and then to the wanted page. Who has none adds one. A form
-   * that was sent is lost.
+   * Redirects to a sign-in that ends only with a second factor, and then to the wanted page. A person without one adds
+   * one. A form that was sent is lost.
    */
   demandSecondFactor(ctx: ServiceContext, request: AccountRequest): void;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */

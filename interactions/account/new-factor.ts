@@ -1,7 +1,7 @@
 /**
- * Adding an authenticator app or a passkey, after a recent sign-in. The first factor of an account also needs a code from
- * a mail. What the new factor is made with waits in the form, encrypted for this session and page: it is tried before it
- * counts, and the account must not have changed meanwhile (see `accounts/factors/enrolment.ts`).
+ * Adding an authenticator app or a passkey, after a recent sign-in. The first factor of an account also needs a code
+ * from a mail. The form holds what the new factor is made with, encrypted for this session and page. The factor is
+ * tried before it counts, and the account must not have changed meanwhile (see `accounts/factors/enrolment.ts`).
  */
 import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
 import { passkeyName } from "../../accounts/factors/factor.ts";
@@ -167,13 +167,13 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
     return visit.send(newPasskeyView, { ...data, passkey: json }, answerOf(problem));
   }
 
-  /** Only what this page adds; the excluded passkeys are for the browser, and long. */
+  /** Keeps only what this page adds. The excluded passkeys are long, and only the browser needs them. */
   function kept(made: Enrolment): Enrolment {
     if (kind === "app" || made.passkey === null) return { ...made, passkey: null };
     return { ...made, app: null };
   }
 
-  /** @param code from the mail; left out: none is there. */
+  /** @param code from the mail, if there is one. */
   async function begin(visit: PersonVisit, code?: string): Promise<void> {
     const { account, session } = visit.person;
     const begun = await enrolments.begin(account.sub, session, code, askedAt(visit, devices));

@@ -27,10 +27,10 @@ interface OverviewLocals extends PersonLocals {
   readonly now: number;
 }
 
-/** Services that the row names. Of more, it says how many. */
+/** How many services the row names. Of more, it gives only the number. */
 const MAX_NAMES = 3;
 
-/** What stands in the row of a page; `false`: the person should look at it. */
+/** The text in the row of a page; `false`: the person should look at it. */
 type Value = readonly [text: string, isWell?: false];
 
 export const overviewView: Page<OverviewLocals> = {

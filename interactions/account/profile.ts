@@ -122,7 +122,8 @@ export function profilePage({
       const today = new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
       const problems = problemsIn(values, before, { locales, today, reservedUsernames });
       if (problems.length > 0) return shown(visit, values, problems);
-      // Taken before it is known: to be refused must not tell that a username is taken, and not to be, that it is free.
+      // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
+      // is taken.
       const isRenamed = values.username !== "" && values.username !== before.username;
       const attempt = isRenamed ? await limits.usernameTaken(account.sub) : undefined;
       if (attempt?.allowed === false) return visit.limited(attempt.retryAfter);

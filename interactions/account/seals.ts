@@ -42,7 +42,7 @@ export interface AccountSeals {
   encrypt(person: SignedIn, path: string, text: string): string;
   /** `undefined` unless it was encrypted for this page and session. */
   decrypt(person: SignedIn, path: string, sealed: string): string | undefined;
-  /** Says for ten minutes, to whoever has it, that an account was deleted: no one is signed in any more. */
+  /** Proves for ten minutes, in the hands of anybody, that an account was deleted: by then no one is signed in. */
   sealDeleted(): string;
   isDeleted(sealed: string): boolean;
 }

@@ -189,7 +189,9 @@ function readableFields(
   );
 }
 
-/** What the clients of a service may do in APIs: a third party what the person allowed, as far as it still may ask for it. */
+/**
+ * What the clients of a service may do in APIs: a third party only what the person allowed and it may still ask for.
+ */
 async function usableApis(
   account: AccountRecord,
   clients: readonly ClientRecord[],

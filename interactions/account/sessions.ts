@@ -12,7 +12,7 @@ import { personLocals, type PersonLocals, type PersonPage } from "./person-pages
 
 const PATH = "/account/sessions";
 
-/** One browser, and whether it is the one that asks. */
+/** One browser, and whether this request comes from it. */
 interface ShownSession {
   readonly session: SignInSession;
   readonly isThis: boolean;
@@ -56,7 +56,7 @@ export const sessionsView: Page<SessionsLocals> = {
   },
 };
 
-/** Addresses tell people nothing, but whether it was here does. Empty if that is not known. */
+/** An address means nothing to people, but whether it is this network does. Empty if that is not known. */
 function networkText(t: Translator, last: string | undefined, now: string | undefined): string {
   if (last === undefined || now === undefined) return "";
   return last === now ? t("sessions.thisNetwork") : t("sessions.otherNetwork");

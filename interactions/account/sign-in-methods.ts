@@ -1,6 +1,6 @@
 /**
- * "Sign-in methods": what the person can sign in with, what is missing for a safe account, and the changes of what is there.
- * Adding something is in `new-factor.ts`. Looking needs a session, changing a recent sign-in.
+ * "Sign-in methods": what the person can sign in with, what is missing for a safe account, and changes to what is
+ * there. Adding is in `new-factor.ts`. Viewing needs a session; changing needs a recent sign-in.
  */
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import {
@@ -30,7 +30,7 @@ export const NEW_PASSKEY_PATH: string = `${METHODS_PATH}/new-passkey`;
 const CHANGE_PATH = `${METHODS_PATH}/change`;
 const CODES_PATH = `${METHODS_PATH}/recovery-codes`;
 
-/** So few recovery codes are worth a word. */
+/** With this many recovery codes or fewer, the page suggests new ones. */
 const FEW_CODES = 3;
 
 type Passkey = Factors["passkeys"][number];
@@ -190,7 +190,7 @@ export interface MethodsPageParts {
   readonly clock: Clock;
 }
 
-/** Goes to the list of methods, as the person that the next request sees, and says what was done. */
+/** Redirects to the list of methods with a notice, sealed for the person as the next request will see them. */
 export function doneAt({ done, person }: PersonVisit, notice: Notice, generation?: number): void {
   const { account } = person;
   const now = {
@@ -200,7 +200,7 @@ export function doneAt({ done, person }: PersonVisit, notice: Notice, generation
   done(METHODS_PATH, notice, now);
 }
 
-/** Something else has changed what the person wanted to change: the list shows what there is. */
+/** What the person wanted to change has changed meanwhile: the list shows what there is now. */
 export function backToMethods({ ctx }: PersonVisit): void {
   seeOther(ctx, ctx.exchange.deployment.url + METHODS_PATH);
 }

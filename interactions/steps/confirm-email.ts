@@ -102,7 +102,9 @@ async function atPasskey(
   };
 }
 
-/** A passkey that was made for an account that did not come about: the next one has the same user handle, and replaces it. */
+/**
+ * The enrolment of a passkey whose account was not created: the next passkey has the same user handle, and replaces it.
+ */
 export function keptEnrolment({ enrolment, proven }: SignInState): Pick<SignInState, "enrolment"> {
   return enrolment === undefined || proven !== undefined ? {} : { enrolment };
 }
@@ -123,7 +125,7 @@ export function expired(step: "register" | "forgot-password"): SignInState {
   return { step, notice: "expired" };
 }
 
-/** Nothing waits for this code or link any more: the person begins anew. */
+/** Nothing waits for this code or link any more: the person starts again. */
 export const again = (step: "register" | "forgot-password"): Outcome => ({
   kind: "next",
   state: expired(step),

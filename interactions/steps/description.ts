@@ -42,10 +42,12 @@ export interface DescribedField extends Omit<Field, "value" | "options"> {
 /** Something that the person can do. */
 export interface DescribedAction {
   /**
-   * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code; `passkey` for a passkey, with `credential`, and at `enrol` with
-   * `name`; `recovery` for a recovery code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes;
-   * `remove` for one of `methods`; `later` to go on without the passkey that was offered, `never` to be asked no more; `allow` and `deny` for consent; `cancel` to go back to the client without signing in; `more-time`, in the last five
-   * minutes, for the full time again; or the name of another step.
+   * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for
+   * another code; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery
+   * code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`;
+   * `later` to go on without the passkey that was offered, `never` to not be asked again; `allow` and `deny` for
+   * consent; `cancel` to go back to the client without signing in; `more-time`, in the last five minutes, for the full
+   * time again; or the name of another step.
    */
   readonly name: string;
   /** In the language of `locale`. */
@@ -81,7 +83,7 @@ export interface StepDescription {
   readonly client: SignInClient;
   /** In the language of `locale`, as all texts. */
   readonly title: string;
-  /** What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all. */
+  /** What to say besides the title: paragraphs, separated by line breaks. Empty if the title says it all. */
   readonly text: string;
   /** The e-mail address of the account, if it is known. */
   readonly account?: string;

@@ -1,11 +1,12 @@
 /**
- * The steps that add a factor in a sign-in whose client needs one, whose person was invited to add a passkey, or whose person
- * registers without a password:
- * `enrol-confirm`, a code from the mailbox; `enrol`, an authenticator app or a passkey, tried before it counts;
- * `recovery-codes`, which the person has to keep. Nobody is signed in before the last one is complete, unless they were only
- * invited and say no. What is lost in between is lost: the person begins with the password again.
+ * The steps that add a factor in a sign-in whose client needs one, whose person was invited to add a passkey, or whose
+ * person registers without a password: `enrol-confirm`, a code from the mailbox; `enrol`, an authenticator app or a
+ * passkey, tried before it counts; `recovery-codes`, which the person has to keep. Nobody is signed in before the last
+ * one is complete, unless they were only invited and decline. If something is lost in between, the person begins with
+ * the password again.
  *
- * Where the account has changed meanwhile, nothing is stored. It may be this very sign-in, in a request that runs now.
+ * If the account has changed meanwhile, nothing is stored. The change may come from this very sign-in, in a concurrent
+ * request.
  */
 import type { Enrolment, Enrolments, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import { hasSecondFactor } from "../../accounts/factors/factor.ts";
@@ -25,7 +26,7 @@ import {
   type StepServices,
 } from "./step.ts";
 
-/** Who was only invited can say no at each page. */
+/** A person who was only invited can decline on each page. */
 const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>
   state.proven?.invited ? [...actions, "later"] : actions;
 
@@ -96,7 +97,7 @@ async function confirm(
 
 type Offered = Partial<Pick<Enrolment | NewAccountEnrolment, "app" | "passkey">>;
 
-/** What of the enrolment is enough for the client, or what the person was invited to add. */
+/** The factors of the enrolment that are enough for the client, or that the person was invited to add. */
 export function offeredFactors({
   enrolment,
   demandedAcr = ACR_MFA,
@@ -108,7 +109,7 @@ export function offeredFactors({
 }
 
 export const enrol: Step = {
-  // Whoever registers has proven the address alone: there is no account yet.
+  // A person who registers has proven only the address: there is no account yet.
   isOpen: ({ prompt, state }) =>
     prompt !== "consent" && state.step === "enrol" && state.enrolment !== undefined,
   fields(signIn) {
@@ -198,7 +199,7 @@ type NotAdded = Exclude<Awaited<ReturnType<Enrolments["addApp"]>>, { readonly ki
 
 const notAdded = (result: NotAdded): Outcome => (result.kind === "limited" ? result : CHANGED);
 
-/** The codes of the first factor are shown now, and never again. A further one brings none. */
+/** Recovery codes come with the first factor, and are shown only now. A further factor brings none. */
 async function keep(
   entry: Entry,
   services: StepServices,

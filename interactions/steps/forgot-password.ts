@@ -1,7 +1,7 @@
 /** The step `forgot-password`: asks for mail with a code and a link. Every name gets the same answer after the same time. */
 import { askedAt, type Step } from "./step.ts";
 
-/** Longer ones are no name of an account. */
+/** No account has a longer name. */
 const MAX_USERNAME_CHARACTERS = 256;
 
 export const forgotPassword: Step = {

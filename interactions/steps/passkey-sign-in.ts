@@ -1,6 +1,6 @@
 /**
- * Signing in with a passkey alone, at `login` and `reauthenticate`. It is both factors. The challenge is made with the
- * sign-in itself, so that showing the first page writes nothing.
+ * Signing in with a passkey alone, at `login` and `reauthenticate`. A passkey is both factors. The challenge is made
+ * with the sign-in itself, so that showing the first page writes nothing.
  */
 import { callerOf } from "../../provider/exchange.ts";
 import { amrOfPasskey } from "../../provider/authentication.ts";

@@ -1,6 +1,6 @@
 /**
- * The step `reauthenticate`: the password or a passkey of the person who is signed in, before something that needs a recent
- * sign-in. Whoever has neither, because passkeys are off by now, can only choose a password by mail.
+ * The step `reauthenticate`: the password or a passkey of the person who is signed in, before something that needs a
+ * recent sign-in. A person with neither, because passkeys have been turned off, can only choose a new password by mail.
  */
 import { signInWithPasskey, suggesting, takesPassword, withPasskey } from "./passkey-sign-in.ts";
 import { checkPassword } from "./sign-in.ts";

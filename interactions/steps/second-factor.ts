@@ -20,7 +20,7 @@ import {
   type StepServices,
 } from "./step.ts";
 
-/** A tick that is off. */
+/** The checkbox that asks to remember this browser. */
 const REMEMBER = {
   name: "remember",
   type: "checkbox",
@@ -142,7 +142,7 @@ async function usePasskey(
   return complete(entry, services, record, proven, amrOfPasskey(result.backupEligible));
 }
 
-/** @param shown adds to what was shown before. A step-up leaves the time of the sign-in. */
+/** @param shown adds to what was shown before. A step-up keeps the time of the sign-in. */
 function complete(
   entry: Entry,
   services: StepServices,

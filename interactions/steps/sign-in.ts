@@ -37,7 +37,10 @@ const LIFETIME_SECONDS = 300;
 export const isExpired = ({ at, stepUp }: Proven, clock: Clock): boolean =>
   stepUp !== true && at + LIFETIME_SECONDS <= seconds(clock);
 
-/** Whether somebody who has proven something is at this step. Who is asked to go on may sign in to another account instead. */
+/**
+ * Whether somebody who has proven something is at this step. At the prompt `continue`, the person may sign in to
+ * another account instead.
+ */
 export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean =>
   prompt !== "consent" && state.step === step && state.proven !== undefined;
 
@@ -106,8 +109,8 @@ export function provenOf(record: AccountRecord, at: number, amr: readonly string
 }
 
 /**
- * The account as it is now, if what was proven of it still counts: a new password, for example, ends that. Even a person who
- * gets more time again and again has that of one sign-in from then on.
+ * The account as it is now, if what was proven of it still counts: a new password, for example, ends that. From then
+ * on, even a person who extends the sign-in again and again has only the lifetime of one.
  */
 export async function stillProven(
   { sub, generation, at, stepUp }: Proven,
@@ -152,7 +155,7 @@ export async function goOn(
     );
   const needsReview = !shown.stepUp && isReviewDue(record, shown.amr);
   const { terms } = offers.registration ?? {};
-  // Who is signed in already is asked at the next sign-in.
+  // A person who is already signed in is asked at the next sign-in.
   const needsTerms = terms !== undefined && !shown.stepUp && record.terms_version !== terms.version;
   const isOver = !needsReview && !needsTerms;
   const mayInvite = isOver && canAddPasskey && !remembered && isInvitable(entry, services, record);
@@ -192,8 +195,8 @@ function isInvitable(
 }
 
 /**
- * Whether the person has asked not to be asked for the second factor here, and may be spared it now. Whoever has to look at
- * the sign-in methods shows all that the account has.
+ * Whether the person has asked not to be asked for the second factor here, and may be spared it now. A person who has
+ * to review the sign-in methods must show everything that the account has.
  */
 async function isRemembered(
   { ctx, signIn }: Entry,

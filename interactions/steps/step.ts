@@ -46,7 +46,7 @@ export type StepName = (typeof STEP_NAMES)[number];
 export interface SignInState {
   /** The step that the person is at. Default: the one that the prompt of the protocol asks for. */
   readonly step?: StepName;
-  /** What to tell at that step: a text `notice.<code>`. */
+  /** What to say at that step: a text `notice.<code>`. */
   readonly notice?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
@@ -89,7 +89,7 @@ export interface Proven {
   readonly remembered?: true;
   /** A step-up for which only a passkey is enough. */
   readonly passkeyOnly?: true;
-  /** The person is at a device that can make a passkey, as it says itself. */
+  /** The person's device says that it can make a passkey. */
   readonly canAddPasskey?: true;
   /** Nothing more is needed: the person may add a passkey, or go on without one. */
   readonly invited?: true;
@@ -150,7 +150,7 @@ export interface RunningSignIn {
   readonly enrolment?: Enrolment | NewAccountEnrolment;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
-  /** The request wants a recent sign-in, or a strong one: a remembered browser is none. */
+  /** The request wants a recent or a strong sign-in: a remembered browser is neither. */
   readonly wantsEverything?: true;
   /** Somebody has used a passkey in this browser: that comes first. */
   readonly prefersPasskey?: true;
@@ -163,7 +163,7 @@ export interface RunningSignIn {
 /** The action that gives the person more time. It belongs to no step. */
 export const MORE_TIME = "more-time";
 
-/** How long before its end a sign-in says so, and offers more time. */
+/** How long before its end a sign-in warns the person and offers more time. */
 export const LATE_SECONDS = 300;
 
 /** What the service offers to everybody. */
@@ -289,7 +289,7 @@ export interface Step {
     signIn: RunningSignIn,
     services: Pick<StepServices, "secondFactors">,
   ) => PasskeyRequest | undefined;
-  /** The steps that the person can go to instead, those that are not open aside. */
+  /** The steps that the person can go to instead, whether or not they are open. */
   readonly ways: (signIn: RunningSignIn) => readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;
   /** What the step lists, read each time that it is shown. */
@@ -365,7 +365,7 @@ export interface SignInProtocol {
  */
 export const CAN_ADD_PASSKEY = "can_add_passkey";
 
-/** Whether a field is for a code of an authenticator app: six digits, and others half a minute later. */
+/** Whether a field is for a code of an authenticator app: six digits that change every half minute. */
 export function isAppCode(step: StepName, { name }: Pick<Field, "name">): boolean {
   return name === "code" && (step === "second-factor" || step === "enrol");
 }

@@ -1,5 +1,6 @@
 // Makes forms more comfortable. Everything works without it. No page depends on anything here.
-// Roughly: how many guesses it takes somebody who knows words, years and keyboards.
+
+// Estimates how many guesses it takes somebody who knows words, years and keyboards.
 function strengthOf(text, least) {
   if ([...text].length < least) return 0;
   const kinds = [/\p{Ll}/u, /\p{Lu}/u, /\p{N}/u, /[^\p{L}\p{N}]/u].filter((kind) => kind.test(text)).length;
@@ -11,7 +12,8 @@ function strengthOf(text, least) {
 }
 const all = (selector) => document.querySelectorAll(selector);
 const append = (element, html) => element?.insertAdjacentHTML("beforeend", html);
-// Uses a passkey, or makes one: only those options have rp. All is JSON (WebAuthn, sections 5.1.1 and 5.1.7 to 5.1.9).
+// Uses a passkey, or makes one: only the options for a new one have rp. Everything is JSON (WebAuthn, sections 5.1.1
+// and 5.1.7 to 5.1.9).
 async function askPasskey(form, options) {
   const json = JSON.parse(form.dataset.passkey);
   const [does, parse] = json.rp ? ["create", "Creation"] : ["get", "Request"];
