@@ -78,7 +78,7 @@ describe("notifications of a change", () => {
     expect(domain.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
   });
 
-  it("go to the receivers that are there at the change, whoever changed the directory since the last one", async () => {
+  it("go to the receivers that exist at the change, whoever changed the directory since the last one", async () => {
     const receivers = async (name: string): Promise<string[]> => {
       const before = domain.notified.length;
       await domain.accounts.update(sub, { name });

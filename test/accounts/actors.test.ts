@@ -15,7 +15,7 @@ afterEach(() => domain.storage.close());
 const [CLIENT = ""] = CLIENTS;
 const REDIRECT = ["https://client.example/callback"];
 
-/** Every call that makes a change, by its audit action. In this order each one does. */
+/** Every call that makes a change, by its audit action. In this order, each one changes something. */
 const CALLS: Readonly<Record<string, (options: CallOptions) => Promise<unknown>>> = {
   "account.created": (options) => domain.accounts.create({ email: "a@b.example" }, options),
   "account.imported": (options) => domain.accounts.import({ email: "c@d.example" }, options),

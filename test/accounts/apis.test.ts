@@ -63,7 +63,7 @@ describe("an API", () => {
     ]);
   });
 
-  it("has an identifier that no other parser reads otherwise, below no deployment [D-API-1]", async () => {
+  it("has an identifier that every parser reads alike, and that is not below a deployment [D-API-1]", async () => {
     const { apis } = domain.reopen().directory;
     for (const identifier of [
       "",
@@ -84,7 +84,7 @@ describe("an API", () => {
     await apis.put(`https://api.example.com/${"x".repeat(232)}`, SETTINGS);
   });
 
-  it("has settings that are checked: the error names the option [D-API-1]", async () => {
+  it("has settings that are checked; the error names the option [D-API-1]", async () => {
     const wrong: Record<string, readonly unknown[]> = {
       name: ["", "a\nb", undefined],
       service: ["", "a b", undefined],
@@ -162,7 +162,7 @@ describe("an API", () => {
     expect(await epoch()).not.toBe(first);
   });
 
-  it("is not removed while a client may ask for it, however the two meet [D-API-1, D-API-2]", async () => {
+  it("is not removed while a client may ask for it, even if both happen at once [D-API-1, D-API-2]", async () => {
     const { apis } = domain.directory;
     for (let round = 0; round < 20; round += 1) {
       await apis.put(ARTICLES, SETTINGS);
@@ -182,7 +182,7 @@ describe("an API", () => {
 describe("the APIs of a client", () => {
   beforeEach(() => domain.directory.apis.put(ARTICLES, SETTINGS));
 
-  it("are registered, changed and taken away [D-API-2]", async () => {
+  it("are registered, changed and removed [D-API-2]", async () => {
     const { clients } = domain;
     await machine("job", { [ARTICLES]: ["articles:read"] });
     expect((await clients.find("job"))?.apis).toEqual({ [ARTICLES]: ["articles:read"] });
@@ -193,7 +193,7 @@ describe("the APIs of a client", () => {
     expect(await domain.directory.apis.remove(ARTICLES)).toBe(true);
   });
 
-  it("exist, as do their scopes [D-API-2]", async () => {
+  it("must exist, and so must their scopes [D-API-2]", async () => {
     for (const apis of [
       { "https://other.example": ["articles:read"] },
       { [`${ARTICLES}/`]: ["articles:read"] },

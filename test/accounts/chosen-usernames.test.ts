@@ -56,7 +56,7 @@ describe("a username that a person chooses", () => {
     expect(problem(username)).toBe("invalid");
   });
 
-  it("is none of the reserved ones, however it is written", () => {
+  it("is never a reserved one, however it is written", () => {
     for (const username of ["admin", "Root", "SUPPORT", "\uff41\uff44\uff4d\uff49\uff4e", "No-Reply"])
       expect([username, problem(username)]).toEqual([username, "reserved"]);
     expect(chosenUsernameProblem("admin", [])).toBeUndefined();

@@ -139,7 +139,7 @@ describe("who is notified of what", () => {
     expect(decisions.filter(({ delivery }) => delivery !== undefined)).toHaveLength(1);
   });
 
-  it("writes the documented body, members in the documented order and no further one [D-NOTIFY-9]", () => {
+  it("writes exactly the documented members, in the documented order [D-NOTIFY-9]", () => {
     const directory = directoryOf({ services: { "1": entry(ALL) } });
     const account = { ...ada, services: { "1": 1102020202 } };
     const [delivery] = planDeliveries(

@@ -96,7 +96,7 @@ describe("setRoles", () => {
     expect(await count()).toBe(before);
   });
 
-  it("refuses what is not there", async () => {
+  it("refuses what does not exist", async () => {
     const { accounts } = domain;
     await domain.directory.services.put("9", { name: "Nine", roles: ["editor"] });
     await expect(accounts.setRoles(sub, "1", ["admin"])).rejects.toThrow(

@@ -77,7 +77,7 @@ describe("an address of a client [D-ACCOUNT-14]", () => {
     }
   });
 
-  it("never has another host for a URL parser than in its text", () => {
+  it("never has a different host for a URL parser than in its text", () => {
     let taken = 0;
     const piece = fc.constantFrom(
       "https://",

@@ -30,7 +30,7 @@ const WRONG = { kind: "wrong" };
 const kinds = (results: readonly { readonly kind: string }[]) => results.map(({ kind }) => kind).toSorted();
 
 describe("a code of the app", () => {
-  it("of the step before, the current and the next one is right, of others it is not", async () => {
+  it("of the previous, the current or the next step is right; any other is wrong", async () => {
     for (const step of [-3, -2, 2, 3]) {
       await expect(use(at(step))).resolves.toEqual(WRONG);
     }
@@ -69,7 +69,7 @@ describe("a code of the app", () => {
     await expect(use(wide)).resolves.toEqual(RIGHT);
   });
 
-  it("is guessed five times in 15 minutes, by however many parallel requests of two processes", async () => {
+  it("can be guessed five times in 15 minutes, however many parallel requests two processes get", async () => {
     const guesses = Array.from({ length: 1_000 }, (_each, number) => String(100_000 + number));
     const other = stage.otherFactors();
     const results = await Promise.all(
@@ -156,7 +156,7 @@ describe("a recovery code", () => {
     await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ recovery_codes_left: 8 });
   });
 
-  it("is guessed five times in 15 minutes", async () => {
+  it("can be guessed five times in 15 minutes", async () => {
     const results = await Promise.all(Array.from({ length: 200 }, () => recover("00000-00000")));
     expect(results.filter(({ kind }) => kind === "wrong")).toHaveLength(5);
     await expect(recover(codes[0] ?? "")).resolves.toMatchObject({ kind: "limited" });

@@ -105,7 +105,7 @@ describe("the first factor", () => {
     await expect(stage.mail()).resolves.toMatchObject({ to: "thief@example.com" });
   });
 
-  it("is guarded by an address that was never confirmed, too, which gets no link that takes the account", async () => {
+  it("is guarded even by an address that was never confirmed, which gets no link that takes over the account", async () => {
     await stage.accounts.update(sub, { email_verified: false });
     await stage.addressChanges.start(sub, "thief@example.com", AT);
     await stage.addressChanges.confirm(sub, { code: (await stage.mail()).code }, AT);
@@ -239,7 +239,7 @@ describe("every change of factors", () => {
     },
   );
 
-  it("of what is not there changes nothing", async () => {
+  it("of a missing factor changes nothing", async () => {
     await expect(stage.accounts.factors("nobody")).resolves.toBeUndefined();
     await expect(stage.accounts.removeFactor(sub, "app")).resolves.toBe(false);
     await expect(stage.accounts.removeFactors(sub)).resolves.toBe(false);

@@ -157,7 +157,7 @@ describe("a passkey", () => {
     await expect(signIn(authenticator)).resolves.toMatchObject({ kind: "right" });
   });
 
-  it("counts where the other origin of the deployments says so, and without a user handle where the account is known", async () => {
+  it("is accepted from the origin of the other deployment, and without a user handle where the account is known", async () => {
     const authenticator = await owned();
     const elsewhere = { origin: "https://id.login.example" };
     await expect(signIn(authenticator, elsewhere)).resolves.toMatchObject({ kind: "right" });
@@ -178,7 +178,7 @@ describe("a passkey", () => {
     }
   });
 
-  it("answers a challenge once, by two processes at the same moment too, for five minutes", async () => {
+  it("answers a challenge once within five minutes, even at two processes at the same moment", async () => {
     const authenticator = await owned();
     const [credential, challenge] = answer(authenticator);
     const other = stage.otherFactors().passkeys as Passkeys;

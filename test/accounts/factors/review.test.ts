@@ -100,7 +100,7 @@ describe("a person has to look at the second factors", () => {
     expect(await review()).toBeUndefined();
   });
 
-  it("only after a reset that was one", async () => {
+  it("only after a reset that succeeded", async () => {
     await addApp();
     const choose = await resetting();
     await stage.accounts.disable(sub);
@@ -122,7 +122,7 @@ describe("a person who has looked", () => {
     await reset();
   });
 
-  it("with the password need not again, and nothing ends", async () => {
+  it("with the password need not look again, and nothing ends", async () => {
     const before = await record();
     const after = await looked("password");
     expect(after).toEqual((({ factors_review: _seen, ...rest }) => rest)(before));

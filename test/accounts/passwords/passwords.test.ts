@@ -77,14 +77,14 @@ describe("a password", () => {
     }
   });
 
-  it("is the same one in every Unicode form, also if its hash is of another form [D-PASSWORD-1]", async () => {
+  it("is the same one in every Unicode form, even if its hash is of another form [D-PASSWORD-1]", async () => {
     const composed = "zażółć gęślą";
     const decomposed = composed.normalize("NFD");
     const wide = "ｐａｓｓ ｗｏｒｄ ｗｉｄｅ";
     const ours = await passwords.hash(decomposed);
     for (const typed of [composed, decomposed]) expect(await passwords.verify(ours, typed)).toBe(true);
     expect(await passwords.verify(await passwords.hash(wide), "pass word wide")).toBe(true);
-    // Before, and in other systems, what was typed is what was hashed.
+    // Old hashes, and those of other systems, are of what was typed.
     const theirs = await hashArgon2(decomposed, OURS);
     expect(await passwords.verify(theirs, decomposed)).toBe(true);
     expect(await passwords.verify(theirs, composed)).toBe(false);
@@ -96,7 +96,7 @@ describe("a password", () => {
     expect(await passwords.verify(null, "\ufdfa".repeat(100_000))).toBe(false);
   });
 
-  it("needs a new hash when the parameters are raised or the algorithm is another one", async () => {
+  it("needs a new hash when the parameters are raised or the algorithm changes", async () => {
     const hash = await passwords.hash(PASSWORD);
     const higher = { memory: 19_457, passes: 3, lanes: 2 };
     for (const [name, value] of Object.entries(higher)) {

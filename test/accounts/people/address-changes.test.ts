@@ -20,7 +20,7 @@ const UNDONE = { kind: "undone", reset: expect.stringMatching(/^[\w-]{43}$/) };
 const email = async () => (await stage.accounts.find(sub))?.email;
 
 describe("a change of address", () => {
-  it("takes effect when it is confirmed, and both addresses are told [D-ADDRESS-1]", async () => {
+  it("takes effect when it is confirmed, and both addresses are notified [D-ADDRESS-1]", async () => {
     for (const kind of ["code", "link"] as const) {
       const address = `${kind}@example.com`;
       const old = await email();
@@ -45,7 +45,7 @@ describe("a change of address", () => {
     expect(records).toMatchObject([{ action: "account.updated", actor: { kind: "account", id: sub } }]);
   });
 
-  it("of the spelling only, or to show that the address is right, tells nobody", async () => {
+  it("that changes only the spelling, or confirms the current address, notifies nobody", async () => {
     await start("Ada@example.com");
     await expect(confirm(await stage.mail())).resolves.toEqual({ kind: "changed" });
     await expect(stage.accounts.find(sub)).resolves.toMatchObject({
@@ -65,7 +65,7 @@ describe("a change of address", () => {
     await expect(confirm({ link })).resolves.toEqual({ kind: "changed" });
   });
 
-  it("to an address of another account looks the same, and its owner is told without a code [D-ADDRESS-2]", async () => {
+  it("to an address of another account looks the same, and its owner is notified without a code [D-ADDRESS-2]", async () => {
     await stage.accounts.create({ email: "eve@example.com", locale: "pl" });
     await expect(start("EVE@example.com")).resolves.toEqual(SENT);
     await expect(stage.mail()).resolves.toMatchObject({
@@ -79,7 +79,7 @@ describe("a change of address", () => {
     await expect(confirm({ code: "00000000" })).resolves.toEqual({ kind: "wrong", triesLeft: 4 });
   });
 
-  it("ends when somebody else takes the address first, and is won once", async () => {
+  it("ends when somebody else takes the address first, and takes effect only once", async () => {
     await start("new@example.com");
     const { link } = await stage.mail();
     await stage.accounts.create({ email: "NEW@example.com" });
@@ -105,7 +105,7 @@ describe("a change of address", () => {
     await expect(email()).resolves.not.toBe("new@example.com");
   });
 
-  it("is none to what is no address, of no account, and after an hour", async () => {
+  it("is refused for an invalid address or an unknown account, and expires after an hour", async () => {
     for (const wrong of ["", "x", "a@b\r\nBcc: c@d", "Eve <a@b>", "a@b,c@d", "x".repeat(10_000)])
       await expect(start(wrong)).resolves.toEqual({ kind: "invalid" });
     await expect(stage.addressChanges.start("nobody", "a@b.example", AT)).resolves.toEqual(GONE);
@@ -214,7 +214,7 @@ describe("undoing a change of address", () => {
     await expect(email()).resolves.toBe("ada@example.com");
   });
 
-  it("changes nothing while another account has the address, and works once that has let it go", async () => {
+  it("changes nothing while another account has the address, and works once that account gives it up", async () => {
     const link = await change("thief@example.com");
     const other = await stage.accounts.create({ email: "Ada@example.com" });
     await expect(undo(link)).resolves.toEqual({ kind: "taken" });
@@ -240,7 +240,7 @@ describe("undoing a change of address", () => {
     await expect(email()).resolves.not.toBe("ada@example.com");
   });
 
-  it("takes no link of another purpose, and its link is none for another", async () => {
+  it("accepts no link for another purpose, and its link works for no other", async () => {
     const link = await change("thief@example.com");
     await expect(confirm({ link })).resolves.toEqual(GONE);
     await expect(stage.passwordResets.finish({ link }, NEW_PASSWORD, AT)).resolves.toEqual(GONE);

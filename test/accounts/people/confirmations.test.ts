@@ -236,7 +236,7 @@ describe("a code that is guessed", () => {
     expect(normaliseCode(typed)).toBe(code);
   });
 
-  it("that can't be a code is no try", async () => {
+  it("that can't be a code does not count as a try", async () => {
     await issue();
     for (const slip of ["", "1234", "x".repeat(10_000), "\0".repeat(8)]) {
       await expect(byCode(slip)).resolves.toEqual({ kind: "wrong", triesLeft: 5 });

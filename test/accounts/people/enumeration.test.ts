@@ -11,7 +11,7 @@ const ONE = { points: 1, seconds: 3_600 };
 
 let stage: PeopleStage;
 let asker: string;
-/** What was read, written, hashed and compared since the last look. */
+/** What was read, written, hashed and compared since this was last reset. */
 let work: string[];
 
 const kindsOf = (refs: readonly { readonly kind: string }[] = []): string =>
@@ -142,7 +142,7 @@ describe.each(BROWSERS)("in a browser %s", (_browser, change) => {
     "%s has the same answer for known and unknown names, after the same work [D-ENUM-1]",
     async (what) => {
       const known = await ask(what, "known", change);
-      // The first answer of all reads what later ones remember.
+      // The very first answer reads what later ones have cached.
       for (const name of ["nobody", "known", "nobody"]) expect(await ask(what, name, change)).toEqual(known);
       expect(known.work).not.toEqual([]);
     },

@@ -80,7 +80,7 @@ const seen = (html: string): string =>
     .replaceAll(/<[^>]+>/g, "")
     .trim();
 
-it("with a code has it in two groups in HTML, and what is copied from there is the code", () => {
+it("with a code shows it in two groups in HTML, and copying it from there gives the code", () => {
   for (const variant of WITH_CODE) {
     const { html } = messagesWith()("1", variant);
     const [copied = ""] = /^K7QM.*$/m.exec(seen(html)) ?? [];
@@ -138,7 +138,7 @@ it("has the colours of the theme, light and dark, and its text can be read on ea
 const withLogo = (logo: string, more: object = {}): RenderMail =>
   messagesWith({ interactions: { theme: { name: "A & B", logo, ...more } } });
 
-it("brings the logo along if mail programs show its format, and names the service otherwise", () => {
+it("attaches the logo if mail programs show its format, and names the service otherwise", () => {
   const folder = newFolder();
   const png = join(folder, "logo.png");
   const svg = join(folder, "logo.svg");
@@ -155,7 +155,7 @@ it("brings the logo along if mail programs show its format, and names the servic
   expect(() => withLogo(join(folder, "none.png"))).toThrow("config.interactions.theme.logo");
 });
 
-it("shows the logo for the dark in the dark, and brings it only where it can be seen", () => {
+it("shows the dark logo in dark mode, and attaches it only where it can be seen", () => {
   const folder = newFolder();
   const [png, dark, svg] = ["logo.png", "dark.png", "dark.svg"].map((name) => join(folder, name)) as [
     string,

@@ -45,7 +45,7 @@ describe("a forgotten password", () => {
     await expect(isPassword(PASSWORD)).resolves.toBe(false);
   });
 
-  it("ends everything of the account, and its owner is told [D-RESET-2]", async () => {
+  it("ends everything of the account, and its owner is notified [D-RESET-2]", async () => {
     const before = (await stage.accounts.record(sub))!;
     await start("ada");
     const { link } = await stage.mail();
@@ -159,7 +159,7 @@ describe("the link of a reset", () => {
     await expect(isPassword("yet another password")).resolves.toBe(false);
   });
 
-  it("is none of another purpose, and not what somebody makes up", async () => {
+  it("does not work if it is for another purpose, or made up", async () => {
     await stage.addressChanges.start(sub, "new@example.com", AT);
     const { link } = await stage.mail();
     for (const made of [link, "", "x".repeat(10_000), "\0", "a".repeat(43)])

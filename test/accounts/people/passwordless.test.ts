@@ -74,7 +74,7 @@ describe("a registration without a password", () => {
     const { kind, to, link } = await stage.mail();
     expect([kind, to]).toEqual(["factors-changed", "ada@example.com"]);
     await expect(complete("b")).resolves.toEqual(GONE);
-    // Not the owner of the mailbox: everything ends, and the mailbox chooses a password.
+    // If the owner of the mailbox did not register, everything ends, and they choose a password.
     await expect(stage.factors.enrolments?.undo(link, AT)).resolves.toMatchObject({ kind: "undone" });
     await expect(stage.accounts.factors("a")).resolves.toMatchObject({
       passkeys: [],

@@ -238,7 +238,7 @@ describe("the answer to a registration", () => {
     await expect(stage.mails()).resolves.toEqual([]);
   });
 
-  it("is a limit after 20 in an hour from one address, and 5 from it to one recipient [D-REGISTER-5, D-MAILLIMIT-1]", async () => {
+  it("is a limit after 20 an hour from one address, and after 5 from it to one recipient [D-REGISTER-5, D-MAILLIMIT-1]", async () => {
     const limited = { kind: "limited", retryAfter: 3_600 };
     await stage.accounts.create({ email: "known@example.com" });
     for (const email of ["known@example.com", "new@example.com"]) {
@@ -262,7 +262,7 @@ describe("the answer to a registration", () => {
     const { code } = await registered({ username: "bob" });
     await expect(confirm({ code })).resolves.toEqual({ kind: "username-taken" });
     const rename = (username: string) => stage.registrations.rename("i", username, AT);
-    // It was said once already, by the confirmation.
+    // The confirmation has already said it once.
     for (let count = 0; count < 9; count += 1)
       await expect(rename("bob")).resolves.toEqual({ kind: "username-taken" });
     await expect(rename("bob")).resolves.toEqual({ kind: "limited", retryAfter: 3_600 });
@@ -285,7 +285,7 @@ describe("the answer to a registration", () => {
 });
 
 describe("the configuration of registrations", () => {
-  it("lets only some domains in, not those below or that look like them", async () => {
+  it("lets only some domains in, not their subdomains or look-alikes", async () => {
     await reopen({ domains: ["example.com"] });
     for (const email of [
       "a@sub.example.com",
@@ -333,7 +333,7 @@ describe("the configuration of registrations", () => {
 });
 
 describe("the terms of use", () => {
-  it("that somebody accepted are kept on the account, which is no PROFILE_CHANGED [D-REGISTER-8]", async () => {
+  it("that somebody accepted are stored on the account, without a PROFILE_CHANGED [D-REGISTER-8]", async () => {
     const { accounts, storage } = stage;
     const result = await confirm(await registered());
     const { sub, updated_at } = (result as { readonly record: AccountRecord }).record;

@@ -44,7 +44,7 @@ export const RELYING_PARTY: RelyingParty = {
   name: "Example",
 };
 
-/** Each from another network, so that the limits of a caller don't count. */
+/** Each is from a different network, so that the limits per caller don't apply. */
 export function from(number: number): AskedAt {
   return { ...AT, address: `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}` };
 }
@@ -95,15 +95,15 @@ export interface PeopleStage {
   /** What was noted for the audit. */
   readonly noted: readonly AuditEvent[];
   readonly ended: SessionsEnded[];
-  /** Takes all mail that waits, the oldest first, that to nobody too. */
+  /** Takes all mail that waits, the oldest first, including mail to nobody. */
   mails(): Promise<Mail[]>;
   /** Takes the only mail that waits for somebody. */
   mail(): Promise<Mail>;
 }
 
 /**
- * @param replaced of the functions that compare and hash passwords.
- * @param through puts something between the parts and the store.
+ * @param replaced the functions that compare and hash passwords, where they differ.
+ * @param through wraps the store that the parts use.
  */
 export async function openPeople(
   settings: RegistrationSettings = {},
