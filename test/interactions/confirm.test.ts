@@ -80,7 +80,7 @@ describe("the link in the mail to the old address, as JSON", () => {
     expect([body.locale, body.title]).toEqual(["pl", "Przywróć swój adres e-mail"]);
   });
 
-  it("says in the step that another account has the address by now", async () => {
+  it("says in the step that another account has the address in the meantime", async () => {
     const { visitor, step, person } = await atUndo();
     await service.service.accounts.create({ email: person.email, password: "a password of another" });
     const answer = await visitor.act(step, "submit");
@@ -92,7 +92,7 @@ describe("the link in the mail to the old address, as JSON", () => {
     expect(await person.address()).toBe(person.newEmail);
   });
 
-  it("changes nothing for other origins, bodies, tokens and browsers, and for a second time", async () => {
+  it("changes nothing for other origins, bodies, tokens and browsers, or when it is repeated", async () => {
     const { visitor, step, person } = await atUndo();
     const url = `${service.openid}/confirm`;
     const good = { csrf: step.csrf };
@@ -129,7 +129,7 @@ describe("the link in the mail to the old address, as JSON", () => {
     const [first, second] = await Promise.all([visitor.act(step, "submit"), visitor.act(step, "submit")]);
     expect([first.status, second.status].toSorted((one, two) => one - two)).toEqual([200, 410]);
     expect(await person.address()).toBe(person.email);
-    // The one that came too late leaves the link for a new password alone, and so does a page.
+    // A request that came too late does not touch the link for a new password, and neither does a page.
     await other.submit(other.form("csrf"));
     expect(other.status).toBe(400);
     expect((await visitor.get(url)).body.step).toBe("new-password");

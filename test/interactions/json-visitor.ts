@@ -9,7 +9,7 @@ export interface JsonAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly body: Omit<StepDescription, "passkey"> & {
-    /** Of one kind or the other, as the step says. */
+    /** The options of one kind or the other, depending on the step. */
     readonly passkey?: { readonly publicKey: PasskeyRequest & PasskeyCreation };
     readonly done?: true;
     readonly location?: string;

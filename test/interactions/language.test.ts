@@ -142,7 +142,7 @@ describe("a language link", () => {
     expect(tagsNamed(html, "script")).toEqual([]);
   });
 
-  it("has the name of the language in that language; the present one is marked", async () => {
+  it("has the name of the language in that language; the current one is marked", async () => {
     const html = pages.render(
       loggedOutPage,
       { locale: "pl", here: "" },

@@ -356,7 +356,7 @@ describe("the JSON interface", () => {
     expect([confirm.status, confirm.body.step, confirm.body.email]).toEqual([200, "confirm-email", email]);
     const resent = await visitor.act(confirm.body, "resend");
     expect([resent.status, resent.body.notice?.code]).toEqual([200, "sent"]);
-    // A tab that was left behind gets the step that the sign-in is at.
+    // A tab that fell behind gets the step that the sign-in is at.
     const present = await visitor.get();
     expect(present.body.step).toBe("confirm-email");
     let message = await service.mailTo(email);

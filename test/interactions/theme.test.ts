@@ -68,7 +68,7 @@ describe("the theme", () => {
     },
   );
 
-  it("is smaller where it is compact, but not under fingers and on narrow screens", () => {
+  it("is smaller when it is compact, but not on touch screens and narrow screens", () => {
     const { css } = readTheme({ density: "compact" });
     expect(css).toMatch(
       /\(min-width: 40rem\) and \(hover: hover\) and \(pointer: fine\) \{ html \{ font-size: 87\.5%/,
@@ -138,7 +138,7 @@ function file(name: string, content: string | Buffer): string {
   return path;
 }
 
-/** A picture with so many bytes. */
+/** A picture of this many bytes. */
 const pictureOf = (name: string, size: number): string =>
   file(name, Buffer.concat([PNG, Buffer.alloc(size - PNG.length)]));
 

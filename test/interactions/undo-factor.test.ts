@@ -48,7 +48,7 @@ describe("the link that undoes a first factor", () => {
     const browser = await new Browser().get(person.link);
     expect(browser.status).toBe(200);
     expect(browser.url.search).toBe("");
-    // Nothing is changed by following the link, which programs do, too.
+    // Following the link, as programs do too, changes nothing.
     expect(await person.hasApp()).toBe(true);
     await browser.submit(browser.form("csrf"));
     expect(await person.hasApp()).toBe(false);
