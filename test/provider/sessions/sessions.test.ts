@@ -72,7 +72,7 @@ async function store(uid: string, payload: object = {}, accountId = SUB): Promis
 const uids = async (): Promise<string[]> => (await sessions.list(account)).map(({ uid }) => uid);
 
 describe("the list", () => {
-  it("has the sessions that are valid, the last used first [D-SELF-4]", async () => {
+  it("has the valid sessions, the most recently used first [D-SELF-4]", async () => {
     await store("old use", {
       use: { at: now() - 500, browser: "Firefox", system: "Linux", address: "192.0.2.0/24" },
     });
@@ -105,7 +105,7 @@ describe("ending a session", () => {
     expect(audited).toEqual([{ actor: ANONYMOUS, action: "session.ended", subject: SUB, reason: "ended" }]);
   });
 
-  it("ends it although a request writes it at the same time", async () => {
+  it("ends it even if a request writes it at the same time", async () => {
     await store("one");
     const read = (await storage.artifacts.sessionsOf(SUB))[0]!;
     await store("one", { use: { at: now() } });
