@@ -80,7 +80,7 @@ async function asked(address = fresh, kind: (typeof KINDS)[number] = "openid"): 
 }
 
 describe.each(KINDS)("a change of address on %s", (kind) => {
-  it("takes effect when the code is typed; both addresses are told [D-SELF-7]", async () => {
+  it("takes effect when the code is typed; both addresses are notified [D-SELF-7]", async () => {
     const browser = await asked(fresh, kind);
     expect(browser.url.href).toContain(`${running[kind]}/account/email?done=`);
     expect(pageText(browser)).toContain("is on its way to the new address");
@@ -179,7 +179,7 @@ describe("a change of address", () => {
     expect([browser.status, await addressNow()]).toEqual([400, person.email]);
   });
 
-  it("to the address of somebody else looks the same, tells its owner, and changes nothing", async () => {
+  it("to the address of somebody else looks the same, notifies its owner, and changes nothing", async () => {
     const browser = await asked(BOB.email);
     expect(pageText(browser)).toContain(`We have sent a message to ${BOB.email}`);
     const [mail] = await mailsTo(BOB.email);

@@ -170,7 +170,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
     expect(browser.title).toBe("Sign in");
   });
 
-  it("delete the account, which is immediate and final, after naming those who will be told [D-SELF-6]", async () => {
+  it("delete the account, which is immediate and final, after naming those that will be notified [D-SELF-6]", async () => {
     await running.service.accounts.assign(person.sub, "1");
     await running.service.accounts.assign(person.sub, "2");
     const browser = await open("/delete", { kind });
@@ -401,7 +401,7 @@ it("says nothing about a deletion to anybody who opens the address", async () =>
 });
 
 describe("many changes", () => {
-  it("by one person are limited to 30 an hour over all pages, with a 429 that says when to go on", async () => {
+  it("by one person are limited to 30 an hour over all pages, with a 429 that says when to continue", async () => {
     const browser = await open("/profile");
     const change = async (surname: string): Promise<void> => {
       await browser.get(`${running.openid}/account/profile`);
@@ -429,7 +429,7 @@ describe("many changes", () => {
     expect((await account())?.surname).toBe("Later");
   });
 
-  it("of a username: that one is taken is said ten times an hour", async () => {
+  it("of a username reveal at most ten times an hour that one is taken", async () => {
     await running.service.accounts.create({ email: `t${people}@example.com`, username: `taken${people}` });
     const browser = await open("/profile");
     for (let count = 0; count < 10; count += 1) {
@@ -445,7 +445,7 @@ describe("many changes", () => {
     await browser.submit(browser.form("username"), { username: `free${people}` });
     expect(browser.status).toBe(429);
     expect((await account())?.username).toBe(person.username);
-    // What has nothing to do with it goes on.
+    // Other changes are not affected.
     await browser.get(`${running.openid}/account/profile`);
     await browser.submit(browser.form("surname"), { surname: "Free" });
     expect((await account())?.surname).toBe("Free");

@@ -211,7 +211,7 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
     expectRefusal(await party.password(ADA, { resource: ARTICLES }), "invalid_target");
   });
 
-  it("keeps its code when the API is named wrongly [D-API-7]", async () => {
+  it("does not use up its code when the request names a wrong API [D-API-7]", async () => {
     const party = news[kind];
     const code = await party.code({ scope: SCOPE, resource: ARTICLES });
     expectRefusal(await party.exchange(code, { resource: VIDEOS }), "invalid_target");

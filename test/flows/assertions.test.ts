@@ -22,7 +22,7 @@ interface KeyPair {
   readonly jwk: JWK;
 }
 const keys = new Map<string, KeyPair>();
-/** A key of nobody. */
+/** A key that no client has. */
 let stranger: CryptoKey;
 let folder: string;
 let storage: StorageConfig;
@@ -162,7 +162,7 @@ async function audited(): Promise<{ items: readonly unknown[] }> {
 }
 
 describe("an assertion", () => {
-  it.each(ALGORITHMS)("with %s stands for the client at every endpoint [D-KIND-7]", async (alg) => {
+  it.each(ALGORITHMS)("with %s authenticates the client at every endpoint [D-KIND-7]", async (alg) => {
     const made = (): Promise<string> => assertion({}, { alg });
     const exchanged = await post("/oauth2/token", await made(), exchange(await code()));
     expect(exchanged.status).toBe(200);
@@ -321,7 +321,7 @@ describe("an assertion", () => {
     ).toBe(400);
   });
 
-  it("leaves a trace when it is refused, and none of its text [D-KIND-7]", async () => {
+  it("is audited when it is refused, without any of its text [D-KIND-7]", async () => {
     await isAccepted(await assertion({}, { key: stranger }));
     const { items } = await audited();
     expect(items[0]).toMatchObject({

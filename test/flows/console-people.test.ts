@@ -16,7 +16,7 @@ let running: MethodsService;
 let people: string;
 /** Somebody with an app, a passkey and recovery codes. */
 let lost: MethodsParty;
-/** Of the operator, who has signed in just now. */
+/** The browser of the operator, who has just signed in. */
 let browser: Browser;
 
 beforeAll(async () => {
@@ -47,7 +47,7 @@ async function find(name: string, by: Browser = browser): Promise<Browser> {
   return by.submit(by.form("name"), { name });
 }
 
-/** Opens the page that asks before this is removed. */
+/** Opens the page that asks before removing this. */
 async function ask(what: string, by: Browser = browser): Promise<Browser> {
   await by.get(pageOf(lost));
   const href = [...by.html.matchAll(/href="([^"]*\?remove=([^"]+))"/g)]
@@ -210,7 +210,7 @@ describe("an operator", () => {
     expect([app !== null, passkeys.length]).toEqual([true, 1]);
   });
 
-  it("of two forms sent at once removes with one", async () => {
+  it("removes a factor with only one of several forms sent at once", async () => {
     await ask("passkey");
     const fields = fieldsOf(browser);
     const answers = await Promise.all(Array.from({ length: 4 }, () => post(pageOf(lost), fields)));
@@ -309,7 +309,7 @@ describe("a recent sign-in", () => {
   });
 });
 
-/** What is no name of an account. */
+/** Text that is not the name of an account. */
 const TERMS = [
   ["__proto__", "__proto__"],
   ["constructor", "constructor"],
@@ -326,7 +326,7 @@ const TERMS = [
 ] as const;
 
 describe("hostile input", () => {
-  it.each(TERMS)("%s is the name of nobody, and stays as text", async (_what, term) => {
+  it.each(TERMS)("%s names nobody, and stays text", async (_what, term) => {
     await find(term);
     expect([browser.status, browser.url.href]).toEqual([400, people]);
     expect(browser.html).not.toContain("<script>");

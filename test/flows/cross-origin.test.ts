@@ -215,7 +215,7 @@ describe("the answers to a script", () => {
     expect(await at("https://cdn.example")).toBeNull();
   });
 
-  it("two Origin headers are none that is listed [D-KIND-6]", async () => {
+  it("with two Origin headers can't be read [D-KIND-6]", async () => {
     const { host } = new URL(running.openid);
     const path = `${new URL(running.openid).pathname}/oauth2/token`;
     const lines = [

@@ -25,7 +25,7 @@ afterAll(() => close());
 const television = (): DeviceParty => new DeviceParty(running, "openid");
 
 describe("the question", () => {
-  it("is asked of a signed-in browser and for a first-party client, and shows what to compare [D-DEVICE-2]", async () => {
+  it("is asked even in a signed-in browser and for a first-party client, and shows what to compare [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes({}, { "x-forwarded-for": "203.0.113.77" });
     clock.advance(130);
@@ -124,7 +124,7 @@ describe("the question", () => {
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "expired_token" } });
   });
 
-  it("counts only in a session that is still there [D-DEVICE-2]", async () => {
+  it("counts only in a session that still exists [D-DEVICE-2]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await party.compare(codes);
@@ -156,7 +156,7 @@ describe("the question", () => {
     expect((await post({})).status).toBe(303);
   });
 
-  it("has no way around it: a GET decides nothing, and neither does the authorization endpoint [D-DEVICE-1]", async () => {
+  it("can't be bypassed: a GET decides nothing, and neither does the authorization endpoint [D-DEVICE-1]", async () => {
     const party = television();
     const codes = await party.codes();
     const browser = await party.compare(codes);

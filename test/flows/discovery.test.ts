@@ -139,7 +139,7 @@ describe("the discovery document", () => {
       ]);
       expect(headers.get("cache-control")).toBe("no-store");
     }
-    // It is the host's 404, with its words, anywhere else.
+    // Anywhere else it is the host's own 404.
     expect((await send(`${oauth2}/.well-known/change-password`)).body).not.toHaveProperty(
       "error_description",
     );

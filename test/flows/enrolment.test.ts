@@ -224,7 +224,7 @@ describe("a client that needs a second factor", () => {
     await expect(clients.find(NEWS.client_id)).resolves.toMatchObject({ second_factor: "optional" });
   });
 
-  it("keeps refusing who finished the password form of another client in the same browser", async () => {
+  it("keeps refusing a person who finished the password form of another client in the same browser", async () => {
     const { visitor, step } = await entered();
     expect(step.step).toBe("enrol-confirm");
     const other = await entered(news, {}, ADA, new JsonVisitor(visitor.browser));
@@ -318,7 +318,7 @@ describe("somebody who has only the password", () => {
     for (const code of [theirs, await mailedCode(BOB.email), "00000000", "", "x".repeat(5_000)])
       expect((await visitor.act(step, "submit", { code })).status).toBe(400);
     for (let tries = 0; tries < 3; tries += 1) await visitor.act(step, "submit", { code: "00000000" });
-    // Even the right one is too late.
+    // Even the right code is too late.
     const late = await visitor.act(step, "submit", { code: first });
     expect([late.status, late.body.step, late.body.problems[0]?.code]).toEqual([
       400,
@@ -361,7 +361,7 @@ describe("somebody who has only the password", () => {
     expect((await bob.visitor.post(href, values)).status).toBe(410);
     const { href: own = "" } = bob.step.actions.find(({ name }) => name === "app") ?? {};
     expect((await bob.visitor.post(own, values)).status).toBe(403);
-    // The secret of one is not that of the other.
+    // Each has a secret of its own.
     const foreign = await bob.visitor.act(bob.step, "app", { code: appCode(ada.step) });
     expect(foreign.status).toBe(400);
     const { credential } = newPasskey(ada.step);
@@ -388,7 +388,7 @@ describe("somebody who has only the password", () => {
 });
 
 describe("a set-up", () => {
-  it("is used once, also at the same moment", async () => {
+  it("is used once, even at the same moment", async () => {
     const { visitor, step } = await enrolling();
     const code = appCode(step);
     const { credential } = newPasskey(step);
@@ -432,7 +432,7 @@ describe("a set-up", () => {
 });
 
 describe("recovery codes in a sign-in", () => {
-  it("leave no more time, whichever step it is asked at", async () => {
+  it("can't be given more time, whichever step asks for it", async () => {
     const { visitor, step } = await enrolled();
     clock.advance(3_590);
     const { body: late } = await visitor.get();
@@ -445,7 +445,7 @@ describe("recovery codes in a sign-in", () => {
     expect((await visitor.get()).body.expires_in).toBe(late.expires_in);
   });
 
-  it("are made anew, and the ones before end; of two requests at once, one leaves codes that work", async () => {
+  it("are replaced, and the old ones end; after two requests at once, the codes of one work", async () => {
     const { visitor, step } = await enrolled();
     const answers = await Promise.all([visitor.act(step, "renew"), visitor.act(step, "renew")]);
     const made = answers.flatMap(({ body }) =>

@@ -146,14 +146,14 @@ const CHANGES: readonly Change[] = [
   ],
 ];
 
-/** A browser that is remembered, if the service still takes it for one. */
+/** Whether the service still counts a remembered browser as one. */
 async function remembered({ party }: Stage): Promise<() => Promise<boolean>> {
   const accounts = running.service.accounts as unknown as AccountInternals;
   const record = () => accounts.record(party.person.sub);
   const before = await record();
   expect(before).toBeDefined();
   const { generation = 0 } = before!.factors ?? {};
-  // What a remembered browser counts under.
+  // A remembered browser counts only while this generation is current.
   return async () => ((await record())!.factors?.generation ?? 0) === generation;
 }
 

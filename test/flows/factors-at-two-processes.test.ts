@@ -1,6 +1,6 @@
 /**
- * Second factors with two processes that have nothing in common but the storage. Each request goes to the other process
- * than the one before, so what is raced for is raced for by both, and no step relies on what a process remembers.
+ * Second factors with two processes that have nothing in common but the storage. Requests alternate between the
+ * processes, so both take part in each race, and no step relies on what one process remembers.
  */
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -118,7 +118,7 @@ async function entered({ email }: Someone, party: RelyingParty = news): Promise<
   return { visitor, step };
 }
 
-/** So many sign-ins of one person, who has shown the password in each. */
+/** The given number of sign-ins of one person, who has shown the password in each. */
 const halfway = (person: Someone, count: number): Promise<Waiting[]> =>
   Promise.all(Array.from({ length: count }, () => entered(person)));
 
@@ -160,7 +160,7 @@ describe("a challenge", () => {
     expect(signedIn(answers)).toHaveLength(1);
   });
 
-  it("is not answered in a sign-in that has a new one by now", async () => {
+  it("is not answered in a sign-in that already has a new one", async () => {
     const { sub } = await newPerson();
     const phone = await addPhone(running, sub, clock);
     const asked = await firstPage();
@@ -214,7 +214,7 @@ describe("a recovery code", () => {
     });
   });
 
-  it("beside another one is spent with it", async () => {
+  it("used at the same time as another one is spent, and so is the other", async () => {
     const person = await withApp();
     const waiting = await halfway(person, 2);
     const answers = await Promise.all(

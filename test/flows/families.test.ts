@@ -97,7 +97,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     expectTokens(await news[kind].token(good));
   });
 
-  it("requires the redirect address of its request, also if that was the default [TOKEN-CODE-5, D-TOKEN-14]", async () => {
+  it("requires the redirect address of its request, even if that was the default [TOKEN-CODE-5, D-TOKEN-14]", async () => {
     const shop = relyingParty(running, kind, SHOP);
     const [first, second] = SHOP.redirect_uris;
     const code = await shop.code({ redirect_uri: second });

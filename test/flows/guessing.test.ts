@@ -167,7 +167,7 @@ describe("after 100 failures in a row at the form", () => {
     expect(wait).toBeGreaterThan(3_000);
     expect(wait).toBeLessThanOrEqual(3_600);
     expect(stranger.html).toContain("Too many attempts");
-    // A limit over the names of one account would tell that they belong together.
+    // A limit over the names of one account would reveal that they belong together.
     expect(new Set(await failAtForm(8, ["ada@example.com"]))).toEqual(new Set([400]));
     // Other accounts, and the password grant of this one, are not concerned.
     expect(await submit(news.browser(), wrong("bob"))).toBe(400);
@@ -190,7 +190,7 @@ describe("after 100 failures in a row at the form", () => {
     expect(new Set(await failAtForm(8, ["ada"]))).toEqual(new Set([400]));
   });
 
-  it("the owner is told once by mail, without an address of the caller [D-GUESS-3]", async () => {
+  it("the owner is notified once by mail, without an address of the caller [D-GUESS-3]", async () => {
     await start();
     await failAtForm(1, ["ada"]);
     await failMore(96);
@@ -250,7 +250,7 @@ describe("after 100 failures in a row of the password grant", () => {
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await submit(news.browser(), ADA)).toBe(303);
     expect(await mailAbout(/Many failed attempts/, 1)).toHaveLength(1);
-    // The form's success is not the grant's.
+    // A success at the form does not count for the grant.
     expect(isLimited(await news.password(ADA))).toBe(true);
     offset += 3_600_000;
     expect((await news.password(ADA)).status).toBe(200);
@@ -315,7 +315,7 @@ describe("failures in a row", () => {
 describe("a sign-in at a new browser", () => {
   const ABOUT = /New sign-in to your account/;
 
-  it("is told to the owner with browser, system and time, but not at the first sign-in of an account [D-BROWSER-1]", async () => {
+  it("is reported to the owner with browser, system and time, except the first sign-in of an account [D-BROWSER-1]", async () => {
     await start();
     const first = browserWith();
     expect(await submit(first, ADA)).toBe(303);
@@ -335,7 +335,7 @@ describe("a sign-in at a new browser", () => {
     expect(await mailAbout(ABOUT, 1)).toHaveLength(1);
   });
 
-  it("is told again after a new password, which ends the device cookies [D-BROWSER-2]", async () => {
+  it("is reported again after a new password, which ends the device cookies [D-BROWSER-2]", async () => {
     await start();
     const browser = browserWith();
     expect(await submit(browser, ADA)).toBe(303);

@@ -1,4 +1,7 @@
-/** A person is asked to add a passkey after an ordinary sign-in: whom it asks, what a no means, and what nobody can skip. */
+/**
+ * The invitation to add a passkey after an ordinary sign-in: who gets it, what declining means, and what nobody can
+ * skip.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,7 +36,7 @@ async function start(config: Config = {}): Promise<MethodsService> {
   return running;
 }
 
-/** Somebody new at a service of their own. */
+/** A new person at a new service. */
 async function person(config: Config = {}): Promise<MethodsParty> {
   return MethodsParty.create(await start(config));
 }
@@ -49,7 +52,7 @@ interface At {
   readonly client?: KnownClient;
   readonly parameters?: Parameters;
   readonly visitor?: JsonVisitor;
-  /** What the device says of itself. */
+  /** What the device says about itself. */
   readonly device?: Readonly<Record<string, string | boolean>>;
   /** Sent with the code of the app. */
   readonly factor?: Readonly<Record<string, string | boolean>>;
@@ -92,7 +95,7 @@ const act = async ({ visitor, step }: Waiting, name: string, values = {}): Promi
   step: (await visitor.act(step, name, values)).body,
 });
 
-/** At the step that is reached by saying yes. */
+/** At the step that accepting leads to. */
 async function accepted(party: MethodsParty, to: "enrol-confirm" | "enrol", at?: At): Promise<Waiting> {
   let waiting = await act(await invited(party, at), "submit");
   expect([waiting.step.step, waiting.step.title]).toEqual(["enrol-confirm", "Add a passkey"]);
@@ -124,7 +127,7 @@ const accountsOf = ({ service }: MethodsService) =>
   service.accounts as typeof service.accounts & AccountInternals;
 
 describe("the invitation", () => {
-  it("comes before the end of a sign-in, and a yes leads to a passkey", async () => {
+  it("comes before the end of a sign-in, and accepting leads to a passkey", async () => {
     const party = await person();
     const waiting = await accepted(party, "enrol");
     // A passkey was offered, and nothing else.
@@ -138,7 +141,7 @@ describe("the invitation", () => {
     const { body: step } = await post(codes, "submit", { kept: true });
     await expect(claimsOf({ ...codes, step }, party.running)).resolves.toMatchObject({ acr: PASSKEY });
     expect((await party.factors()).passkeys).toHaveLength(1);
-    // Who has a passkey is asked for it.
+    // A person who has a passkey is asked for it.
     expect((await entered(party)).step.step).toBe("second-factor");
     expect(await party.actions()).toEqual(
       expect.arrayContaining(["account.passkey_added", "account.invited"]),
@@ -433,7 +436,7 @@ describe("at the same moment", () => {
     expect((await visitor.act(step, "later")).status).toBe(410);
   });
 
-  it("a no and another change of the account are both kept", async () => {
+  it("a refusal and another change of the account are both kept", async () => {
     const party = await person();
     const accounts = accountsOf(party.running);
     const { sub } = party.person;

@@ -182,7 +182,7 @@ describe("more time", () => {
     clock.advance(LIFETIME - 10);
     const { body: done } = await complete.visitor.act(terms, "submit", { terms: TERMS.version });
     expect(done).toMatchObject({ done: true });
-    // The browser has not followed yet.
+    // The browser has not followed the redirect yet.
     expect((await ask(complete.visitor, complete.login)).status).toBe(400);
     await complete.visitor.browser.get(done.location ?? "");
     expect((await ask(complete.visitor, complete.login)).status).toBe(410);
@@ -201,7 +201,7 @@ describe("more time", () => {
     expect(offers(await visitor.get())).toBe(false);
   });
 
-  it("and a step at the same moment undo nothing of each other", async () => {
+  it("and a step at the same moment don't undo each other", async () => {
     await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });
     for (let round = 0; round < 5; round += 1) {
       const { visitor, login } = await begin();

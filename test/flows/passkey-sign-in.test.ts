@@ -77,7 +77,7 @@ const traces = ({ visitor }: Asked): readonly string[] =>
     .map(({ name }) => name)
     .filter((name) => /_session_|_device_|_passkey_/.test(name));
 
-/** What everybody sees of a refusal, without what is random. */
+/** Everything that a refusal shows, without random values. */
 function shown({ status, body }: JsonAnswer) {
   const { csrf: _csrf, passkey, actions, ...rest } = body;
   const { challenge: _challenge, ...asked } = passkey?.publicKey ?? { challenge: "" };
@@ -308,7 +308,7 @@ describe("without passkeys", () => {
     return { visitor, step: (await visitor.open(url)).body };
   }
 
-  /** Enters the password of somebody who made a passkey while there were some. */
+  /** Enters the password of somebody who made a passkey while passkeys were on. */
   async function atFactor(password: string, login: string, parameters: Parameters = {}): Promise<Asked> {
     const { visitor, step: first } = await atLogin(parameters);
     const { body: step } = await visitor.act(first, "submit", { username: login, password });
@@ -340,7 +340,7 @@ describe("without passkeys", () => {
     const { html } = await visitor.browser.get(visitor.browser.url.href);
     // A recovery code is asked for openly where there is nothing else.
     expect(html.includes('<details class="foot" open>')).toBe(secret === undefined);
-    // What the browser could still make of an earlier page.
+    // What the browser could still send from an earlier page.
     const credential = old.get(publicKeyOf((await firstPage()).step));
     for (const { visitor: who, step: at } of [asked, await atLogin()]) {
       const href = `${at.actions[0]?.href.split("?")[0]}?action=passkey`;

@@ -96,7 +96,7 @@ describe("a person who registers without a password", () => {
     expect([step.app, namesOf(step)]).toEqual([undefined, ["passkey", "register", "login"]]);
     const options = optionsOf(step);
     expect([options.user.name, options.excludeCredentials]).toEqual([username, []]);
-    // The same at every look.
+    // The same each time it is shown.
     expect(optionsOf((await visitor.get()).body)).toEqual(options);
     const phone = newPhone();
     const { body: codes } = await post(waiting, made(waiting, {}, phone));
@@ -242,7 +242,7 @@ function stable({ step: { csrf: _csrf, actions, email: _email, text: _text, ...r
 }
 
 describe("what makes no account", () => {
-  it("is a form that is not complete, and another one has a password", async () => {
+  it("is a form without an address, or one without the password that it asks for", async () => {
     const { step } = await registering({ email: "" });
     expect([step.step, step.problems]).toMatchObject(["register", [{ code: "required", fields: ["email"] }]]);
     const visitor = new JsonVisitor(news.browser());

@@ -1,4 +1,4 @@
-/** A browser in which the password is enough, because the person wanted that: what it spares, and what ends it. */
+/** A browser in which the password is enough, because the person wanted it so: what it spares, and what ends it. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
@@ -50,7 +50,7 @@ async function claimsOf(location = "", at = visitor): Promise<ReturnType<typeof 
   return decodeJwt(String(answer.body["id_token"]));
 }
 
-/** Signs in with the tick, and out. */
+/** Signs in with the box ticked, and signs out. */
 async function remember(who: typeof ADA | typeof BOB = ADA): Promise<void> {
   clock.advance(60);
   const step = await password(who);
@@ -153,7 +153,7 @@ describe("a remembered browser", () => {
     }
   });
 
-  it("is not made without the tick, or with another value", async () => {
+  it("is not remembered without the box ticked, or with another value", async () => {
     for (const values of [{}, { remember: "0" }, { remember: "true" }]) {
       clock.advance(60);
       const step = await password();
@@ -163,7 +163,7 @@ describe("a remembered browser", () => {
     }
   });
 
-  it("is not made by a wrong code: only the tick of the person stays", async () => {
+  it("is not remembered after a wrong code: only the box stays ticked", async () => {
     const step = await password();
     const { body } = await visitor.act(step, "submit", { code: "000000", remember: "1" });
     expect(body.fields[1]).toMatchObject({ name: "remember", value: "1", checked: true });
@@ -185,7 +185,7 @@ describe("a remembered browser", () => {
     expect((await again(changed)).step).toBe("second-factor");
   });
 
-  it("ends with another app, and is none of an account without a second factor", async () => {
+  it("ends with another app, and does not exist for an account without a second factor", async () => {
     await remember();
     const { accounts } = running.service;
     await accounts.removeFactors(running.ada.sub);
@@ -217,7 +217,7 @@ describe("where browsers are not remembered", () => {
     await open(undefined);
   });
 
-  it("there is no tick, and a value for it does nothing", async () => {
+  it("there is no box to tick, and a value for it does nothing", async () => {
     const step = await password();
     expect(step.fields.map(({ name }) => name)).toEqual(["code"]);
     const { body } = await visitor.act(step, "submit", {

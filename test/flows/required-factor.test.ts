@@ -22,7 +22,7 @@ afterEach(() => running.close());
 
 const atDevicePage = (browser: Browser): Promise<Browser> => browser.get(`${running.openid}/device`);
 
-/** Signs in with the tick, out, and in again with nothing but the password. */
+/** Signs in with the box ticked, signs out, and signs in again with only the password. */
 async function remembered(): Promise<Browser> {
   await party.add(await party.browser(), "app");
   const browser = await new Browser().get(running.openid + METHODS);

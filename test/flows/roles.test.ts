@@ -173,7 +173,7 @@ describe("a token for an API", () => {
     expect(rolesIn((await consented("openid roles")).id_token)).toBeUndefined();
   });
 
-  it("is introspected with the roles of now", async () => {
+  it("is introspected with the current roles", async () => {
     const token = await apiToken(news, OPAQUE);
     await running.service.accounts.setRoles(running.ada.sub, "1", []);
     expect(await introspected(token)).toBeUndefined();

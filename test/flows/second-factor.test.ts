@@ -26,7 +26,7 @@ beforeEach(async () => {
 afterEach(() => running.close());
 
 const code = (): string => totpCode(SECRET, clock.now());
-/** A code that is not the current one, nor one beside it. */
+/** A code that is neither the current one nor an adjacent one. */
 const wrong = (): string => {
   const near = new Set([-30_000, 0, 30_000].map((offset) => totpCode(SECRET, clock.now() + offset)));
   return ["000000", "111111", "222222", "333333"].find((each) => !near.has(each)) ?? "";
@@ -120,7 +120,7 @@ describe("an account with an authenticator app", () => {
     expect(answers.filter(({ body }) => body.done)).toHaveLength(1);
   });
 
-  it("can be guessed at five times, by a thousand requests at once", async () => {
+  it("can be guessed five times, even by a thousand requests at once", async () => {
     const { visitor, step } = await halfway();
     const guess = wrong();
     const answers = await Promise.all(
@@ -173,7 +173,7 @@ const SHORT_CUTS: readonly [string, (found: Awaited<ReturnType<typeof halfway>>)
   ],
 ];
 
-it.each(SHORT_CUTS)("nobody comes past the second factor by %s", async (_name, tryIt) => {
+it.each(SHORT_CUTS)("nobody gets past the second factor by %s", async (_name, tryIt) => {
   const found = await halfway();
   const answer = (await tryIt(found)) as Awaited<ReturnType<JsonVisitor["get"]>>;
   expect(answer.body.done).toBeUndefined();

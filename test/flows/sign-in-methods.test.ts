@@ -17,7 +17,7 @@ let party: MethodsParty;
 beforeAll(async () => {
   running = await startMethodsService();
 });
-// Not at the end: the server of the storage has stopped by then.
+// Checked after each test, because at the end the server of the storage has already stopped.
 afterEach(() => {
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
