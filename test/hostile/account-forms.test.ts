@@ -28,7 +28,7 @@ beforeEach(async () => {
   await running.service.accounts.assign(sub, "1");
   person = { username, password, sub };
   browser = await signIn(await new Browser().get(`${running.openid}/account`), person);
-  // Only with a second session there are forms that end sessions.
+  // The forms that end sessions exist only with a second session.
   await signIn(await new Browser().get(`${running.openid}/account`), person);
 });
 

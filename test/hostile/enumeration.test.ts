@@ -18,9 +18,9 @@ const PASSWORD = "a lighthouse in the fog";
 
 let running: RunningService;
 let news: RelyingParty;
-/** What the request that runs asks of the storage. */
+/** What the running request asks of the storage. */
 const request = new AsyncLocalStorage<string[]>();
-/** What all requests have asked of it, one text a request. */
+/** What all requests have asked of it, one text per request. */
 const requests: string[] = [];
 
 const note = (operation: string, kinds: readonly string[]): void =>

@@ -133,7 +133,7 @@ describe.each([
     plant(mallory, ada);
     await ada.get(`${BASE}/confirm`);
     expect([ada.status, ada.hasForm("password")]).toEqual([400, false]);
-    // The way of a sign-in of her own asks for the code.
+    // A sign-in of her own asks for the code.
     await ada.get(news.authorizeUrl({ prompt: "login" }));
     await ada.get(`${ada.url.href}/new-password`);
     expect(ada.html).not.toContain('autocomplete="new-password"');
@@ -142,7 +142,7 @@ describe.each([
     await service.service.accounts.setPassword(service.bob.sub, BOB.password);
   });
 
-  it("does not take a way back from elsewhere [D-BROWSER-3]", async () => {
+  it("does not accept a return path from elsewhere [D-BROWSER-3]", async () => {
     [mallory, ada] = [await browser().get(`${BASE}/account/profile`), await start()];
     const state = mallory.visits.find(({ url }) => url.pathname === "/oauth2/authorize")?.url.searchParams;
     const callback = `${BASE}/account/callback?${new URLSearchParams({ code: "x", state: state?.get("state") ?? "" })}`;

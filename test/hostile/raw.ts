@@ -35,7 +35,7 @@ function parse(bytes: Buffer, ended: boolean): RawAnswer | undefined {
 /**
  * Sends the bytes over a connection of their own and reads one answer. The connection stays open for writing, so a
  * request without an end has none.
- * @param more called with what sends further bytes, until the answer is there.
+ * @param more gets a function that sends further bytes, until the answer arrives.
  * @throws Error when the connection ends without an answer, or there is none in 20 s.
  */
 export function sendRaw(

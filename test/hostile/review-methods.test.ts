@@ -106,7 +106,7 @@ describe("the next sign-in after a reset", () => {
     const { body } = await visitor.act(step, "submit", { code: party.appCode(), remember: "1" });
     expect(kinds(body)).toEqual(["app", "passkey", "browser"]);
     expect(body.methods?.[2]).toMatchObject({ label: "Unknown browser", expires_at: expect.any(Number) });
-    // Abandoned: the browser is remembered, and is asked for everything all the same.
+    // Abandoned: the browser is remembered, but is still asked for everything.
     const again = await party.entered(NEW, news, new JsonVisitor(visitor.browser));
     expect(again.step.step).toBe("second-factor");
     const { body: list } = await again.visitor.act(again.step, "submit", { code: party.appCode() });
@@ -271,7 +271,7 @@ describe("the list", () => {
   it("is left once by two tabs at the same moment, and by two browsers each for itself", async () => {
     const { visitor, step } = await party.looking();
     const tabs = await Promise.all([visitor.act(step, "submit"), visitor.act(step, "submit")]);
-    // Both may be told where the one sign-in goes on.
+    // Both may learn where the one sign-in continues.
     const told = tabs.flatMap(({ body }) => (body.done ? [body.location] : []));
     expect([new Set(told).size, await looks()]).toEqual([1, 1]);
     await party.reset(LATER);
@@ -324,7 +324,7 @@ describe("a removal", () => {
     expect(await factors()).toEqual({ app: true, passkeys: 0 });
     await party.mailWith(({ text }) => text.includes("A passkey of your account was removed"));
     expect((await actions())[0]).toBe("account.factor_removed");
-    // The other one saw a list that is over.
+    // The list that the other one saw is outdated.
     expect((await goesOn(elsewhere)).step.step).toBe("login");
     const end = await goesOn({ ...here, step: body });
     await expect(claimsOf(end)).resolves.toMatchObject({ acr: MFA });
@@ -357,7 +357,7 @@ describe("a removal", () => {
     await claimsOf(await goesOn({ ...free, step: none }));
     const { step: next } = await party.entered();
     expect(next.done).toBe(true);
-    // Who was at the list of the vault adds a new one first.
+    // A person who was at the list of the vault adds a new one first.
     expect((await goesOn({ visitor, step: needed.body })).step.step).toBe("login");
   });
 

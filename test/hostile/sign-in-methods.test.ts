@@ -1,4 +1,4 @@
-/** What somebody tries on the page "Sign-in methods" who has only a session, only the password, or only a form. */
+/** What somebody with only a session, only the password, or only a form tries on the page "Sign-in methods". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import type { Form } from "../../testing/browser/forms.ts";
@@ -96,7 +96,7 @@ describe("a session alone", () => {
     },
   );
 
-  it("of a remembered browser, which has shown the password only, changes nothing however recent it is", async () => {
+  it("of a remembered browser, which has shown only the password, changes nothing however recent it is", async () => {
     await enrolled();
     const browser = await new Browser().get(`${running.openid}/account`);
     await signIn(browser, party.person);
@@ -105,7 +105,7 @@ describe("a session alone", () => {
     await browser.submit(browser.form("csrf"));
     await browser.get(running.openid + METHODS);
     await signIn(browser, party.person);
-    // No second factor was asked for: enough to look.
+    // No second factor was asked for, which is enough to view the page.
     expect(browser.title).toBe("Sign-in methods");
     for (const path of [
       NEW.passkey,
@@ -171,7 +171,7 @@ describe("forms", () => {
     },
   );
 
-  it("are used up by a change, in the session that made it, too: sent again, one makes no other recovery codes", async () => {
+  it("are used up by a change, even in the session that made it: sent again, one makes no further recovery codes", async () => {
     const browser = await enrolled();
     await browser.get(running.openid + CODES);
     const fields = { csrf: tokenOf(browser) };
@@ -183,7 +183,7 @@ describe("forms", () => {
     expect(made).toHaveLength(1);
   });
 
-  it("name a factor of another account: nothing happens to it", async () => {
+  it("that name a factor of another account do nothing to it", async () => {
     const own = await party.browser();
     await party.add(own, "passkey");
     await own.get(running.openid + METHODS);

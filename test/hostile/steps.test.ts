@@ -74,7 +74,7 @@ async function atEnrolment(): Promise<{ readonly browser: Browser; readonly emai
   return { browser: await signIn(browser, { username: email, password: PASSWORD }), email };
 }
 
-/** The same with the code from the mail. */
+/** The same person, with the code from the mail. */
 async function confirmed({ browser, email }: Awaited<ReturnType<typeof atEnrolment>>): Promise<Browser> {
   const code = codeIn(await service.mailTo(email));
   return browser.submit(browser.form("code"), { code });
@@ -88,7 +88,7 @@ async function mailedCode(to: string): Promise<string> {
   }
 }
 
-/** How to come to each step. The browser shows its page. */
+/** How to reach each step. The browser shows its page. */
 const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   login: atLogin,
   async reauthenticate() {
@@ -125,7 +125,7 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     const form = browser.forms().find(({ fields }) => fields.some(([, value]) => value === "app"));
     const key = /class="app-key">([^<]*)</.exec(browser.html)?.[1] ?? "";
     await browser.submit(form, { code: totpCode(key, Date.now() + offset) });
-    // What made the codes is their only answer: a page with its own form.
+    // The codes are shown only in the answer that made them: a page with its own form.
     return browser.get(browser.url.href.replace(/\/enrol$/, "/recovery-codes"));
   },
   async "review-methods"() {
@@ -189,7 +189,7 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
   },
 };
 
-/** Accepts the terms, if they are asked for. */
+/** Accepts the terms, if the sign-in asks for that. */
 async function acceptTerms(browser: Browser): Promise<void> {
   if (!browser.html.includes('name="terms"')) return;
   const [form] = browser.forms();
@@ -352,7 +352,7 @@ describe("a sign-in", () => {
     expect([browser.status, title(browser)]).toEqual([400, "Please start again"]);
   });
 
-  it("goes on after the back button: an earlier step is submitted again, and the present one is shown", async () => {
+  it("goes on after the back button: an earlier step is submitted again, and the current one is shown", async () => {
     const browser = await REACH["confirm-email"]();
     const back = await browser.get(`${browser.url.href}/register`);
     expect(title(back)).toMatch(/^Create an account/);

@@ -1,9 +1,9 @@
 /**
- * What the service answers when a token comes to a place: every kind of token at every place. The test beside it tries
- * all of them on both deployments, and `docs/security.md` shows the same table.
+ * What the service answers when a token is sent to a place: every kind of token at every place. The test beside it
+ * tries all of them on both deployments, and `docs/security.md` shows the same table.
  */
 
-/** What a place answers, and what becomes of the token: it is as good as before, unless the answer says that it ends. */
+/** What a place answers, and what happens to the token: it stays valid, unless the answer says that it ends. */
 export type Verdict =
   /** 200 with the person's data. */
   | "opens"
@@ -11,7 +11,7 @@ export type Verdict =
   | "ends"
   /** 200; the token and all that come from the same authorization end. */
   | "ends its family"
-  /** 200, as for a token that nobody knows. */
+  /** 200, as for an unknown token. */
   | "no effect"
   | "active"
   | "inactive"

@@ -39,13 +39,13 @@ const SETTINGS: ApiSettings = {
 const KINDS = ["oauth2", "openid"] as const;
 type Kind = (typeof KINDS)[number];
 
-/** A token of which nothing has been used yet. */
+/** A token that has not been used yet. */
 interface Issued {
   readonly token: string;
   readonly client: Client;
-  /** Whether it still does what it is for. Asked once. */
+  /** Whether it still does what it is for. Called once. */
   readonly isGood: () => Promise<boolean>;
-  /** Whether what was issued with it does. */
+  /** Whether what was issued with it still works. */
   readonly isFamilyGood?: () => Promise<boolean>;
 }
 
@@ -244,7 +244,7 @@ describe.each(rows)("the token %s on %s", (name, kind) => {
   );
 });
 
-it("a person's token for no API lacks only the scope at the standard userinfo", async () => {
+it("a person's token that is for no API lacks only the scope at the standard userinfo", async () => {
   const { access_token: token } = await issue("openid", { scope: "email" });
   for (const attempt of STANDARD) {
     const answer = await attempt("openid", { token, client: NEWS, isGood: () => isOpening("openid", token) });

@@ -12,7 +12,7 @@ import { newStorage } from "../servers/storage.ts";
 
 let running: RunningService;
 let news: RelyingParty;
-/** The calls of the storage since the last look. */
+/** The calls of the storage since this was last reset. */
 let calls: string[];
 
 /** The same store, whose calls are noted with the kinds of the records. */
@@ -112,7 +112,7 @@ describe("a wrong password of the password grant", () => {
 describe("limits of others", () => {
   const few = { points: 3, seconds: 900 };
 
-  it("stop no browser that has signed in to the account before, also not those of its address", async () => {
+  it("stop no browser that has signed in to the account before, not even those of its own address", async () => {
     await start({ ...UNLIMITED, signIn: { ...UNLIMITED.signIn, address: few } });
     const known = news.browser();
     await news.authorize(known);
@@ -122,7 +122,7 @@ describe("limits of others", () => {
     await known.get(news.authorizeUrl());
     await signIn(known, ADA);
     expect(known.location?.searchParams.has("code")).toBe(true);
-    // For other names the browser is one of its address.
+    // For other names, the browser counts like any other at its address.
     known.jar.clear(known.jar.all().find(({ name }) => name.includes("_session_"))?.name ?? "");
     await guess(known, "bob", 429);
   });
