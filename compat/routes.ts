@@ -1,10 +1,11 @@
 /** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
 import type { IncomingMessage } from "node:http";
-import type { Context, Middleware } from "koa";
+import type { Context, Middleware, Next } from "koa";
 import { withTimeout } from "../core/with-timeout.ts";
 import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { StorageUnavailable } from "../core/errors.ts";
+import { Running } from "../core/running.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
 import { createDispatch, type Destination } from "./dispatch.ts";
 import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
@@ -39,6 +40,9 @@ const MAX_UNDER_WAY_MS = 1_000;
 /** Between two warnings about an ignored forwarding header. */
 const WARNING_INTERVAL_MS = 60 * 60 * 1000;
 
+/** How long running requests may take when the service closes. */
+const DRAIN_TIMEOUT_MS = 30_000;
+
 export interface ServiceRoutes {
   /** Serves both deployments; other requests fall through to the host application. */
   readonly middleware: Middleware;
@@ -46,6 +50,8 @@ export interface ServiceRoutes {
   locate(ctx: Context): Exchange | undefined;
   /** What requests reveal about the proxies in front, for health checks: phrases for the operator. */
   readonly arrivals: () => readonly string[];
+  /** Resolves when no request of the service is running, after 30 seconds at most. */
+  drain(): Promise<void>;
 }
 
 export function createRoutes(parts: EndpointParts): ServiceRoutes {
@@ -78,28 +84,60 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   }
 
   const isRelatedOrigins = createRelatedOrigins(configuration);
+  const gate = createRequestGate(async (ctx, next) => {
+    const destination = find(ctx);
+    if (destination === undefined && isRelatedOrigins(ctx)) return;
+    if (destination === undefined || !(await isOffered(destination, parts))) {
+      await next();
+      adviseOnDiscovery(ctx, configuration);
+      return;
+    }
+    const exchange = begin(ctx, destination);
+    arrivals.note(ctx.req, destination);
+    await batchStart();
+    await serve(exchange, destination, serving, crossOrigin.begin(exchange)).finally(() => {
+      const seconds = (performance.now() - exchange.receivedAt) / 1000;
+      parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
+    });
+  });
   return {
+    middleware: gate.middleware,
     arrivals: () => arrivals.all(),
+    drain: () => gate.close(),
     locate(ctx) {
       const destination = find(ctx);
       return destination === undefined || destination.isAmbiguous ? undefined : begin(ctx, destination);
     },
-    async middleware(ctx, next) {
-      const destination = find(ctx);
-      if (destination === undefined && isRelatedOrigins(ctx)) return;
-      if (destination === undefined || !(await isOffered(destination, parts))) {
-        await next();
-        adviseOnDiscovery(ctx, configuration);
-        return;
+  };
+}
+
+interface RequestGate {
+  readonly middleware: Middleware;
+  /** Resolves when no request of the service is running, after 30 seconds at most. */
+  close(): Promise<void>;
+}
+
+/**
+ * Counts the running requests: `SignInService.close` promises to finish them, and the server belongs to the host. A
+ * request that arrives later gets a 503, because the storage is closed.
+ */
+export function createRequestGate(routes: Middleware): RequestGate {
+  const running = new Running();
+  return {
+    async middleware(ctx: Context, next: Next) {
+      const leave = running.begin();
+      // A request that falls through belongs to the host application: `close` does not wait for it.
+      const pass: Next = () => {
+        leave();
+        return next();
+      };
+      try {
+        await routes(ctx, pass);
+      } finally {
+        leave();
       }
-      const exchange = begin(ctx, destination);
-      arrivals.note(ctx.req, destination);
-      await batchStart();
-      await serve(exchange, destination, serving, crossOrigin.begin(exchange)).finally(() => {
-        const seconds = (performance.now() - exchange.receivedAt) / 1000;
-        parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
-      });
     },
+    close: () => running.idle(DRAIN_TIMEOUT_MS),
   };
 }
 

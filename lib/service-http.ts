@@ -1,5 +1,5 @@
 /** The HTTP side of a service: the provider, the pages and the endpoints, put together. */
-import type { Context, Middleware, Next } from "koa";
+import type { Middleware } from "koa";
 import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";
 import { createUnitsOfWork, type UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { Storage } from "../records/storage.ts";
@@ -58,7 +58,6 @@ import { createCurrentProvider, type CurrentProvider } from "../provider/current
 import { createProvider, type ProviderOptions } from "../provider/provider.ts";
 import { createSignedIn } from "../provider/account.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
-import { Running } from "../core/running.ts";
 import { createSigner, deriveKey, hmac, type Signer } from "../core/sealing.ts";
 import { securityHeaders } from "../core/security-headers.ts";
 import type { ServiceKeys } from "../accounts/keys/service-keys.ts";
@@ -106,7 +105,7 @@ export interface ServiceHttp {
   close(): Promise<void>;
 }
 
-/** The routes are for the server of the host application: nothing listens here. */
+/** Builds the middleware for the host application's server. Nothing listens here. */
 export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = options;
   const { artifacts, directory } = storage;
@@ -154,7 +153,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     (signing) => createProvider(providerOptions, signing),
     () => keys.signing.inForce(),
   );
-  // oidc-provider checks its settings here, so that a mistake stops the start.
+  // oidc-provider checks its settings when it is created: a mistake stops the start.
   currentProvider();
   const newBrowsers = createNewBrowsers(mails);
   const steps = createSteps(options, {
@@ -190,13 +189,12 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     sessionCookie: sessionCookieName(configuration),
     findBrowser,
   });
-  const gate = createRequestGate((ctx, next) => routes.middleware(ctx, next));
   return {
     currentProvider,
     people,
-    routes: gate.middleware,
+    routes: routes.middleware,
     arrivals: routes.arrivals,
-    drain: () => gate.close(),
+    drain: () => routes.drain(),
     interactions: createInteractions({ flow: steps.flow, pages, units }, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
@@ -225,7 +223,7 @@ function openPeople(
   return createPeople(configuration, parts, onWarning);
 }
 
-/** Codes, passkeys, their enrolment and remembered browsers. */
+/** Codes, passkeys, enrolment and remembered browsers. */
 function openSecondFactors(
   {
     configuration,
@@ -283,7 +281,7 @@ function createSteps(
     resets: people.passwordResets !== undefined,
     passwordLength: passwords.length,
     ...(days !== undefined && { rememberDays: days }),
-    // Whoever adds a first factor confirms the address by mail.
+    // Adding a first factor takes a confirmation by mail.
     invitations:
       configuration.secondFactor.offer &&
       secondFactors.passkeys !== undefined &&
@@ -428,36 +426,4 @@ function accountPages(
     reservedUsernames: configuration.interactions.reservedUsernames,
     length: options.passwords.length,
   });
-}
-
-interface RequestGate {
-  readonly middleware: Middleware;
-  /** Resolves when no request of the service is running, after 30 seconds at most. */
-  close(): Promise<void>;
-}
-
-const DRAIN_LIMIT_MS = 30_000;
-
-/**
- * Counts the running requests, because `SignInService.close` promises to finish them and the server is the host's.
- * Requests that come later get a 503 from the closed storage.
- */
-export function createRequestGate(routes: Middleware): RequestGate {
-  const running = new Running();
-  return {
-    async middleware(ctx: Context, next: Next) {
-      const leave = running.begin();
-      // A request that falls through is the host application's: `close` does not wait for it.
-      const pass: Next = () => {
-        leave();
-        return next();
-      };
-      try {
-        await routes(ctx, pass);
-      } finally {
-        leave();
-      }
-    },
-    close: () => running.idle(DRAIN_LIMIT_MS),
-  };
 }

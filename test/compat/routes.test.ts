@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import type { Context, Middleware } from "koa";
-import { createRequestGate } from "../../lib/service-http.ts";
+import { createRequestGate } from "../../compat/routes.ts";
 
 const nothing = (): Promise<void> => Promise.resolve();
 const context = {} as Context;
