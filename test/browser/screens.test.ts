@@ -1,7 +1,7 @@
 /** Every page, in each language, theme and width, and as people set their systems: checked by axe, measured, and walked. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { LANGUAGES, RIGHT_TO_LEFT, screenMails, screenPages, screens } from "../../build/screen-pages.ts";
+import { LANGUAGES, RIGHT_TO_LEFT, screenMails, screenPages, screens } from "../../build/screens/pages.ts";
 import { rounds } from "../rounds.ts";
 import { TestBrowser, violations } from "./chromium.ts";
 

@@ -1,17 +1,11 @@
-/** Every mail with realistic data, for the contact sheet and the browser tests. */
+/** The mails with realistic data. */
 import { join } from "node:path";
-import { createMessages } from "../accounts/people/messages.ts";
-import type { SignInServiceConfig } from "../config/input.ts";
-import { readConfiguration } from "../config/read.ts";
-import type { MailKind, NewMail } from "../records/people/mail-kinds.ts";
+import { createMessages } from "../../accounts/people/messages.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { readConfiguration } from "../../config/read.ts";
+import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
+import { ADA, NOW, type Screen } from "./screen.ts";
 
-/** One mail in one state. */
-interface MailScreen {
-  readonly name: string;
-  html(visit: { readonly locale: string }): string;
-}
-
-const AT = Date.UTC(2026, 8, 21, 14, 20);
 const WITH_CODE = { code: "K7QM2XTV", link: "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A" };
 
 const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["params"]])[] = [
@@ -33,21 +27,21 @@ const MAILS: readonly (readonly [name: string, kind: MailKind, params: NewMail["
   ["new-browser", "new-browser", { browser: "Firefox", system: "Windows" }],
 ];
 
-/** A team with a look of its own. */
+/** The look of a team. */
 const THEME = {
   name: "Contoso Library",
   accent: "#0f766e",
-  logo: join(import.meta.dirname, "../examples/theme/library.png"),
+  logo: join(import.meta.dirname, "../../examples/theme/library.png"),
 };
 
-/** Every mail, and one in the look of a team. */
-export function mailScreens(interactions: SignInServiceConfig["interactions"]): readonly MailScreen[] {
+/** Every mail, and one of them in the look of a team. */
+export function mailScreens(interactions: SignInServiceConfig["interactions"]): readonly Screen[] {
   const [first] = shown({ ...interactions, theme: THEME });
   return [...shown(interactions), ...(first === undefined ? [] : [{ ...first, name: "mail-own-look" }])];
 }
 
-/** The pictures of a mail are in the HTML, as a mail program shows them. */
-function shown(interactions: SignInServiceConfig["interactions"]): readonly MailScreen[] {
+/** Mails with their pictures inside the HTML, as a mail program shows them. */
+function shown(interactions: SignInServiceConfig["interactions"]): readonly Screen[] {
   const render = createMessages(
     readConfiguration({ deployments: { openid: { url: "http://127.0.0.1:3000" } }, interactions }),
   );
@@ -56,11 +50,11 @@ function shown(interactions: SignInServiceConfig["interactions"]): readonly Mail
     html({ locale }) {
       const { html, attachments = [] } = render("1", {
         kind,
-        to: "ada@example.com",
+        to: ADA,
         locale,
         deployment: "openid",
-        params: { at: String(AT), ...params },
-        expiresAt: AT,
+        params: { at: String(NOW), ...params },
+        expiresAt: NOW,
       });
       return attachments.reduce(
         (before, { cid, contentType, content }) =>

@@ -6,9 +6,10 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Page } from "playwright-core";
-import { LANGUAGES, type Screen, screenMails, screenPages, screens } from "./screen-pages.ts";
+import { LANGUAGES, screenMails, screenPages, screens } from "./pages.ts";
+import type { Screen } from "./screen.ts";
 
-const ROOT = join(import.meta.dirname, "..");
+const ROOT = join(import.meta.dirname, "../..");
 const OUT = join(ROOT, "screens");
 /** Debian's package, as for the tests in a browser. */
 const CHROMIUM = "/usr/bin/chromium-headless-shell";
@@ -26,7 +27,7 @@ interface Shot {
   readonly file: string;
 }
 
-/** The pictures of one page. */
+/** Takes the pictures of one page. */
 async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
   const shots: Shot[] = [];
   for (const language of LANGUAGES) {

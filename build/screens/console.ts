@@ -1,50 +1,41 @@
 /** The pages of the console with realistic data. */
-import { factorKey } from "../accounts/factors/factor.ts";
-import { deliveriesPage, deliveryPage, receiversPage } from "../interactions/console/console-views.ts";
-import { ALL, peoplePage, personPage, removalPage } from "../interactions/console/people-views.ts";
-import type { Pages, Visit } from "../interactions/page.ts";
-import { sampleDelivery, samplePerson, sampleReceiver } from "../interactions/sample-pages.ts";
+import { factorKey } from "../../accounts/factors/factor.ts";
+import { deliveriesPage, deliveryPage, receiversPage } from "../../interactions/console/console-views.ts";
+import { ALL, peoplePage, personPage, removalPage } from "../../interactions/console/people-views.ts";
+import type { Pages } from "../../interactions/page.ts";
+import { sampleDelivery, samplePerson, sampleReceiver } from "../../interactions/sample-pages.ts";
+import { ACCOUNT_URL, MINUTE_MS, NOW, type Screen, SUB } from "./screen.ts";
 
-const MINUTE = 60_000;
+const delivery = (id: string, minutes: number, changes: Parameters<typeof sampleDelivery>[1] = {}) =>
+  sampleDelivery(id, {
+    receiver: "service:1",
+    sub: SUB,
+    type: "PROFILE_CHANGED",
+    at: (NOW - minutes * MINUTE_MS) / 1000,
+    finishedAt: NOW - (minutes - 1) * MINUTE_MS,
+    reason: null,
+    ...changes,
+  });
 
-interface ConsoleScreen {
-  readonly name: string;
-  html(visit: Visit): string;
-}
-
-/** @param at.now milliseconds since the epoch. */
-export function consoleScreens(
-  pages: Pages,
-  { now, sub, accountUrl }: { readonly now: number; readonly sub: string; readonly accountUrl: string },
-): readonly ConsoleScreen[] {
+export function consoleScreens(pages: Pages): readonly Screen[] {
   const common = {
     list: "/account/deliveries",
     receiversPath: "/account/deliveries/receivers",
     people: "/account/people",
     path: "/account/deliveries/receivers",
-    account: accountUrl,
+    account: ACCOUNT_URL,
     names: new Map([
       ["service:1", "News"],
       ["group:media", "Media group"],
     ]),
-    now,
+    now: NOW,
   };
-  const delivery = (id: string, minutes: number, changes: Parameters<typeof sampleDelivery>[1] = {}) =>
-    sampleDelivery(id, {
-      receiver: "service:1",
-      sub,
-      type: "PROFILE_CHANGED",
-      at: (now - minutes * MINUTE) / 1000,
-      finishedAt: now - (minutes - 1) * MINUTE,
-      reason: null,
-      ...changes,
-    });
   const parked = delivery("msg_2xTq9vJm4nYcE7oPqL1s", 260, {
     reason: "attempts_used_up",
     history: [
       {
         number: 1,
-        startedAt: now - 259 * MINUTE,
+        startedAt: NOW - 259 * MINUTE_MS,
         duration: 31,
         status: 503,
         error: null,
@@ -52,7 +43,7 @@ export function consoleScreens(
       },
       {
         number: 2,
-        startedAt: now - 200 * MINUTE,
+        startedAt: NOW - 200 * MINUTE_MS,
         duration: 15_000,
         status: null,
         error: "ETIMEDOUT",
@@ -82,21 +73,21 @@ export function consoleScreens(
               sampleReceiver("group:media", {
                 url: "https://media.example/notifications",
                 failures: 7,
-                heldUntil: now + 4 * MINUTE,
+                heldUntil: NOW + 4 * MINUTE_MS,
                 waiting: 41,
                 parked: 3,
-                oldest: now - 90 * MINUTE,
+                oldest: NOW - 90 * MINUTE_MS,
               }),
               sampleReceiver("portal:old", { url: null, parked: 1 }),
               sampleReceiver("service:1", {
                 url: "https://news.example/notify",
                 waiting: 2,
-                oldest: now - 3 * MINUTE,
+                oldest: NOW - 3 * MINUTE_MS,
               }),
               sampleReceiver("service:8", { url: "https://shop.example/notify" }),
             ],
             lastHour: [12, 18, 9, 30, 44, 21, 17, 60, 38, 25, 31, 14].map((stored, index) => ({
-              from: now - (12 - index) * 5 * MINUTE,
+              from: NOW - (12 - index) * 5 * MINUTE_MS,
               stored,
               parked: index === 4 ? 3 : 0,
             })),
@@ -152,10 +143,10 @@ export function consoleScreens(
               report: sampleReceiver("group:media", {
                 url: "https://media.example/notifications",
                 failures: 7,
-                heldUntil: now + 4 * MINUTE,
+                heldUntil: NOW + 4 * MINUTE_MS,
                 waiting: 41,
                 parked: 3,
-                oldest: now - 90 * MINUTE,
+                oldest: NOW - 90 * MINUTE_MS,
               }),
               tokens: { ...pause, resume: "t", redriveAll: "t" },
             },
@@ -171,19 +162,19 @@ export function consoleScreens(
           ],
         }),
     },
-    ...peopleScreens(pages, common, { now, sub }),
+    ...peopleScreens(pages, common),
   ];
 }
+
+const daysAgo = (days: number): number => NOW / 1000 - days * 86_400;
 
 function peopleScreens(
   pages: Pages,
   common: Omit<Parameters<typeof peoplePage.locals>[1], "csrf">,
-  { now, sub }: { readonly now: number; readonly sub: string },
-): readonly ConsoleScreen[] {
-  const daysAgo = (days: number): number => now / 1000 - days * 86_400;
+): readonly Screen[] {
   const person = {
     ...samplePerson(""),
-    sub,
+    sub: SUB,
     email: "augusta.lovelace-of-ockham@mathematics.example.org",
     name: "Augusta Ada",
     surname: "King, Countess of Lovelace",
