@@ -117,11 +117,11 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
   password_hash: described(
     ruled((hash) =>
       readForeignHash(hash) === undefined
-        ? "must be an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service can bear"
+        ? "must be an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts"
         : undefined,
     ).nullish(),
     {
-      form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service can bear",
+      form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts",
       description: "The password of an account from another system, in place of `password`",
       otherwise: "none",
     },

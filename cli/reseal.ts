@@ -46,7 +46,7 @@ async function reseal(
     await storage.audit.append({ actor: operator(), action: "secrets.reseal" });
     const done = await storage.sealed.reseal(sealer, run);
     progress.clear();
-    print.done(`Encrypted anew: ${done.resealed} records`, done);
+    print.done(`Re-encrypted: ${done.resealed} records`, done);
     if (done.unreadable > 0) throw new CommandFailure(UNREADABLE);
   } finally {
     progress.clear();

@@ -7,7 +7,7 @@ import { CommandFailure, exitCodeOf, INTERRUPTED, misused, sentenceOf } from "./
 import { Arguments } from "./arguments.ts";
 
 const ABOUT = `Runs a sign-in service, and administers its accounts, clients, notifications, keys and storage. Commands work on the
-storage directly, beside a running server.`;
+storage directly, while the server runs.`;
 
 const AFTER = `
 Every command: --help shows its options and an example.

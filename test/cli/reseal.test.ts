@@ -171,7 +171,7 @@ describe("keys reseal", () => {
     await writing;
     expect(done).toEqual({
       code: 0,
-      out: expect.stringMatching(/^Encrypted anew: \d+ records\n$/u),
+      out: expect.stringMatching(/^Re-encrypted: \d+ records\n$/u),
       err: expect.not.stringContaining("ome records"),
     });
     const before = await service.keys.list();
@@ -183,7 +183,7 @@ describe("keys reseal", () => {
     expect([old, neither]).toEqual([0, 0]);
     expect(fresh).toBeGreaterThan(NUMBER);
     expect(await here(["keys", "reseal", "--config", file])).toMatchObject({
-      out: "Encrypted anew: 0 records\n",
+      out: "Re-encrypted: 0 records\n",
     });
     const alone = configFile(newPlace(workshop).folder, config(place, NEW));
     expect(await here(["keys", "reseal", "--check", "--config", alone])).toMatchObject({

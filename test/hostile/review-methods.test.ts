@@ -130,7 +130,7 @@ describe("the next sign-in after a reset", () => {
     const form = browser.forms().find(({ fields }) => fields.some(([, value]) => value === "code"));
     await browser.submit(form, { code: theirs });
     await expect(running.service.accounts.find(sub)).resolves.toMatchObject({ email: "thief@example.com" });
-    const link = linkIn(await party.mailWith(({ text }) => text.includes("brings back this address")));
+    const link = linkIn(await party.mailWith(({ text }) => text.includes("restores this address")));
     const visitor = new JsonVisitor();
     const { body: undo } = await visitor.open(link);
     const { body: choose } = await visitor.act(undo, "submit");
