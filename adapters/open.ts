@@ -21,7 +21,7 @@ export interface StoresConfiguration extends Pick<
   readonly sharedKinds: readonly string[];
   /** Kinds that are watched, for stores that announce commits. */
   readonly watchedKinds: readonly string[];
-  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
 }
 
@@ -42,7 +42,7 @@ async function openMain(configuration: StoresConfiguration): Promise<RecordStore
 }
 
 /**
- * @param onWarning receives what an operator should fix.
+ * @param onWarning receives problems that an operator should fix.
  * @throws ConfigurationError for an unknown backend or an unsuitable server.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */

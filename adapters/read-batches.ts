@@ -1,6 +1,7 @@
 /**
- * Sends all reads of one tick as one. A statement costs a server and its driver more than the records in it, and a request
- * asks in several places for what it knows from the start; requests that arrive together share their reads, too.
+ * Combines all reads of one tick into one, because a statement costs a server and its driver more than the records in
+ * it. A request reads in several places what it could name from the start. Requests that arrive together share their
+ * reads as well.
  */
 import type { Found, RecordStore, Ref } from "./record-store.ts";
 

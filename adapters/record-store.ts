@@ -82,7 +82,7 @@ export interface Query {
   readonly to?: number;
   /** `next` of the page before. */
   readonly after?: Position;
-  /** The most records of a page: 1 to 1,000. */
+  /** The most records in a page: 1 to 1,000. */
   readonly limit: number;
   /** The highest `order` first. */
   readonly descending?: boolean;
@@ -113,7 +113,7 @@ export interface Commit {
   readonly id: string;
   /** Milliseconds since the epoch. */
   readonly deadline: number;
-  /** Only for records that this commit puts may `absent` be expected. */
+  /** `absent` may be expected only of records that this commit puts. */
   readonly expect?: readonly Expectation[];
   /** A parent must exist already or be put by the same commit; otherwise the condition of its child fails. */
   readonly put?: readonly RecordData[];
@@ -146,7 +146,7 @@ export interface RecordStore {
   sweep(limit: number): Promise<number>;
   /**
    * Optional: calls `onChange` soon after another process has committed a change to these kinds. It is a hint: it may
-   * come late, for nothing, or never. @returns a function that ends the watch.
+   * come late, needlessly, or never. @returns a function that ends the watch.
    */
   watch?(kinds: readonly string[], onChange: () => void): () => void;
   /** One cheap round trip. @returns the time of the store, which all processes share, in milliseconds since the epoch. */
@@ -199,6 +199,6 @@ export function checkCommit({ id, deadline, expect = [], put = [], remove = [] }
   for (const { ref, version } of expect) {
     checkRef(ref);
     if (version === "absent" && !puts.has(`${ref.kind} ${ref.key}`))
-      throw new TypeError(`a commit that expects no record of ${ref.kind} has to put it`);
+      throw new TypeError(`a commit that expects a record of ${ref.kind} to be absent has to put it`);
   }
 }

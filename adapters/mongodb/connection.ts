@@ -9,13 +9,13 @@ import { Transactions } from "./transactions.ts";
 
 /** After this, start-up says that the server does not answer. */
 const START_TIMEOUT_MS = 5_000;
-/** For the driver to find a primary. */
+/** How long the driver looks for a primary. */
 const SELECTION_TIMEOUT_MS = 3_000;
-/** Between two attempts to connect at start-up. */
+/** Pause between attempts to connect at start-up. */
 const RETRY_DELAY_MS = 200;
 /** For `MongoClient.close()`. */
 const CLOSE_TIMEOUT_MS = 2000;
-/** A call counts as hanging when it has not returned from the driver this long after its time-out. */
+/** A call that is still running this long after its time-out counts as hanging. */
 const HANGING_AFTER_MS = 10_000;
 
 const DEFAULT_DATABASE = "sign-in";
@@ -52,14 +52,14 @@ export class ServerClock {
   /** The server's time, in milliseconds since the epoch, when `performance.now()` was zero. */
   #origin = Date.now() - performance.now();
 
-  /** @param answer has just arrived. */
+  /** @param answer the response that has just arrived. */
   update(answer: Hello): void {
     const { localTime, isWritablePrimary } = answer;
     if (isWritablePrimary !== true || !(localTime instanceof Date)) return;
     this.#origin = localTime.getTime() - performance.now();
   }
 
-  /** The server's time in so many milliseconds from now, in milliseconds since the epoch. */
+  /** The server's time this many milliseconds from now, in milliseconds since the epoch. */
   timeIn(milliseconds: number): number {
     return Math.ceil(this.#origin + performance.now() + milliseconds);
   }
@@ -92,7 +92,7 @@ function serversIn(error: unknown): unknown[] {
   return servers instanceof Map ? [...servers.values()] : [];
 }
 
-/** Whether a server still has to be made a replica set. */
+/** Whether a server is not initiated as a replica set yet. */
 function isUninitiated(error: unknown): boolean {
   if (error instanceof StorageUnavailable) return true;
   return serversIn(error).some((server) => member(server, "type") === "RSGhost");
@@ -128,7 +128,7 @@ async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; 
   }
 }
 
-/** Repeats the attempt to connect, until the server answers or the next attempt might end too late. */
+/** Tries to connect until the server answers, or until another attempt could end too late. */
 async function untilConnected(
   make: () => MongoClient,
   where: string,
@@ -188,7 +188,7 @@ async function createFactory(
 export interface ClientOptions {
   /** Within this time, a server that does not answer is reported. Default 5,000. */
   readonly startTimeoutMs?: number;
-  /** Whether operations may take any time, for example to create indexes. Default `false`. */
+  /** Whether operations may take any amount of time, for example to create indexes. Default `false`. */
   readonly isPatient?: boolean;
 }
 
@@ -216,7 +216,7 @@ export interface Connection {
   readonly clock: Clock;
   /** Reads go to the primary and see majority-committed data; writes are acknowledged by a majority. */
   readonly db: Db;
-  /** The primary's time in so many milliseconds from now, in milliseconds since the epoch. */
+  /** The primary's time this many milliseconds from now, in milliseconds since the epoch. */
   serverTimeIn(milliseconds: number): number;
   /**
    * Runs one operation outside a transaction. The driver retries it once after a network fault.

@@ -1,12 +1,12 @@
 /** Translates the driver's errors. */
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 
-/** For an operation: less than a request may take. */
+/** Time-out of one operation: shorter than that of a request. */
 export const DEFAULT_TIMEOUT_MS = 4500;
 
 const DUPLICATE_KEY = 11_000;
 
-/** Codes of errors with the user, the password or the rights. */
+/** Codes of errors about the user, the password or the rights. */
 const REFUSED_CODES: ReadonlySet<unknown> = new Set([13, 18, 8000]);
 
 function field(error: unknown, name: string): unknown {
@@ -26,7 +26,7 @@ export function isRefused(error: unknown): boolean {
 /** The names of the driver's errors when a connection fails, or is closed because others have failed. */
 const NETWORK_FAULT = /^(?:Mongo)?(?:Network|PoolCleared)/u;
 
-/** Whether it is unknown if the server has run the command. */
+/** Whether the server may have run the command although it failed. */
 export function isNetworkFault(error: unknown): boolean {
   // A bulk write error has another name, and contains the error of its command.
   return [error, field(error, "errorResponse")].some((each) =>

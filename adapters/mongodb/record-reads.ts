@@ -43,7 +43,7 @@ const RECORDS = "records";
 const ENTRIES = "record_entries";
 const MARKS = "record_marks";
 
-/** How often a page is read at most, if its records change their positions meanwhile. */
+/** How often a page is read at most while its records keep changing their positions. */
 const TRIES = 10;
 /** Records that a sweep deletes in one transaction. */
 const SWEPT_TOGETHER = 200;
@@ -75,7 +75,7 @@ export function toFound(
 const isCurrent = (record: StoredRecord | undefined, now: number): record is StoredRecord =>
   record !== undefined && (record.expires_at === undefined || record.expires_at > now);
 
-/** @throws ConfigurationError when the user lacks the rights: `hello`, the check at connecting, needs none. */
+/** @throws ConfigurationError when the user lacks the rights, which connecting does not check: `hello` needs none. */
 async function asAllowed<T>(db: Db, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -257,7 +257,7 @@ export class MongoRecords {
         .toArray(),
     );
     const orphans = children.filter(({ parent }) => parent && names.has(`${parent._id} ${parent.born}`));
-    // A parent goes after all its children, which refer to it. An expired child is in both lists.
+    // A parent is deleted after all its children, which refer to it. An expired child is in both lists.
     const parents = children.length < limit ? expired : [];
     const gone = [...new Map([...orphans, ...parents].map((one) => [one._id, one])).values()].slice(0, limit);
     let deleted = 0;

@@ -18,7 +18,7 @@ export interface MongoOptions {
    * chosen at random.
    */
   readonly shared?: readonly string[];
-  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
 }
 

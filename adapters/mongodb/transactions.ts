@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, MongoClient, ServerSessionId, TransactionOptions } from "mongodb";
 import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
 
-/** Before the first attempt to end abandoned transactions, and between two attempts. */
+/** Pause before each attempt to end abandoned transactions. */
 const RETRY_DELAY_MS = 500;
 /** After this, the server ends an abandoned transaction itself. */
 const SERVER_LIFETIME_MS = 60_000;
@@ -117,7 +117,7 @@ function jitter(tries: number): number {
 }
 
 /** The driver does not label all errors of broken connections. */
-function mayPass(error: unknown, label: string): boolean {
+function isRetryable(error: unknown, label: string): boolean {
   return hasLabel(error, label) || isNetworkFault(error);
 }
 
@@ -126,7 +126,7 @@ async function commit(session: ClientSession, isLate: () => boolean): Promise<vo
     try {
       return await session.commitTransaction();
     } catch (error) {
-      if (!mayPass(error, UNKNOWN) || isLate()) throw error;
+      if (!isRetryable(error, UNKNOWN) || isLate()) throw error;
       await pause(jitter(tries));
     }
   }
@@ -148,7 +148,7 @@ export class Transactions {
     const end = performance.now() + wait;
     const isLate = (): boolean => performance.now() >= end;
     const throwUnlessTransient = (error: unknown): void => {
-      if (!mayPass(error, TRANSIENT) || isLate()) throw error;
+      if (!isRetryable(error, TRANSIENT) || isLate()) throw error;
     };
     try {
       return await this.#attempt(work, isLate);

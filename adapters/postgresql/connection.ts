@@ -9,22 +9,21 @@ import { type PostgresAddress, readPostgresAddress } from "../../config/storage-
 import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
 
-/** Milliseconds for one call. */
 const CALL_TIMEOUT_MS = 4_500;
-/** Milliseconds for which a reading of the server's clock is used. */
+/** How long a reading of the server's clock is used. */
 const MAX_CLOCK_AGE_MS = 60_000;
-/** Milliseconds without data before the kernel asks whether the other side is still there. */
+/** How long a connection is silent before the kernel probes the other side. */
 const KEEP_ALIVE_DELAY_MS = 10_000;
-/** Milliseconds between two attempts to listen for notifications. */
+/** Pause between attempts to listen for notifications. */
 const RECONNECT_DELAY_MS = 1_000;
-/** Milliseconds for the server to close connections before they are cut. */
+/** How long the server has to close connections before their sockets are destroyed. */
 const CLOSE_TIMEOUT_MS = 500;
 
 /**
  * SQLSTATE of conflicts with other commits: a duplicate key, a serialization failure, a deadlock, a lock that is not
  * available.
  */
-const PASSING: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
+const TRANSIENT: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
 
 /** `SQLSTATE` of an error that the server sent; `undefined` for other errors. */
 export function sqlState(error: unknown): string | undefined {
@@ -34,8 +33,8 @@ export function sqlState(error: unknown): string | undefined {
 }
 
 /** Whether another commit interfered, so that this one must be checked again. */
-export function isPassing(error: unknown): boolean {
-  return PASSING.has(sqlState(error) ?? "");
+export function isTransient(error: unknown): boolean {
+  return TRANSIENT.has(sqlState(error) ?? "");
 }
 
 /** The driver's messages may contain values, so only the code is used. */
@@ -77,7 +76,7 @@ async function readNamed(parameter: string, path: string): Promise<string> {
   }
 }
 
-/** @throws ConfigurationError for files that can't be read, or whose contents are no certificate and no key. */
+/** @throws ConfigurationError for files that can't be read, or that contain neither a certificate nor a key. */
 async function tlsOptions(
   host: string,
   { mode, ca, cert, key }: NonNullable<PostgresAddress["tls"]>,
@@ -106,9 +105,9 @@ async function tlsOptions(
 }
 
 /**
- * Every statement finds a few rows by an index. The planner must not choose otherwise for a prepared statement, whose
- * values it does not see, or for a new table, about which it knows nothing yet. It would also estimate that a statement
- * finds many rows of a large table, and spend milliseconds on starting parallel workers or compiling the statement.
+ * Every statement finds a few rows by an index. The planner must not choose another plan because it does not see the
+ * values of a prepared statement, or has no statistics of a new table. It would also overestimate how many rows of a
+ * large table a statement finds, and spend milliseconds on starting parallel workers or compiling the statement.
  */
 const SESSION = [
   "SET plan_cache_mode = force_generic_plan",
@@ -127,7 +126,7 @@ export class Connections {
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
   readonly #running = new Set<Promise<unknown>>();
-  /** Every socket that is open or being opened, and its end. */
+  /** Every socket that is open or being opened, with a promise that resolves when it closes. */
   readonly #sockets = new Map<Socket, Promise<void>>();
   readonly #closed = new AbortController();
   #listener: Client | undefined;
@@ -141,7 +140,7 @@ export class Connections {
       ...this.#options(),
       max: address.poolSize,
       idleTimeoutMillis: 30_000,
-      // The pool waits for what it returns, though its types don't say so.
+      // The pool awaits the returned promise, though its types don't say so.
       onConnect: (client): unknown => client.query(SESSION),
     });
     // The pool replaces an idle connection that breaks.
@@ -181,7 +180,7 @@ export class Connections {
     };
   }
 
-  /** The driver can't end a connection whose server stands still: `close` cuts its socket. */
+  /** The driver can't end a connection whose server hangs, so `close` destroys its socket. */
   #newSocket(): Socket {
     const socket = new Socket();
     const ended = new Promise<void>((resolve) => void socket.once("close", () => resolve()));
@@ -226,7 +225,7 @@ export class Connections {
     return rows;
   }
 
-  /** The server's time in so many milliseconds, or slightly earlier, so that a deadline is never too late. */
+  /** The server's time this many milliseconds from now, or slightly earlier, so that a deadline is never too late. */
   async serverTimeIn(milliseconds: number): Promise<Date> {
     if (this.#serverTime === undefined || performance.now() - this.#serverTime.at > MAX_CLOCK_AGE_MS) {
       const [row] = await this.raw<{ now: Date }>(CLOCK);
@@ -241,8 +240,8 @@ export class Connections {
   }
 
   /**
-   * Receives notifications on one connection outside the pool until `close`. One that breaks has ended before the next
-   * is opened, so there are never two.
+   * Receives notifications on one connection outside the pool until `close`. A broken connection is closed before the
+   * next is opened, so there are never two.
    * @param onListening is called when a connection begins to listen: notifications before that are lost.
    */
   async listen(channel: string, onListening: () => void, onMessage: (text: string) => void): Promise<void> {
@@ -250,7 +249,7 @@ export class Connections {
       const socket = this.#newSocket();
       const client = new this.#driver.Client({ ...this.#options(), stream: () => socket });
       this.#listener = client;
-      // The end of the socket and the calls below tell as well.
+      // The calls below and the closed socket reveal the error as well.
       client.on("error", () => undefined);
       client.on("notification", ({ payload = "" }) => onMessage(payload));
       try {
@@ -259,7 +258,7 @@ export class Connections {
         onListening();
         await this.#sockets.get(socket);
       } catch {
-        // The next attempt follows.
+        // The loop tries again.
       }
       socket.destroy();
       await this.#sockets.get(socket);
@@ -268,7 +267,7 @@ export class Connections {
     }
   }
 
-  /** Waits for the calls that are running, and then for no server. */
+  /** Waits for running calls, and then closes the connections, whether or not the server responds. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

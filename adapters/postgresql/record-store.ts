@@ -18,7 +18,15 @@ import {
   type Ref,
 } from "../record-store.ts";
 import { withTimeout } from "../../core/with-timeout.ts";
-import { asFault, CLOCK, Connections, isPassing, lateFault, sqlState, type Statement } from "./connection.ts";
+import {
+  asFault,
+  CLOCK,
+  Connections,
+  isTransient,
+  lateFault,
+  sqlState,
+  type Statement,
+} from "./connection.ts";
 import {
   COMMIT,
   COUNT,
@@ -40,7 +48,7 @@ export interface PostgresOptions {
   readonly clock: Clock;
   /** The kinds whose changes are announced to the `watch` of other processes. */
   readonly announced?: readonly string[];
-  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
 }
 
@@ -51,7 +59,7 @@ const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
 /** How long after the deadline an answer may still arrive. */
 const LATE_ANSWER_MS = 200;
-/** Between an unanswered attempt and the next. */
+/** Pause after an attempt without an answer. */
 const RETRY_DELAY_MS = 50;
 
 /** SQLSTATE of a commit after its deadline. */
@@ -111,7 +119,7 @@ type Use = "put" | "remove" | "expect" | "parent";
 /** A record that a commit is about. */
 interface CommitRef extends Ref {
   use: Use;
-  /** What is expected; `null` for nothing. */
+  /** The expected version; `null` if the commit expects none. */
   version: string | null;
   /** Whether it is the parent of a record to put. */
   parent: boolean;
@@ -128,8 +136,8 @@ interface CommitArguments {
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 /**
- * Values are passed as text within JSON, because PostgreSQL's JSON allows neither NUL nor lone surrogates. References are
- * sorted, because they are locked in their order.
+ * Values are passed as text within JSON, because PostgreSQL's JSON allows neither NUL nor lone surrogates. References
+ * are sorted, because records are locked in their order.
  */
 function toArguments({ expect = [], put = [], remove = [] }: Commit): CommitArguments {
   const byName = new Map<string, CommitRef>();
@@ -166,7 +174,7 @@ function orphansOf({ put = [], remove = [] }: Commit): Ref[] {
 }
 
 /**
- * The records whose conditions failed. A parent without a condition of its own is missing: then these are the children that
+ * The records whose conditions failed. For a missing parent without a condition of its own, these are the children that
  * were to be put.
  */
 function failedRefs(numbers: readonly number[], refs: readonly CommitRef[], { put = [] }: Commit): Ref[] {
@@ -292,7 +300,7 @@ class PostgresStore implements RecordStore {
       } catch (error) {
         const state = sqlState(error);
         if (state === LATE) this.#connections.forgetServerTime();
-        const isOver = error instanceof ConditionFailed || (state !== undefined && !isPassing(error));
+        const isOver = error instanceof ConditionFailed || (state !== undefined && !isTransient(error));
         // The next attempt reads the server's clock again, so there may be time left.
         if ((isOver && state !== LATE) || performance.now() >= end) throw asFault(error);
         if (state === undefined) await pause(RETRY_DELAY_MS);
@@ -317,8 +325,8 @@ class PostgresStore implements RecordStore {
   }
 
   /**
-   * Tells the `watch` of other processes after the commit, and not in it: PostgreSQL lets one transaction that notifies
-   * commit at a time. Changes during an announcement go into the next one.
+   * Notifies the `watch` of other processes after the commit rather than in it, because PostgreSQL commits transactions
+   * that notify one at a time. Changes during an announcement go into the next one.
    */
   #announce({ put = [], remove = [] }: Commit): void {
     for (const { kind } of [...put, ...remove]) if (this.#announced.has(kind)) this.#changed.add(kind);
@@ -330,7 +338,7 @@ class PostgresStore implements RecordStore {
     while (this.#changed.size > 0) {
       const kinds = [...this.#changed].join(" ");
       this.#changed.clear();
-      // It is a hint: when it can't be sent, the others look by themselves.
+      // Only a hint: if it can't be sent, the other processes find the change by themselves.
       await this.#connections.query(NOTIFY, [kinds]).catch(() => undefined);
     }
     this.#isAnnouncing = false;
@@ -386,7 +394,7 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["28P01", "PostgreSQL refuses the user or the password"],
   ["28000", "PostgreSQL refuses the user or the password"],
   ["3D000", "PostgreSQL has no database of this name"],
-  ["42501", "PostgreSQL refuses the user, who must be one that may create tables and functions"],
+  ["42501", "PostgreSQL refuses the user: name one that may create tables and functions"],
 ]);
 
 /** One sentence without the address, which may contain a password. */

@@ -34,8 +34,8 @@ export function reason(error: unknown): string {
 }
 
 /** The fault for an error that Redis sent. */
-function refusedFault(said: string): StorageUnavailable {
-  return new StorageUnavailable(`Redis answered ${codeOf(said)}`);
+function refusedFault(message: string): StorageUnavailable {
+  return new StorageUnavailable(`Redis answered ${codeOf(message)}`);
 }
 
 /** The fault for an error of a command. */
@@ -124,7 +124,7 @@ export function script(...parts: readonly string[]): Script {
   return { text, sha: hash("sha1", text) };
 }
 
-/** A connection is replaced when it has brought no data for this long while commands wait. */
+/** A connection is replaced when it receives no data for this long while commands wait. */
 const SILENCE_TIMEOUT_MS = 2000;
 /** For one command, and for one attempt to connect. */
 const COMMAND_TIMEOUT_MS = 4000;
@@ -246,7 +246,7 @@ export class Connection {
   }
 
   /**
-   * Redis's time at a time on the scale of `performance.now()`, or slightly earlier.
+   * Redis's time at a moment on the scale of `performance.now()`, or slightly earlier.
    * @throws as `send` does.
    */
   async timeAt(moment: number): Promise<number> {

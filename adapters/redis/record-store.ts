@@ -25,9 +25,9 @@ export interface RedisOptions {
   readonly url: string;
   /** Decides what has expired. */
   readonly clock: Clock;
-  /** Receives what an operator should fix. */
+  /** Receives problems that an operator should fix. */
   readonly onWarning?: (text: string) => void;
-  /** For the first connection. Default 10,000. */
+  /** Time-out of the first connection. Default 10,000. */
   readonly startTimeoutMs?: number;
 }
 
@@ -42,7 +42,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const LATE_ANSWER_MS = 200;
 /** How long after the deadline Redis remembers a commit: longer than it is sent again. */
 const COMMIT_ID_KEPT_MS = 1_000;
-/** Between an unanswered attempt and the next. */
+/** Pause after an attempt without an answer. */
 const RETRY_DELAY_MS = 20;
 /** Keys that one step of a scan visits. */
 const SCANNED = 1_000;
@@ -157,7 +157,9 @@ class ReadBatch {
   }
 }
 
-/** @throws StorageUnavailable with a sentence of its own if the user may not SCAN, which a running service does not need. */
+/**
+ * @throws StorageUnavailable with a message of its own if the user may not SCAN, which a running service does not need.
+ */
 async function scanStep(
   connection: Connection,
   cursor: string,

@@ -10,14 +10,14 @@ const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"])
 /** Redis's message for a database that does not exist. With too many clients it sends the same code. */
 const NO_DATABASE = /\bDB index\b/u;
 
-/** Between two checks whether Redis is ready. */
+/** Pause between checks whether Redis is ready. */
 const CHECK_INTERVAL_MS = 100;
 
 /** What the service uses a Redis for. */
 export interface Purpose {
   /** The key of the configuration that names it. */
   readonly key: "artifacts" | "queue";
-  /** The harm of evicted keys: the end of a sentence. */
+  /** What happens when keys are evicted: the end of a sentence. */
   readonly harm: string;
 }
 
@@ -76,7 +76,7 @@ export async function firstConnection(client: Redis, purpose: Purpose, timeoutMs
 }
 
 /** The server's fields in HELLO, which every user may run. */
-async function said(client: Redis): Promise<ReadonlyMap<string, unknown>> {
+async function helloFields(client: Redis): Promise<ReadonlyMap<string, unknown>> {
   const flat = (await client.call("HELLO")) as unknown[];
   return new Map(flat.flatMap((name, at) => (at % 2 === 0 ? [[String(name), flat[at + 1]] as const] : [])));
 }
@@ -99,7 +99,7 @@ function evictionWarning({ key, harm }: Purpose, policy: string | undefined): st
 }
 
 /**
- * @param onWarning receives what an operator should fix.
+ * @param onWarning receives problems that an operator should fix.
  * @throws ConfigurationError with one sentence for a Redis that can't be used.
  * @throws StorageUnavailable when it does not answer.
  */
@@ -109,7 +109,7 @@ export async function checkServer(
   onWarning: (text: string) => void,
 ): Promise<void> {
   try {
-    const self = await said(client);
+    const self = await helloFields(client);
     const mode = self.get("mode");
     if (mode !== "standalone") {
       throw wrong(

@@ -125,7 +125,7 @@ async function openDatabase(path: string, prepare: (database: DatabaseSync) => v
   const database = await whileLocked(() => new DatabaseSync(file, { timeout: 0 }));
   try {
     await whileLocked(() => database.exec(PRAGMAS));
-    // First, because the log changes the file, which may be another program's.
+    // Before the log is enabled, which changes the file: it may belong to another program.
     await whileLocked(() => prepare(database));
     if (!inMemory) await whileLocked(() => useLog(database));
   } catch (error) {

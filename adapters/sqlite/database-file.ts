@@ -99,7 +99,6 @@ export interface Damage {
 
 /** SQLite's message about an index that does not match its table. */
 const OF_INDEX = /(?:from|in) index (\w+)$/;
-/** Milliseconds for which a lock is awaited. */
 const LOCK_TIMEOUT_MS = 5_000;
 
 function withFile<T>(path: string, work: (database: DatabaseSync) => T): T {
@@ -120,7 +119,7 @@ function integrityLines(path: string, limit: number): string[] {
         .map((row) => String(row["integrity_check"])),
     );
   } catch (error) {
-    // A damaged page may end the check itself.
+    // A damaged page may make the check itself fail.
     return [error instanceof Error ? error.message : "the file can't be read"];
   }
 }
@@ -136,7 +135,7 @@ export function findDamage(path: string, limit: number): Damage {
 }
 
 /** Rebuilds indexes of SQLite. */
-export function makeIndexes(path: string, indexes: readonly string[]): void {
+export function rebuildIndexes(path: string, indexes: readonly string[]): void {
   withFile(path, (database) => {
     for (const name of indexes) database.exec(`REINDEX "${name.replaceAll('"', '""')}"`);
   });

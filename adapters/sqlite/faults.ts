@@ -44,7 +44,7 @@ export function closedFault(cause?: unknown): StorageUnavailable {
   return new StorageUnavailable("the database is closed", { cause });
 }
 
-/** The error of a call that met a lock until its deadline. */
+/** The error of a call that waited for a lock until its deadline. */
 export function lockedFault(cause: unknown): StorageUnavailable {
   return new StorageUnavailable("the database stayed locked until the deadline", { cause });
 }

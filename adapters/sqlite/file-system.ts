@@ -2,7 +2,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
-/** The numbers by which Linux tells these file systems: `statfs(2)`. FUSE, which is often local, is not among them. */
+/** Linux's numbers of network file systems: see `statfs(2)`. FUSE is left out, because it is often local. */
 const NETWORK: ReadonlyMap<number, string> = new Map([
   [0x6969, "NFS"],
   [0x517b, "SMB"],
@@ -16,14 +16,15 @@ const NETWORK: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * @param look for tests: the type of the file system of a folder. Default: the system's answer.
- * @returns the name of the network file system that a database file is on; `undefined` for others, and where it can't be told.
+ * @param look returns the file-system type of a folder; tests replace it. Default: asks the system.
+ * @returns the name of the network file system that a database file is on; `undefined` for others, and if it is
+ * unknown.
  */
 export async function networkFileSystem(
   path: string,
   look: (folder: string) => Promise<number> = async (folder) => (await statfs(folder)).type,
 ): Promise<string | undefined> {
-  // Other systems number their file systems in other ways.
+  // Other systems use other numbers.
   if (process.platform !== "linux") return undefined;
   const type = await look(dirname(resolve(path))).catch(() => undefined);
   // Some of these numbers are negative as a signed integer.

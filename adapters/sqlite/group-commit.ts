@@ -88,7 +88,7 @@ export const inMemoryDurability: Durability = Object.freeze({
 /** Settles the caller of one write, once the outcome of the transaction is known. */
 export interface Outcome {
   readonly settle: () => void;
-  /** Whether the write must be on disk first. What it may have read must be in any case. */
+  /** Whether the write must be on disk first. What it may have read must always be. */
   readonly lasting: boolean;
 }
 
@@ -170,7 +170,7 @@ export function createTransaction(
       try {
         rollbackIfOpen();
       } catch {
-        // It stays open. Reads roll it back first; the next write tries again and reports the fault.
+        // The transaction stays open. Reads roll it back first; the next write tries again and reports the fault.
       }
       // A condition may have failed because of a write that is now rolled back, so no outcome is valid.
       const fault = asFault(error);
@@ -201,7 +201,7 @@ export function createTransaction(
   };
 }
 
-/** Writes of one transaction, at most, so that other work can run in between. */
+/** The most writes in one transaction, so that other work can run in between. */
 const GROUP_SIZE = 256;
 
 interface WaitingWrite extends Write {

@@ -36,7 +36,7 @@ export function readRow(row: Row): StoredRecord {
   };
 }
 
-/** The record as callers get it. */
+/** The record as callers see it. */
 export function toFound(record: StoredRecord, parent?: StoredRecord): Found {
   const { kind, key, value, version, expiresAt } = record;
   return {
@@ -163,7 +163,7 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
     return toFound(found, withParents && parent !== null ? parent : undefined);
   }
 
-  /** @param keep whoever lists a few records often writes them next. */
+  /** @param keep whether to cache the record: a caller that lists a few records often writes them next. */
   function listed(row: Row, keep: boolean): StoredRecord {
     const cached = cache.byId(numberAt(row, 0));
     if (cached !== undefined && cached.version === row[4]) return cached;

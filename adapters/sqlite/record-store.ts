@@ -17,7 +17,7 @@ export interface SqliteOptions {
   readonly path: string;
   /** Decides which records have expired. */
   readonly clock: Clock;
-  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
 }
 
@@ -33,7 +33,7 @@ async function requireFile(path: string): Promise<void> {
   throw new StorageUnavailable(`${path} is not a file`);
 }
 
-/** How often to look whether another process has written. */
+/** How often to check whether another process has written. */
 const WATCH_INTERVAL_MS = 50;
 
 /** Calls `onChange` after another connection has written to the file. */

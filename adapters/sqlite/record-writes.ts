@@ -113,7 +113,7 @@ interface Existing {
   readonly entries: string | null;
 }
 
-/** Whether the commit itself hides records, which must be looked at before. */
+/** Whether the commit itself hides children, whose conditions must be checked first. */
 function endsParents({ put, remove }: PreparedCommit, now: number): boolean {
   return remove.length > 0 || put.some(({ expiresAt }) => expiresAt !== null && expiresAt <= now);
 }
@@ -205,7 +205,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
     else bury(id);
   }
 
-  /** @returns whether the record is written: one that must be new is not, if there is one already. */
+  /** @returns whether the record was written: `false` if it must be new but already exists. */
   function put(record: PreparedRecord, version: string, now: number, mustBeNew: boolean): boolean {
     const { kind, value, parent, expiresAt, index, entries } = record;
     const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
@@ -214,7 +214,7 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       if (id !== undefined) known.set(nameOf(record), { id, version, isLive: true, entries });
       return id !== undefined;
     };
-    // Not looked for before: there seldom is one.
+    // Inserted without a look-up, because the record rarely exists.
     if (mustBeNew && add()) return true;
     const before = existing(record, now);
     if (mustBeNew && before?.isLive) return false;

@@ -1,6 +1,6 @@
 /**
- * Reads and writes all records of a database file, each in one transaction, for backups. Services may use the file at the
- * same time: a reader sees one moment and blocks nobody, and nobody sees what is written before it is complete.
+ * Reads and writes all records of a database file, each in one transaction, for backups. Services may use the file at
+ * the same time: a reader sees a snapshot and blocks nobody, and writes become visible only when they are complete.
  */
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -12,7 +12,7 @@ import { prepareFile } from "./database-file.ts";
 import { asFault, whileLocked } from "./faults.ts";
 import { createInsert, prepareRecord } from "./record-writes.ts";
 
-/** A record as it is stored, without what follows from its value. */
+/** A stored record without the parts that follow from its value. */
 export interface WholeRecord extends Ref {
   readonly value: JsonObject;
   /** Milliseconds since the epoch; `null`: never. */
@@ -33,8 +33,9 @@ export interface FileSnapshot {
 type Columns = readonly [string, string, string, number | null];
 
 /**
- * Opens a file that a store has opened before. Until it is closed, the log of the file grows with what is written to it.
- * @param now milliseconds since the epoch: what has expired by then is left out.
+ * Opens a file that a store has opened before. Until the snapshot is closed, the log of the file grows with every
+ * write.
+ * @param now milliseconds since the epoch: records that have expired by then are left out.
  * @throws StorageUnavailable
  */
 export async function openSnapshot(path: string, now: number): Promise<FileSnapshot> {
@@ -111,7 +112,7 @@ export interface FileFiller {
 
 export interface FillOptions {
   readonly clock: Clock;
-  /** The kinds of records that a file may have and still be empty. They are replaced. */
+  /** Kinds that a file may contain and still count as empty. Their records are replaced. */
   readonly besides: readonly string[];
   /** Throws the error for a file with records of these kinds. */
   readonly refuse: (kinds: readonly string[]) => never;

@@ -99,7 +99,7 @@ const toFlaws = (texts: readonly string[]): Flaw[] => texts.map((text) => ({ id:
 
 /** The checks of a database file itself. */
 export async function fileChecks(path: string): Promise<Check[]> {
-  const { findDamage, makeIndexes } = await import("../../adapters/sqlite/database-file.ts");
+  const { findDamage, rebuildIndexes } = await import("../../adapters/sqlite/database-file.ts");
   return [
     {
       part: "file",
@@ -111,7 +111,7 @@ export async function fileChecks(path: string): Promise<Check[]> {
       problem: "indexes that don't match their tables",
       find: async (limit) => toFlaws(findDamage(path, limit).indexes),
       async repair(flaws) {
-        makeIndexes(
+        rebuildIndexes(
           path,
           flaws.map(({ id }) => id),
         );

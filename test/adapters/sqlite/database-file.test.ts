@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { createRecordTables, findDamage, makeIndexes } from "../../../adapters/sqlite/database-file.ts";
+import { createRecordTables, findDamage, rebuildIndexes } from "../../../adapters/sqlite/database-file.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();
@@ -48,7 +48,7 @@ describe("a database file", () => {
       WHERE name = 'records_expiry'`);
     const { lines, indexes } = findDamage(path, 1_000);
     expect({ lines, indexes }).toEqual({ lines: expect.any(Array), indexes: ["records_expiry"] });
-    makeIndexes(path, indexes);
+    rebuildIndexes(path, indexes);
     expect(findDamage(path, 10)).toEqual({ lines: [], indexes: [] });
   });
 });
