@@ -20,7 +20,7 @@ export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
   personal: undefined,
 });
 
-/** How much of one kind is copied. */
+/** How far the copy of one kind is. */
 export interface CopiedKind {
   /** Records written. */
   readonly count: number;
@@ -78,8 +78,8 @@ async function hasFormat({ store, key }: CheckedStore): Promise<boolean> {
 
 /**
  * Call it before using a store. An empty store gets the current format.
- * @param mustExist writes nothing: an empty storage is an error, and empty artifacts stay empty, as a Redis may have
- * lost everything.
+ * @param mustExist writes nothing: an empty storage is an error, and empty artifacts stay empty, because a Redis may
+ * have lost everything.
  * @throws ConfigurationError when the store was written by another version.
  * @throws StorageMissing when an empty storage must exist.
  */

@@ -31,7 +31,7 @@ export function storeOf(stores: Stores, { declaration: { store } }: AnyKind): Re
   return stores[store === "each" ? "storage" : store];
 }
 
-/** Replaces a sealed text. @param context what it is sealed for. */
+/** Replaces a sealed text. @param context its sealing context. */
 type ReplaceSealed = (context: string, sealed: string) => string;
 
 /** Everything that its owner declares about a kind. `docs/kinds.md` prints the texts. */
@@ -72,7 +72,7 @@ export interface KindDeclaration<Value extends object, Index extends string> {
   readonly exported: boolean;
   /** The part of the value that is copied. Default: all of it. */
   readonly carried?: (value: Value) => object;
-  /** The value with each text that is sealed with `keys.secrets` replaced. Default: nothing is sealed. */
+  /** The value with every text that is sealed with `keys.secrets` replaced. Default: nothing is sealed. */
   readonly sealed?: (value: Value, replace: ReplaceSealed, key: string) => object;
   /** The counter that numbers the records, if keys are numbers. */
   readonly counter?: string;

@@ -25,8 +25,8 @@ export interface Taken {
 }
 
 /**
- * A window begins with the first point that is taken and ends as a whole. Refused requests are not counted, and giving points
- * back never makes more than the limit. Calls take effect in their order, even those that are not awaited yet, and parallel
+ * A window begins with the first point that is taken and ends as a whole. Refused requests are not counted, and giving
+ * points back never makes more than the limit. Calls take effect in order, even before they are awaited, and parallel
  * calls of any number of processes never get more points than there are. Faults reject with `StorageUnavailable`.
  */
 export interface RateLimits {
@@ -46,7 +46,7 @@ interface Window {
   readonly ends_at_ms: number;
 }
 
-/** The open window of a bucket. It may be lost with the power, so it is written relaxed. */
+/** The open window of a bucket. A power failure may lose it, so it is written relaxed. */
 export const RATE_LIMIT: Kind<Window> = defineKind({
   name: "rate-limit",
   holds: "the points taken from a rate limit",

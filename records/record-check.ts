@@ -100,8 +100,8 @@ export class KindScan {
   }
 
   /**
-   * Writes on condition that the record has not changed since it was read; if it has, nothing is decided again. Other
-   * records that it puts must be new.
+   * Writes on condition that the record has not changed since it was read, and does not retry. Other records that it
+   * puts must be new.
    */
   async write(
     found: Found,
@@ -205,7 +205,7 @@ function referenceCheck(scan: KindScan, kinds: Kinds, stores: Stores): Check {
   const { kind } = scan;
   const referred = ({ value }: Found): readonly Ref[] => kind.declaration.references?.(value as never) ?? [];
 
-  /** The missing ones of the records that these refer to. */
+  /** The records that these refer to and that are missing. */
   async function missing(records: readonly Found[]): Promise<Ref[]> {
     const refs = new Map(records.flatMap(referred).map((ref) => [`${ref.kind} ${ref.key}`, ref] as const));
     const byStore = Map.groupBy(refs.values(), (ref) => storeOf(stores, kinds.get(ref.kind)));

@@ -62,9 +62,10 @@ export function keyPart(name: string): string {
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 /**
- * The writes and conditions of one commit. {@link Records.transact} fills it. Only two callers do so themselves, because
- * their conditions are not what they read: lanes of deliveries, where a claim must not fail for what is added behind it,
- * and oidc-provider's unit of work, which merges its writes with those of other requests instead of deciding again.
+ * The writes and conditions of one commit. {@link Records.transact} fills it. Only two callers fill it themselves,
+ * because their conditions differ from what they read: lanes of deliveries, where a claim must not fail for what is
+ * added behind it, and oidc-provider's unit of work, which merges its writes with those of other requests instead of
+ * deciding again.
  */
 export class Changes {
   readonly #put = new Map<string, RecordData>();

@@ -1,4 +1,7 @@
-/** Re-encrypts everything that is sealed with `keys.secrets` under the first secret, and finds what is not yet. */
+/**
+ * Re-encrypts everything that is sealed with `keys.secrets` under the first secret, and finds what has not been
+ * re-encrypted.
+ */
 import type { Found, RecordData, Ref } from "../adapters/record-store.ts";
 import { SERVICE_KEY } from "./directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
@@ -46,7 +49,7 @@ export interface SealedStore {
   reseal(sealer: Sealer, run: SealedRun): Promise<Resealed>;
   /** Looks at every record, and changes nothing. */
   outdated(sealer: Sealer, run: SealedRun): Promise<Outdated>;
-  /** Whether `reseal` has not finished since the first secret was put first. */
+  /** Whether `reseal` has not finished since the current first secret became the first. */
   isPending(sealer: Sealer): Promise<boolean>;
 }
 
@@ -66,7 +69,7 @@ function ifReadable<T>(work: () => T): T | undefined {
   }
 }
 
-/** The record under the first secret. `undefined`: it is already. `unreadable`: no secret opens it. */
+/** The record sealed with the first secret. `undefined`: it already is. `unreadable`: no secret opens it. */
 function resealed(kind: AnyKind, found: Found, sealer: Sealer): RecordData | "unreadable" | undefined {
   const record = ifReadable(
     () => kind.resealed(found, (context, text) => sealer.reseal(context, text)) ?? "current",
@@ -118,7 +121,7 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
     );
   }
 
-  /** A service may change some of the page meanwhile: then its records are read and written one by one. */
+  /** If a service changes part of the page meanwhile, its records are read and written one by one. */
   async function writePage(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
     let isFirst = true;
     const count = await records.transact(
@@ -166,7 +169,8 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
   return {
     async reseal(sealer, run) {
       let all = 0;
-      // The last pass finds nothing to do: a service may have written a record while it was looked for elsewhere.
+      // Repeats until a pass finds nothing to do: a service may have written a record that the pass had already gone
+      // by.
       for (;;) {
         const { resealed: count, unreadable } = await pass(sealer, run);
         all += count;

@@ -49,7 +49,7 @@ export interface SigningKeyStore {
   watch(onChange: () => void): () => void;
 }
 
-/** What a signing key is sealed for. */
+/** The sealing context of a signing key. */
 export const signingKeyContext = (kid: string): string => `signing-key ${kid}`;
 
 export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>({
@@ -98,7 +98,7 @@ async function readAll(tx: Transaction): Promise<StoredSigningKeys> {
   return { keys, version: tx.versionOf(SET) };
 }
 
-/** @param recordOf makes the audit records of changes. */
+/** @param recordOf builds the audit record of a change. */
 export function createSigningKeyStore(
   records: Records,
   { recordOf }: Pick<AuditStore, "recordOf">,

@@ -82,7 +82,7 @@ function part(name: string, store: RecordStore): StoragePart {
 }
 
 /**
- * The storage over stores that are open.
+ * Combines open stores into a storage.
  * @param artifacts default: `main`.
  */
 export function storageOver(
@@ -126,7 +126,7 @@ export function storageOver(
 /**
  * Opens the configured storage. The code of a backend is loaded when it is chosen.
  * @param onWarning gets messages for the operator. Default: they are dropped.
- * @param through puts something between the service and each store, for tests. Default: nothing.
+ * @param through wraps each store, for tests. Default: no wrapper.
  * @throws ConfigurationError for an unknown backend, an unsuitable server, or data of another version.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */

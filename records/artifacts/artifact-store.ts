@@ -76,7 +76,7 @@ export interface ArtifactStore {
   removeByAccount(filter: ArtifactFilter): Promise<number>;
   /** Removes the grants of a client with their codes and tokens. @returns how many grants. */
   removeByClient(clientId: string): Promise<number>;
-  /** Stores what `markAnswered` still holds back. */
+  /** Stores the marks that `markAnswered` has not stored yet. */
   flush(): Promise<void>;
 }
 

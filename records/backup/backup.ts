@@ -1,6 +1,6 @@
 /**
- * The content of a backup, one JSON text a line: when it was made and the counters, then every record, and at the end how
- * many there are. Codes, tokens, sessions and running sign-ins are left out: a restored service accepts none of them.
+ * The content of a backup, one JSON text per line: the time of the backup and the counters, then every record, and last
+ * their number. Codes, tokens, sessions and running sign-ins are left out: a restored service accepts none of them.
  */
 import type { FileHandle } from "node:fs/promises";
 import type { FileSnapshot, WholeRecord } from "../../adapters/sqlite/whole-file.ts";

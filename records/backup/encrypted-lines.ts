@@ -1,11 +1,11 @@
 /**
- * The file of a backup: lines of text, encrypted in chunks with AES-256-GCM. No chunk can be changed, moved, left out, added
- * or taken from another file, because its number, and whether it is the last one, are part of its nonce, and each file has
- * a key of its own.
+ * The file of a backup: lines of text, encrypted in chunks with AES-256-GCM. No chunk can be changed, moved, left out,
+ * added or taken from another file, because its number, and whether it is the last one, are part of its nonce, and each
+ * file has a key of its own.
  *
  * - 16 bytes: the name and version of the format
  * - 32 bytes: random, the salt of the file's key
- * - 16 bytes: the tag of an empty text under the file's key, which tells whether a key belongs to the file
+ * - 16 bytes: the tag of an empty text under the file's key, which shows whether a key belongs to the file
  * - chunks: 64 KiB of text, the last one less, each followed by its tag of 16 bytes
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
@@ -144,8 +144,8 @@ interface ReadLines {
 }
 
 /**
- * Reads a file chunk by chunk. Every line that it returns is what was written; only after the last one is it known that
- * the file is complete.
+ * Reads a file chunk by chunk. Every returned line is authentic, but only after the last one is the file known to be
+ * complete.
  * @param secrets any of them may be the key.
  * @throws SignInError `backup` if the file is damaged, has another key, or is another kind of file.
  */

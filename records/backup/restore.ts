@@ -43,7 +43,10 @@ const GENERATIONS_AHEAD = 1_000_000;
 const raised = (generations: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
   Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, value + GENERATIONS_AHEAD]));
 
-/** The account, under which all earlier sessions, codes, tokens, device cookies and mailed links are refused. */
+/**
+ * The account with raised generations: all earlier sessions, codes, tokens, device cookies and mailed links are
+ * refused.
+ */
 function withRaisedGenerations(account: AccountRecord): AccountRecord {
   return {
     ...account,
@@ -64,7 +67,7 @@ const withUsedSteps = (app: StoredApp, now: number): StoredApp => ({
   last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1),
 });
 
-/** None: any of them may have been used since the backup. */
+/** Removes all codes: any of them may have been used since the backup. */
 const withoutCodes = (stored: StoredRecoveryCodes): StoredRecoveryCodes => ({ ...stored, codes: [] });
 
 /** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */

@@ -1,7 +1,7 @@
 /**
- * Claims the heads of lanes, and records the outcomes. Not with `transact`: a claim carries the versions that it has left to
- * `finish`, which then reads nothing of the delivery again, and neither has a condition on the receiver, whose record all
- * of its deliveries share.
+ * Claims the heads of lanes, and records the outcomes. It does not use `transact`. A claim passes the versions that it
+ * wrote on to `finish`, which need not read the delivery again; and neither has a condition on the receiver, whose
+ * record all its deliveries share.
  */
 import type {
   AttemptRecord,
@@ -94,12 +94,12 @@ function withResult(
   return { ...after, ...over, failures, state: "parked", reason: outcome.reason };
 }
 
-/** How many due heads `finish` prefetches for a receiver, so that not every slot that goes on reads its own. */
+/** How many due heads `finish` prefetches for a receiver, so that not every slot reads its own. */
 const PREFETCH = 20;
 
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
-  /** Deliveries and lanes as their claims have left them, so that `finish` need not read them again. */
+  /** Deliveries and lanes as their claims wrote them, so that `finish` need not read them again. */
   const asLeft = new WeakMap<Claim, { readonly own: Read<StoredDelivery>; readonly lane: Read<Lane> }>();
   /** Ids of heads that this process is about to claim. */
   const taken = new Set<string>();
@@ -146,7 +146,7 @@ export function createClaims(access: LaneAccess): Calls {
     });
   }
 
-  /** Claims those of the heads that no other worker has claimed first. */
+  /** Claims the heads that no other worker has claimed in the meantime. */
   async function claimAll(
     heads: readonly Read<StoredDelivery>[],
     terms: LeaseTerms,
@@ -162,7 +162,7 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
-  /** The due heads of a receiver that this process is not about to claim, first due first. */
+  /** The due heads of a receiver that this process is not about to claim, earliest first. */
   async function findDue(receiver: string, most: number): Promise<Read<StoredDelivery>[]> {
     const now = clock.now();
     const query = { ...DELIVERY.where("waiting", receiver), to: Math.floor(now) };
@@ -214,7 +214,7 @@ export function createClaims(access: LaneAccess): Calls {
     return state !== undefined && (state.value.paused || state.value.heldUntil !== null);
   }
 
-  /** @param left the delivery and its lane as the claim left them; read from the storage if `undefined`. */
+  /** @param left the delivery and its lane as the claim wrote them; read from the storage if `undefined`. */
   async function finishOnce(
     { delivery: { id, receiver, sub, payload }, fence }: Claim,
     outcome: Outcome,
@@ -232,8 +232,8 @@ export function createClaims(access: LaneAccess): Calls {
     const { isHead, sequence, position } = own.value;
     const after = withResult(own.value, outcome, attempt, now);
     const stays = isHead && after.state === "waiting";
-    // The last delivery of its lane has none behind it. Otherwise read the lane's deliveries after its record: a delivery
-    // that is added since then changes the record.
+    // Nothing follows the last delivery of a lane. Otherwise read the lane's deliveries after its record, which changes
+    // if a delivery is added in between.
     const isLast = isHead && sequence === lane.value.lastSequence;
     const following =
       stays || isLast ? undefined : await access.firstWaiting(key, isHead ? position + 1 : undefined);
@@ -243,10 +243,10 @@ export function createClaims(access: LaneAccess): Calls {
     const changes = new Changes();
     const written = new Map<Read<StoredDelivery>, StoredDelivery>([[own, after]]);
     if (following !== undefined) written.set(following, asHead(following.value));
-    // Of this and a delivery that is added in the meantime, one decides again.
+    // If a delivery is added in the meantime, one of the two commits decides again.
     else if (!stays) changes.write(laneRecord({ ...lane.value, isEmpty: true, flight: null }), lane);
 
-    /** The next of the lane if it may be sent now, or else one of another lane. */
+    /** The next delivery of the lane if it may be sent now, otherwise one of another lane. */
     let next = stays ? own : following;
     if (lease === undefined || (next !== undefined && dueAt(written.get(next) as StoredDelivery) > now))
       next = undefined;

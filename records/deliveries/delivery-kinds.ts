@@ -5,8 +5,8 @@ import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 import type { RefTo } from "../records.ts";
 
 /**
- * A delivery in flight. Until `end` no other delivery of its lane may be sent. Its result is recorded until another one
- * is claimed.
+ * A delivery in flight. Until `end` no other delivery of its lane may be sent. Its result can be recorded until another
+ * one is claimed.
  */
 export interface Flight {
   readonly id: string;
@@ -44,13 +44,13 @@ export interface StoredPayload {
   readonly payload: string;
 }
 
-/** What a lane remembers besides its deliveries. */
+/** What is stored about a lane besides its deliveries. */
 export interface Lane extends LaneKey {
   /** The highest sequence so far. */
   readonly lastSequence: number;
   /** The highest position so far. */
   readonly lastPosition: number;
-  /** Whether nothing waits. Written by whoever adds the first delivery or finishes the last one. */
+  /** Whether nothing waits. Written when the first delivery is added and when the last one is finished. */
   readonly isEmpty: boolean;
   /** The highest sequence that was delivered and then purged; 0: none. */
   readonly lastDelivered: number;
@@ -73,9 +73,9 @@ export const newLane = ({ receiver, sub }: LaneKey): Lane => ({
   flight: null,
 });
 
-/** What the payload of a delivery is sealed for. */
+/** The sealing context of a delivery's payload. */
 export const deliveryContext = (id: string): string => `delivery ${id}`;
-/** What the response of a receiver is sealed for. */
+/** The sealing context of a receiver's response. */
 export const answerContext = (id: string): string => `answer ${id}`;
 
 /** When a head may be claimed, in milliseconds since the epoch. */
@@ -98,8 +98,8 @@ export const BEHIND_HEADS: number = 2 ** 52;
 type DeliveryIndex = "receiver" | "lane" | "waiting" | "failed" | "parked" | "deletion" | "purge";
 
 /**
- * A delivery keeps its entries in `receiver` and `lane` for as long as it is stored, so that no list misses it while its
- * state changes. When it is delivered, its entry in `waiting` goes and one in `purge` comes.
+ * A delivery keeps its entries in `receiver` and `lane` for as long as it is stored, so that no list misses it while
+ * its state changes. When it is delivered, its entry in `waiting` is replaced by one in `purge`.
  */
 export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   name: "delivery",

@@ -35,7 +35,7 @@ const MAX_READ = 1_000;
 /** How many deliveries of each index entry are read at a time once the first ones did not match. */
 const STEP = 200;
 
-/** Waiting deliveries that are listed by themselves, although their index is not in the order of positions. */
+/** Up to this many waiting deliveries are all read and sorted, because their index is not in the order of positions. */
 const FEW = PAGE;
 /** Waiting deliveries of one receiver that `counts` looks at. */
 const MAX_OLDEST = 100;
@@ -71,9 +71,9 @@ function fits(filter: DeliveryFilter, delivery: StoredDelivery): boolean {
   );
 }
 
-/** What was read of all index entries together. */
+/** One read of all index entries, merged. */
 interface ReadPage {
-  /** In the order of positions, whether they match or not; none is missing before the last of them. */
+  /** In the order of positions, whether they match or not; complete up to the last of them. */
   readonly inOrder: readonly StoredDelivery[];
   readonly isEnd: boolean;
   /** How many were read. */
@@ -87,7 +87,7 @@ async function readEntries(
 ): Promise<ReadPage> {
   const pages = await access.store.list(queries);
   const all = pages.map(({ records }) => records.map((record) => read<StoredDelivery>(record).value));
-  // Deliveries beyond the end of an entry that has more would come too early.
+  // If an entry has more, deliveries beyond what was read of it would come too early.
   const ends = all.flatMap((records, index) => {
     const last = records.at(-1);
     return last === undefined || pages[index]?.next === undefined ? [] : [last.position * direction];

@@ -1,7 +1,7 @@
 /**
  * A delivery is one record for one notification and one receiver. It is written in the transaction of the change that
- * caused it, and it is the truth about what has been sent. The deliveries about one user to one receiver form a lane.
- * Whoever adds a delivery, or finishes the last one of a lane, writes the lane's record, so that two writers conflict and
+ * caused it, and it is the source of truth for what has been sent. The deliveries about one user to one receiver form a
+ * lane. Adding a delivery and finishing the last one of a lane both write the lane's record, so that they conflict and
  * no head is missed.
  *
  * Promises in addition to those of `storage.ts`:
@@ -145,7 +145,7 @@ export interface ReceiverState {
   readonly reason: string | null;
   /** Failed attempts in a row. */
   readonly failures: number;
-  /** Nothing is claimed before this time; then one delivery is, as a probe. `null`: not held back. */
+  /** Nothing is claimed before this time; then one delivery is claimed as a probe. `null`: not held back. */
   readonly heldUntil: number | null;
   /** How long the receiver is held back after the next failed probe; 0 if it is not held back. */
   readonly holdSpan: number;

@@ -50,7 +50,7 @@ export class LaneAccess extends Records {
     return this.list(query, most);
   }
 
-  /** The first waiting delivery of a lane from a position on. Behind the head nearly all of them wait. */
+  /** The first waiting delivery of a lane from a position on. Nearly all deliveries behind the head wait. */
   async firstWaiting(lane: LaneKey, from = 0): Promise<Read<StoredDelivery> | undefined> {
     const query = { ...laneQuery(lane), from };
     for (let page: Partial<Query> & Pick<Query, "limit"> = { limit: 2 }; ;) {
@@ -84,8 +84,8 @@ export function createPositions({ clock }: { readonly clock: Clock }): Positions
 const taken = (): Error => new AlreadyExists("a delivery with this id");
 
 /**
- * Puts each delivery at the end of its lane. A lane says whether nothing waits in it, so that its deliveries are not read.
- * Whoever finishes its last delivery writes the lane, too, so one of the two decides again.
+ * Puts each delivery at the end of its lane. A lane says whether it is empty, so its deliveries need not be read.
+ * Finishing its last delivery writes the lane too, so one of two concurrent changes decides again.
  * @param now milliseconds since the epoch.
  * @throws AlreadyExists for a delivery with an id that is stored already, here or when the transaction is committed.
  */
@@ -185,7 +185,7 @@ export class LaneEdit {
 
   change(id: string, parts: Partial<StoredDelivery>): void {
     const delivery = this.#deliveries.get(id) as StoredDelivery;
-    // Remembered by the lane, because its record will no longer say so.
+    // Kept in the lane, because the delivery's record will no longer show it.
     if (delivery.state === "delivered")
       this.#lastDelivered = Math.max(this.#lastDelivered, delivery.sequence);
     this.#deliveries.set(id, { ...delivery, ...parts });

@@ -158,7 +158,7 @@ export function createReceivers(access: LaneAccess): Receivers {
     });
   }
 
-  /** Parks those of the deliveries that still wait in a lane. */
+  /** Parks the deliveries that still wait in a lane. */
   async function parkLane(
     tx: Transaction,
     deliveries: readonly StoredDelivery[],

@@ -24,7 +24,7 @@ export function isOpen<T extends Closing>(entry: T | undefined, clock: Clock): e
   return entry !== undefined && (entry.closingUntil ?? 0) <= clock.now();
 }
 
-/** What the credentials of a receiver are sealed for. */
+/** The sealing context of a receiver's credentials. */
 export const receiverContext = (kind: EntryKind, key: string): string => `receiver ${kind}:${key}`;
 
 function entryKind(name: EntryKind, holds: string, group?: Kind<StoredEntry>): Kind<StoredEntry> {
@@ -175,7 +175,7 @@ export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   personal: "the `sub`",
 });
 
-/** A client that was removed. One that is registered with its id must not inherit what it left behind. */
+/** A client that was removed. A new client with the same id must not inherit what it left behind. */
 export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
   name: "removed-client",
   holds: "the `client_id` of a removed client",
@@ -187,13 +187,13 @@ export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
 });
 
 /**
- * The keys that the first start makes. `check` is none: it shows whether `keys.secrets` belong to the storage.
+ * The keys that the first start creates. `check` is not a key: it shows whether `keys.secrets` belong to the storage.
  */
 export type ServiceKeyName = "check" | "cookie-keys" | "client-secret-key";
 
 export interface StoredServiceKey {
   readonly name: ServiceKeyName;
-  /** Sealed for its name. */
+  /** Sealed with its name as the context. */
   readonly sealed: string;
 }
 

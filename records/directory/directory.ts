@@ -35,7 +35,7 @@ export interface AccountRecord {
   readonly password_changed_at?: number;
   /** The second factors. Missing: the account never had one. */
   readonly factors?: AccountFactors;
-  /** Whether the person has to look at them, because the password was reset. Missing: no. */
+  /** Whether the person has to review them, because the password was reset. Missing: no. */
   readonly factors_review?: FactorsReview;
   /** Whether the person was asked at sign-in to add a passkey. Missing: never. */
   readonly passkey_invitation?: PasskeyInvitation;
@@ -63,7 +63,7 @@ export interface AccountRecord {
 export interface AccountFactors {
   /**
    * Raised by every change of the factors, and when the sessions, the password or the address change. Remembered
-   * browsers and enrolments of an earlier one have ended.
+   * browsers and enrolments of an earlier generation are invalid.
    */
   readonly generation: number;
   /** The user handle of the account's passkeys (WebAuthn): 32 random bytes, Base64url. */
@@ -75,16 +75,16 @@ export interface AccountFactors {
 }
 
 /**
- * `due`: the next sign-in shows the second factors. `half`: one by a passkey alone has shown them, and the next one with the
- * password still does, because the passkey may be that of a thief.
+ * `due`: the next sign-in shows the second factors. `half`: a sign-in by passkey alone has shown them; the next one
+ * with the password shows them again, because the passkey may be a thief's.
  */
 export type FactorsReview = "due" | "half";
 
-/** What a person answered does not matter, unless they want to be left in peace. */
+/** The answer to the invitation is not stored, unless the person does not want to be asked again. */
 export interface PasskeyInvitation {
   /** When the person was last asked, in seconds since the epoch. */
   readonly at: number;
-  /** They are never asked again. */
+  /** Set if the person must not be asked again. */
   readonly declined?: true;
 }
 
@@ -94,7 +94,10 @@ interface AddressUndo {
   readonly id: string;
   /** Milliseconds since the epoch. */
   readonly expires_at: number;
-  /** The address before it was not confirmed, so its link was not mailed. Codes that guard factors go there all the same. */
+  /**
+   * The address before it was not confirmed, so its link was not mailed. Codes that guard factors are mailed there
+   * anyway.
+   */
   readonly unconfirmed?: true;
 }
 
@@ -130,7 +133,7 @@ export interface ClientRecord {
   readonly name: string;
   /** Key of the service that the client belongs to; `null` only for the internal account client. */
   readonly service: string | null;
-  /** Empty for a client that has keys instead, and for a kind that can keep none. */
+  /** Empty for a client that has keys instead, and for kinds that can't keep a secret. */
   readonly secrets: readonly ClientSecret[];
   /** The public keys that verify the assertions of the client (RFC 7523). Missing: it has none. */
   readonly jwks?: { readonly keys: readonly ClientKey[] };
@@ -143,7 +146,7 @@ export interface ClientRecord {
   readonly backchannel_logout_uri: string | null;
   readonly grant_types: readonly string[];
   readonly first_party: boolean;
-  /** Whether it needs a second factor of everybody. Missing: no. */
+  /** Whether it requires a second factor of everybody. Missing: no. */
   readonly second_factor?: "required";
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
@@ -156,7 +159,7 @@ export interface ClientRecord {
   readonly logo?: Pick<StoredLogo, "type" | "sha256">;
   /** Missing: `RS256`. */
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
-  /** What the client may ask of APIs: identifier → scopes. Missing: nothing. */
+  /** What the client may request of APIs: identifier → scopes. Missing: nothing. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;
   /** Random. Tokens that a `machine` client got under an earlier one are invalid. The internal client has none. */
   readonly tokens_epoch?: string;
@@ -176,7 +179,7 @@ export interface ApiRecord {
   /** Scope → what it allows, for people to read. */
   readonly scopes: Readonly<Record<string, string>>;
   readonly tokens: "opaque" | "jwt";
-  /** Of its access tokens, in seconds. */
+  /** Lifetime of its access tokens, in seconds. */
   readonly lifetime: number;
   /** The clients that may introspect its tokens. */
   readonly introspection: readonly string[];

@@ -1,4 +1,7 @@
-/** Consistency checks of second factors: a credential id belongs to one account, and what an account lists is there. */
+/**
+ * Consistency checks of second factors: a credential id belongs to one account, and every factor that an account lists
+ * exists.
+ */
 import type { Found, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
@@ -18,7 +21,7 @@ export function factorChecks(stores: Stores, clock: Clock): Check[] {
     KindScan,
   ];
 
-  /** Accounts with a factor whose record is not there, or is another account's. */
+  /** Accounts with a factor whose record is missing or belongs to another account. */
   async function incomplete(found: readonly Found[]): Promise<Found[]> {
     const wanted = found.flatMap((record) => {
       const account = accountOf(record);
@@ -45,7 +48,7 @@ export function factorChecks(stores: Stores, clock: Clock): Check[] {
     }),
     {
       part: "account",
-      // Nobody but the person can tell what is left: see `factors remove`.
+      // Only the person knows what is left: see `factors remove`.
       problem: "accounts with a second factor that is missing, or belongs to another account",
       find: (limit) => accounts.find(limit, incomplete),
     },

@@ -1,6 +1,6 @@
 /**
- * The second factors of an account, and the browsers that don't ask for one. The account's own record says which factors
- * it has (`AccountFactors`); the records here are read only when a factor is used or changed.
+ * The second factors of an account, and the browsers in which it is not asked for one. The account's own record says
+ * which factors it has (`AccountFactors`); the records here are read only when a factor is used or changed.
  */
 import { hash } from "node:crypto";
 import { ACCOUNT } from "../directory/directory-kinds.ts";
@@ -23,7 +23,7 @@ export interface StoredApp {
 /** The length of a time step of an app. */
 export const STEP_MS = 30_000;
 
-/** What the secret of an app is sealed for. */
+/** The sealing context of an app's secret. */
 export const appContext = (sub: string): string => `authenticator-app ${sub}`;
 
 export const AUTHENTICATOR_APP: Kind<StoredApp> = defineKind<StoredApp>({
@@ -50,7 +50,7 @@ export interface StoredPasskey {
   readonly transports: readonly string[];
   /** Whether it can be copied to other devices. It never changes. */
   readonly backup_eligible: boolean;
-  /** Whether it was copied, as far as its last use says. */
+  /** Whether it was copied, according to its last use. */
   readonly backed_up: boolean;
   /** The domain that it was made for. */
   readonly rp_id: string;
@@ -122,7 +122,7 @@ export const REMEMBERED_BROWSER: Kind<StoredRememberedBrowser, "account"> = defi
   personal: "the `sub`, the families of browser and system, and when it was remembered",
 });
 
-/** A challenge that a passkey has answered: it can't be used again. */
+/** A challenge that a passkey has answered and that can't be used again. */
 interface UsedChallenge {
   readonly digest: string;
   /** Milliseconds since the epoch. */

@@ -1,7 +1,7 @@
 /** What waits for a person to confirm. */
 import { defineKind, type Kind } from "../kinds.ts";
 
-/** What a code or link confirms. One made for one purpose is unknown to the others. */
+/** What a code or link confirms. It is valid for this purpose only. */
 export type ConfirmationPurpose =
   | "registration"
   | "password-reset"
@@ -33,7 +33,7 @@ export interface StoredConfirmation {
   readonly expiresAt: number;
 }
 
-/** What a confirmation is sealed for. */
+/** The sealing context of a confirmation. */
 export const confirmationContext = (purpose: ConfirmationPurpose, subject: string): string =>
   `confirmation ${JSON.stringify([purpose, subject])}`;
 

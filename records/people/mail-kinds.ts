@@ -38,7 +38,7 @@ export interface NewMail {
    * answer about an unknown name takes as much work as one about a known name.
    */
   readonly to: string;
-  /** The language of the account. Default, also when there are no texts in it: the first configured locale. */
+  /** The language of the account. Default, and for a language without texts: the first configured locale. */
   readonly locale?: string;
   /** The deployment that the links lead to. */
   readonly deployment: DeploymentKind;
@@ -48,7 +48,7 @@ export interface NewMail {
   readonly expiresAt: number;
 }
 
-/** A later notice is of no use. */
+/** A notice that arrives later is useless. */
 const NOTICE_LIFETIME_MS = 3 * 86_400_000;
 
 /**
@@ -113,7 +113,7 @@ export const BY_DUE: ReturnType<typeof MAIL.where> = MAIL.where("due", ALL);
 /**
  * The mail as it is stored, due immediately.
  * @param now milliseconds since the epoch.
- * @param id of several mails with one id, the last one stored is sent. Default: random.
+ * @param id several mails may have the same id: only the last one stored is sent. Default: random.
  */
 export function sealMail(
   sealer: Sealer,

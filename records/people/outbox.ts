@@ -17,10 +17,10 @@ interface WaitingMail {
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Outbox {
-  /** Stores a mail that no account change goes with. One that does is put in the transaction of the change. */
+  /** Stores a mail that belongs to no account change. A mail about a change is put in the transaction of the change. */
   add(mail: StoredMail): Promise<void>;
   /**
-   * Claims due mail, the longest due first. Until the `due` of what it returns, no other worker claims it.
+   * Claims due mail, the longest due first. No other worker claims a returned mail until its `due`.
    * @param limit 1 to 1,000.
    */
   claim(limit: number, leaseMs: number): Promise<StoredMail[]>;

@@ -35,7 +35,7 @@ export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
 /** Marks an account that has been signed in to from a browser. */
 interface SignedInBefore {
   readonly sub: string;
-  /** The id of the mail about the last new browser: the same sign-in, submitted again, sends no other one. */
+  /** The id of the mail about the last new browser, so that a sign-in that is submitted twice sends one mail. */
   readonly last: string;
 }
 
@@ -56,7 +56,7 @@ export interface SignInStore {
   failures(way: SignInWay, subject: string): Promise<number>;
   /**
    * Counts one more.
-   * @param mailAt which failure stores mail, in the same commit: exactly one of parallel ones.
+   * @param mailAt the number of the failure that stores mail, in the same commit: exactly one of parallel failures.
    * @returns how many there are now.
    */
   addFailure(
