@@ -15,7 +15,7 @@ interface CookieOptions {
   readonly value: string;
   /** 0 deletes the cookie. */
   readonly lifetimeSeconds: number;
-  /** Whether only https sends it. */
+  /** Whether the cookie is sent over https only. */
   readonly secure: boolean;
   /** Default: `/`. */
   readonly path?: string;
@@ -53,7 +53,7 @@ export function hasCookie({ req }: CookieRequest, name: string): boolean {
   return cookiePairs(req.headers.cookie).some((pair) => pair.startsWith(`${name}=`));
 }
 
-/** The cookie of this name. Of two, one was planted by a sibling host, and nobody knows which: neither counts. */
+/** The cookie of this name. If there are two, a sibling host may have planted either of them, so both are ignored. */
 export function readCookie({ req }: CookieRequest, name: string): string | undefined {
   const found = cookiePairs(req.headers.cookie).filter((pair) => pair.startsWith(`${name}=`));
   return found.length === 1 ? found[0]?.slice(name.length + 1) : undefined;

@@ -35,7 +35,8 @@ export class SignInError extends Error {
 }
 
 /**
- * The end of a message about a file that this process may not write: which user its folder needs. Empty for other reasons.
+ * The end of a message about a file that this process may not write: the user that its folder must be writable for.
+ * Empty for other causes.
  *
  * @param code of the error of the file system.
  */

@@ -33,7 +33,7 @@ export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
 
 /**
  * Why a mail was not accepted. `refused`: the mail server refuses the recipient or the message for good; `address`: the
- * recipient is no plain e-mail address. After the others, the mail is tried again: `delayed`: the mail server said
+ * recipient is not a plain e-mail address. For all other reasons, the mail is retried: `delayed`: the mail server said
  * "later"; `connection`, `timeout`, `authentication`: it can't be reached, does not answer, or does not accept the
  * credentials; `server`: it refuses the sender or the session; `unexpected`: any other fault, also of your `send`.
  */
@@ -139,7 +139,7 @@ export interface ServiceEmitter {
 }
 
 /**
- * Runs work that follows a commit. What was committed stands whatever happens, so a failure becomes a `fault` event.
+ * Runs work that follows a commit. The commit stands in any case, so a failure becomes a `fault` event.
  * @param where what failed, for the event.
  */
 export async function withoutFailing(

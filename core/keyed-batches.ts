@@ -13,7 +13,7 @@ interface Waiting<Request, Result> {
 export class KeyedBatches<Request, Result> {
   readonly #send: (key: string, requests: readonly Request[]) => Promise<readonly Result[]>;
   readonly #limit: number;
-  /** A key is in it while a batch of it is under way. */
+  /** Contains a key while one of its batches is under way. */
   readonly #waiting = new Map<string, Waiting<Request, Result>[]>();
 
   /**

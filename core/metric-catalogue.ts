@@ -1,7 +1,7 @@
 /**
- * The metrics, as data: `metrics.ts` makes them, and `docs/metrics.md` and the tests of the dashboard and the alerts read
- * this table. Labels have few values: those listed here, or names that an operator configured. Text of a request never
- * becomes one.
+ * The metrics, as data: `metrics.ts` creates them, and `docs/metrics.md` and the tests of the dashboard and the alerts
+ * read this table. Labels have few values: those listed here, or names that an operator configured. Text of a request
+ * never becomes one.
  */
 import { BACKCHANNEL_FAILURES } from "./events.ts";
 
@@ -42,7 +42,7 @@ export const SIGN_IN_RESULTS = ["success", "credentials", "disabled", "limited"]
 /** The calls to a store; see `adapters/record-store.ts`. */
 export const STORE_OPERATIONS = ["get", "list", "scan", "count", "commit", "next", "sweep"] as const;
 
-/** Label → its values, or what they are if an operator or the code decides. */
+/** Label → its values, or a description of them if an operator or the code decides. */
 type Labels = Readonly<Record<string, readonly string[] | string>>;
 
 export interface MetricDeclaration {
@@ -54,8 +54,8 @@ export interface MetricDeclaration {
   /** Histograms only: the upper bounds, in seconds. */
   readonly buckets?: readonly number[];
   /**
-   * `process`: each process counts its own work, so add them up. `service`: read from the storage, so every process says
-   * the same.
+   * `process`: each process counts its own work, so add them up. `service`: read from the storage, so every process
+   * reports the same.
    */
   readonly of: "process" | "service";
 }

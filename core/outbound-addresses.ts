@@ -1,6 +1,6 @@
 /**
- * The addresses at which receivers of notifications and logout tokens may be: https and public addresses, and others
- * if the configuration names them. `outbound-agents.ts` enforces the rules when it connects.
+ * The addresses that receivers of notifications and logout tokens may have: public ones with https, and others if the
+ * configuration names them. `outbound-agents.ts` enforces the rules when it connects.
  */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -103,7 +103,8 @@ export function createAddressRules(allowed: readonly string[]): AddressRules {
       if (kind === "special" || (kind === "local" && !byName)) {
         return `the address ${address} is not public (${range}), and allowedReceivers does not allow it`;
       }
-      if (protocol === "http:" && !byName) return "plain http is only for what allowedReceivers names";
+      if (protocol === "http:" && !byName)
+        return "plain http is only allowed for hosts that allowedReceivers names";
       return undefined;
     },
   };

@@ -73,12 +73,12 @@ function onDark(accent: string): string {
   return shades(accent, "#ffffff").find((shade) => contrast(shade, surface) >= TEXT_CONTRAST) ?? DARK.accent;
 }
 
-/** A colour on its way to another, in steps. */
+/** The steps from one colour to another. */
 function shades(from: string, to: string): readonly string[] {
   return Array.from({ length: 21 }, (_, step) => mix(from, to, step / 20));
 }
 
-/** The colour of what lies on the background. */
+/** The colour of surfaces that lie on the background. */
 function raised(background: string, text: string): string {
   return luminance(text) > luminance(background) ? mix(background, text, 0.06) : "#ffffff";
 }
@@ -97,7 +97,7 @@ function palette({ background, text, accent }: Seeds): Palette {
   const papers = [surface, background];
   const readable = (candidates: readonly string[], least: number, on: readonly string[] = papers): string =>
     candidates.find((colour) => on.every((paper) => contrast(colour, paper) >= least)) ?? text;
-  /** A colour with a meaning, and the tint of it that it is readable on. */
+  /** A colour with a meaning, and a tint of it on which it is readable. */
   const meaning = (candidates: readonly string[]): { readonly ink: string; readonly tint: string } => {
     const seen = readable(candidates, TEXT_CONTRAST);
     const tint = tinted(seen, 0.1);
@@ -117,7 +117,7 @@ function palette({ background, text, accent }: Seeds): Palette {
     "--border": readable(shades(mix(text, surface, 0.7), text), BORDER_CONTRAST, [surface]),
     "--accent": accent,
     "--on-accent": onAccent,
-    // Away from the colour of the label, so that its contrast only grows.
+    // Moves away from the colour of the label, so that its contrast only grows.
     "--accent-hover": mix(accent, onAccent === "#ffffff" ? "#000000" : "#ffffff", 0.14),
     "--accent-edge": readable([accent], BORDER_CONTRAST),
     "--link": link,

@@ -70,7 +70,7 @@ export function letterIcon(letter: string, { accent, ink }: { accent: string; in
   return `data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`;
 }
 
-/** The first letter of a name, as people see letters. */
+/** The first grapheme of a name. */
 export function firstLetter(name: string, locale: string): string {
   const [first] = new Intl.Segmenter(locale).segment(name.trim());
   return (first?.segment ?? "").toLocaleUpperCase(locale);

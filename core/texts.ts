@@ -117,7 +117,7 @@ function placeholders(text: string): string[] {
   return [...text.matchAll(PLACEHOLDER)].map(([, name = ""]) => name);
 }
 
-/** A plural that lacks forms of its language, has others, or can't be read. */
+/** What is wrong with a plural: its forms are not those of the language, or it is malformed. */
 function pluralProblem(locale: string, text: string): string | undefined {
   const wanted = new Intl.PluralRules(locale).resolvedOptions().pluralCategories.toSorted();
   for (const [, name, forms] of text.matchAll(PLACEHOLDER)) {
