@@ -129,7 +129,7 @@ export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPat
     ...SAME,
     at("userinfo", "GET", "/resources/userinfo"),
     at("profile", "GET", "/external/profile"),
-    // On once there is an API. Until then, requests fall through to the host application.
+    // Enabled once there is an API. Until then, requests fall through to the host application.
     at("introspect", "POST", "/oauth2/introspect"),
   ]),
   openid: Object.freeze([
@@ -163,7 +163,7 @@ interface Clash {
   readonly path: string;
 }
 
-/** They match any one segment of a path. */
+/** These match any one segment of a path. */
 const ANY: ReadonlySet<string | undefined> = new Set([":uid", ":step"]);
 
 /** Whether some path matches both endpoints. Both paths start at the root of the host. */
@@ -203,12 +203,15 @@ export function isServed({ kind, path: base }: Pick<Deployment, "kind" | "path">
   return endpointPaths[kind].some((row) => overlap({ ...row, path: base + row.path }, asked));
 }
 
-/** The addresses at which clients look for discovery, with the issuer before or behind (RFC 8414 section 3.1). */
+/**
+ * The addresses at which clients look for discovery, with the path of the issuer before or after (RFC 8414 section
+ * 3.1).
+ */
 const DISCOVERY =
   /^(?:\/[^?#]*)?\/\.well-known\/(?:openid-configuration|oauth-authorization-server)(?:\/|$)/u;
 
 /**
- * Where OpenID Connect is, for a client that asks for discovery where there is none.
+ * Tells a client that requests discovery at the wrong address where OpenID Connect is.
  * @param path of the host, as in the deployments.
  * @returns `undefined` for any other path.
  */

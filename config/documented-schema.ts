@@ -218,7 +218,7 @@ export function nodesOf(schema: unknown, path: readonly string[] = []): readonly
   );
 }
 
-/** Characters that would end a cell, or a code span inside it. */
+/** Escapes characters that would end a cell, or a code span inside it. */
 function cell(markdown: string): string {
   return markdown.replaceAll("|", String.raw`\|`).replaceAll(/\s+/gu, " ");
 }

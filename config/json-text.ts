@@ -16,7 +16,7 @@ const MAX_DEPTH = 200;
 
 class Stop extends Error {}
 
-/** Walks over the text by the grammar of RFC 8259. Each method moves `at` behind what it read. */
+/** Parses the text by the grammar of RFC 8259. Each method moves `at` past what it read. */
 class Walker {
   readonly text: string;
   at = 0;

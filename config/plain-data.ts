@@ -11,7 +11,7 @@ export function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** A part that can't be copied, and why. The reason never contains the value. */
+/** A part that can't be copied, with the reason. The reason never contains the value. */
 export interface Refused {
   readonly path: readonly PropertyKey[];
   readonly reason: string;

@@ -121,7 +121,7 @@ export function problemsOf(
     const path = [...above, ...issue.path];
     if (isRefused(valueAt(value, path))) return [];
     if (issue.code === "unrecognized_keys") return unknownKeys(path, issue.keys);
-    if (issue.code === "invalid_key") return [{ path, text: "is not a name that can stand here" }];
+    if (issue.code === "invalid_key") return [{ path, text: "is not a valid name here" }];
     const meant = issue.code === "invalid_union" ? meantBranch(issue.errors) : [];
     if (meant.length > 0) return meant.flatMap((inner) => convert(inner, path));
     return [wrongValue(issue, path)];

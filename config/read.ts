@@ -54,7 +54,7 @@ function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): v
     if (!Object.hasOwn(holder, key)) break;
     const parent = holder;
     above = () => delete parent[key];
-    // Do not read a value that is about to go: it may be an object of the host whose getters throw.
+    // Don't read a value that is about to be removed: it may be an object of the host whose getters throw.
     if (depth === path.length - 1) break;
     const child = holder[key];
     if (!isPlainObject(child)) break;

@@ -1,6 +1,6 @@
 /**
- * The addresses of storages. One table says for each backend which addresses it has and what is wrong with one. No message
- * repeats an address, because it may hold a password.
+ * The addresses of storages. One table has for each backend the forms of its addresses and the check for them. No
+ * message repeats an address, because it may hold a password.
  */
 import { isPrintable, isUrl } from "./value-forms.ts";
 
@@ -138,7 +138,7 @@ function hostOf({ hostname }: URL): string | undefined {
   return decoded(hostname.replace(/^\[(.*)\]$/u, "$1"));
 }
 
-/** How TLS checks the server: its certificate and its name, its certificate, or nothing. */
+/** What TLS verifies about the server: its certificate and its name, only its certificate, or nothing. */
 const TLS_MODES = ["verify-full", "verify-ca", "no-verify"] as const;
 
 /** The parts of a PostgreSQL address: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?pool_size=10&…`. */
