@@ -69,7 +69,7 @@ export interface SeededService {
   readonly configuration?: Pick<Configuration, "logger">;
 }
 
-/** How many clients that are missing in the seed the log names. */
+/** How many of the clients that are missing in the seed the log names. */
 const MAX_NAMED = 20;
 
 /** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
@@ -132,7 +132,7 @@ export async function applySeed(service: SeededService, seed: Seed | undefined):
   for (const [key, entry] of Object.entries(services)) {
     await located(["services", key], () => directory.services.put(key, entry));
   }
-  // Clients name APIs, and APIs name clients: at first an API names those that it names already.
+  // Clients and APIs name each other, so an API is first put with the clients that it already names.
   for (const [identifier, api] of Object.entries(apis)) {
     await located(["apis", identifier], async () => {
       const { introspection = [] } = (await directory.apis.find(identifier)) ?? {};

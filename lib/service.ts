@@ -101,15 +101,15 @@ export async function createSignInServiceOver(
 }
 
 /**
- * The role of a process. A `server` writes what only servers need, such as the first keys and the
- * client of the account pages, and works in the background. A `command` writes nothing but what it is asked to.
+ * The role of a process. A `server` writes what only servers need, such as the first keys and the client of the account
+ * pages, and works in the background. A `command` writes only what it is asked to.
  */
 type Role = "server" | "command";
 
 /** How long running deliveries may take when the service closes. */
 const DELIVERIES_DRAIN_MS = 30_000;
 
-/** What only the command line and test services set. */
+/** Options for the command line and test services only. */
 interface StartOptions {
   /** Default: `server`. */
   readonly role?: Role | undefined;
@@ -180,7 +180,7 @@ async function build(
       onHashed: (timing) => metrics.hashing(timing),
     });
     const warm = warmsUp ? Promise.all([passwords.warm(), loadBodyReader()]) : undefined;
-    // A failure is reported by the sign-in that meets it.
+    // If this fails, the first sign-in that is affected reports it.
     const warmedUp = warm?.catch(() => undefined);
     const confirmations = createConfirmations({
       records: storage.records,
@@ -189,7 +189,7 @@ async function build(
       key: keys.confirmations,
       onMail: () => notifier.wakeMail(),
     });
-    // Accounts and the HTTP side need each other: account changes end sessions, whose clients get a logout token.
+    // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.
     let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
     const accounts = createAccounts({
       storage,
@@ -348,7 +348,10 @@ function mailDeployment({ deployments, mail, mailer }: Configuration): Deploymen
   return deployments.openid === undefined ? "oauth2" : "openid";
 }
 
-/** The account pages sign in through an internal client, one for both deployments and for all servers, and the console too. */
+/**
+ * Registers the internal clients, through which the account pages and the console sign people in. All servers and both
+ * deployments share them.
+ */
 async function putInternalClients(
   configuration: Configuration,
   clients: ClientInternals,
