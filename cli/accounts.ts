@@ -49,7 +49,7 @@ async function findBy(
     const userId = /^[1-9]\d{0,15}$/u.test(name) ? Number(name) : 0;
     return userId > 0 && Number.isSafeInteger(userId) ? accounts.findByUserId(userId) : undefined;
   }
-  // They share one name space, and only an address has an `@`.
+  // Both share one namespace, and only an address has an `@`.
   const account = await accounts.findByLogin(name);
   return name.normalize("NFKC").includes("@") === (kind === "email") ? account : undefined;
 }

@@ -10,11 +10,11 @@ import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";
 const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason"] as const;
 const PAGE = 500;
 const DEFAULT_LIMIT = 100;
-/** Between two polls of `audit tail`. */
+/** Pause between polls of `audit tail`. */
 const POLL_INTERVAL_MS = 1_000;
 /** How many records `audit tail` begins with. */
 const FIRST_RECORDS = 10;
-/** A process may write a record this much later than what it is about. */
+/** A process may write a record this long after the event. */
 const MAX_DELAY_SECONDS = 10;
 
 const filterOptions: readonly CommandOption[] = [

@@ -81,7 +81,7 @@ async function remove(call: Call): Promise<void> {
     which === undefined
       ? await service.accounts.removeFactors(sub, by)
       : await service.accounts.removeFactor(sub, which, by);
-  // Somebody else was faster.
+  // Another call removed it first.
   if (!isRemoved) throw unknown("second factor");
   print.done(`Removed ${name}: ${sub}`, { sub, removed: which ?? "all" });
 }

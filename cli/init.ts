@@ -90,7 +90,9 @@ function isPublic(config: Config): boolean {
   return urlOf(config)?.protocol === "https:";
 }
 
-/** Both deployments, the port of a loopback address, and the secrets of a storage that can't keep them beside itself. */
+/**
+ * Adds both deployments, the port of a loopback address, and the secrets of a storage that has no key file beside it.
+ */
 function completed(config: Config): Config {
   const url = urlOf(config);
   const { storage } = config;
@@ -238,7 +240,7 @@ export const runInit: Run = async (args, context) => {
   return 0;
 };
 
-/** Called before the questions, so that nobody answers them for nothing. */
+/** Called before the questions, so that nobody answers them in vain. */
 async function refuseExisting(path: string): Promise<void> {
   const { lstat } = await import("node:fs/promises");
   const found = await lstat(path).catch(() => undefined);

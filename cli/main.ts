@@ -30,6 +30,6 @@ if (problem !== undefined) {
     import("../config/environment.ts"),
   ]);
   process.exitCode = await runProcess(process.argv.slice(2), COMMANDS, environment);
-  // What an interrupted command has begun, such as a connection, doesn't hold the process.
+  // Anything that an interrupted command left open, such as a connection, must not keep the process alive.
   setTimeout(() => process.exit(), 100).unref();
 }

@@ -1,4 +1,4 @@
-/** `keys reseal`: encrypts everything that is sealed anew, beside running services. */
+/** `keys reseal`: encrypts all sealed values again, beside running services. */
 import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";

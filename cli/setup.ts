@@ -1,4 +1,4 @@
-/** `init` and `doctor`: the first command, and the one that says why the others fail. */
+/** `init` and `doctor`: the first command, and the one that explains why others fail. */
 import { defaults } from "../config/defaults.ts";
 import { USUAL_STORAGE } from "../config/storage-address.ts";
 import type { Command } from "./program/command.ts";

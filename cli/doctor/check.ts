@@ -1,4 +1,4 @@
-/** What a check of `doctor` is, and what it finds. */
+/** The checks of `doctor`, and their findings. */
 
 /** Something that is wrong. None of the texts contains a secret. */
 export interface Finding {
@@ -10,7 +10,7 @@ export interface Finding {
   readonly why: string;
   /** What to do: one sentence. */
   readonly fix: string;
-  /** A server that does not answer: other checks could not be made. */
+  /** Set if the server does not answer, so that other checks could not be made. */
   readonly isUnreachable?: true;
 }
 

@@ -104,7 +104,7 @@ const files: Check<LocalSubject> = {
     found.push(...readable(open));
     const keyFile = keyFileOf(storage);
     if (keys.secrets !== undefined || keyFile === undefined) return found;
-    // A missing file is made by the first start. If it should be there, opening the storage says so.
+    // The first start creates a missing file. If it should exist, opening the storage reports it.
     if ((await stat(keyFile).catch(() => undefined)) === undefined) return found;
     try {
       await readOrMakeKeyFile(keyFile, { mayCreate: false });
@@ -121,7 +121,7 @@ const files: Check<LocalSubject> = {
   },
 };
 
-/** Fewer different bytes or characters than chance gives: 32 random bytes have about 30. */
+/** A random secret has more different bytes or characters: 32 random bytes have about 30. */
 const MIN_BYTES = 16;
 const MIN_CHARACTERS = 8;
 

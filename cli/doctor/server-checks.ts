@@ -10,7 +10,7 @@ import { clockFindings } from "./storage-checks.ts";
 
 export interface ServerSubject {
   readonly configuration: Configuration;
-  /** Where the server is reached. If it is the origin of no deployment, this is behind the proxy. */
+  /** Where the server is reached: behind the proxy, unless it is the origin of a deployment. */
   readonly at: URL;
 }
 
@@ -87,7 +87,7 @@ function send(url: URL, headers: Readonly<Record<string, string | number>>, form
   return promise;
 }
 
-/** Asks the server what a browser or a client would ask a deployment. @throws NoAnswer */
+/** Sends the server a request as a browser or a client would send it to a deployment. @throws NoAnswer */
 function ask(subject: ServerSubject, deployment: Deployment, question: Question): Promise<Answer> {
   const { path, form, accept = "application/json", cookies } = question;
   const [url, host] = target(subject, deployment, path);
@@ -119,7 +119,7 @@ function quoted(value: unknown): string {
     : "something else";
 }
 
-/** What a response from another server says about the route to this one. */
+/** What a response from something other than the service reveals about the route to it. */
 function unservedFinding(
   { configuration }: ServerSubject,
   { url, path }: Deployment,
@@ -171,7 +171,10 @@ function unservedFinding(
   };
 }
 
-/** What the service says of an authorization request without parameters. Other refusals come before it looks at them. */
+/**
+ * Whether the service itself refused an authorization request without parameters. Other refusals come before it reads
+ * the parameters.
+ */
 function isOwnRefusal(answer: Answer): boolean {
   return answer.status === 400 && String(json(answer)["error_description"]).startsWith("client_id ");
 }

@@ -54,7 +54,7 @@ const redis: Check<StorageSubject> = {
 /** Above this, times in the audit are hard to compare. */
 const MIN_DIFFERENCE_MS = 2000;
 
-/** The finding for a clock that is ahead of the clock of this machine, or behind it. */
+/** The finding for a clock that differs from that of this machine. */
 export function clockFindings(whose: string, differenceMs: number): readonly Finding[] {
   if (Math.abs(differenceMs) < MIN_DIFFERENCE_MS) return [];
   const seconds = Math.round(Math.abs(differenceMs) / 1000);

@@ -11,7 +11,7 @@ function exists(path: string): CommandFailure {
   return new CommandFailure(`${path} exists already. Nothing was written.`);
 }
 
-/** @throws CommandFailure if there is something at this path, also a link that leads nowhere. */
+/** @throws CommandFailure if there is something at this path, even a dangling link. */
 export async function requireAbsent(path: string): Promise<void> {
   const found = await lstat(path).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return undefined;
@@ -34,7 +34,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Removes what killed processes have left of this file. */
+/** Removes the partial files that killed processes have left. */
 async function removeRemains(path: string): Promise<void> {
   const prefix = `${basename(path)}.`;
   for (const name of await readdir(dirname(path))) {
@@ -58,8 +58,8 @@ async function appear(partial: string, path: string): Promise<void> {
 }
 
 /**
- * Creates a file that only its owner can read. Its name appears when it is complete and on disk. Until then it is next to
- * it with the suffix `.PID.partial`, and what a killed process has left there is removed by the next call.
+ * Creates a file that only its owner can read. It has the suffix `.PID.partial` until it is complete and on disk. The
+ * next call removes what a killed process has left.
  * @param write writes the content; if it fails, nothing is left.
  * @throws CommandFailure if the file exists, also if it was created meanwhile, or can't be written.
  */

@@ -19,7 +19,7 @@ export interface OpenOptions {
   readonly name: string;
   /** Whether the storage must exist; opening it then writes nothing. Otherwise it is created. */
   readonly mustExist: boolean;
-  /** Receives what an operator should fix. */
+  /** Receives problems that an operator should fix. */
   readonly onWarning: (text: string) => void;
 }
 

@@ -138,7 +138,7 @@ function usageOf(program: Program): string {
   return [...names, ...operands, "[options]"].join(" ");
 }
 
-/** The help or the version was shown: there is nothing more to do. */
+/** Whether the help or the version was shown, so that there is nothing more to do. */
 function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.exitCode === 0;
 }

@@ -75,7 +75,9 @@ function askedOf(args: Arguments, context: CommandContext): Asked {
   return { isDemo, port: args.port("port"), host, metricsPort };
 }
 
-/** While only this machine can reach the base URLs, nobody else needs to. */
+/**
+ * The default address to listen on: loopback while only this machine can reach the base URLs, otherwise all addresses.
+ */
 function usualHost({ production, deployments }: SignInService["configuration"]): string | undefined {
   if (production) return undefined;
   const urls = [deployments.oauth2, deployments.openid].flatMap((each) => each?.url ?? []);
