@@ -101,7 +101,8 @@ export interface Notifications {
   /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
   resume(receiver: string, options?: CallOptions): Promise<boolean>;
   /**
-   * Resumes every receiver that is held since a backup was restored. Those that are paused for another reason stay so.
+   * Resumes every receiver that has been held since a backup was restored. Those that are paused for another reason
+   * stay so.
    * @returns their names.
    */
   resumeRestored(options?: CallOptions): Promise<string[]>;
@@ -116,7 +117,7 @@ export interface Notifications {
   acknowledgements(sub: string): Promise<Acknowledgement[]>;
   /** All receivers that are configured or have deliveries or state, ordered by name. */
   receivers(): Promise<ReceiverReport[]>;
-  /** What was stored in the last hour, in spans of five minutes, and what of it is parked. */
+  /** What was stored in the last hour, in spans of five minutes, and how much of it is parked. */
   lastHour(): Promise<SpanCounts[]>;
 }
 
@@ -153,8 +154,8 @@ export function createNotifications({
   readonly wake: () => void;
 }): Notifications {
   /**
-   * Writes the audit record of a request before it is carried out, so that nothing happens without one. It says what was
-   * requested, not what came of it. The subject is a `webhook-id` or the name of a receiver.
+   * Writes the audit record of a request before it is carried out, so that nothing happens without one. It says what
+   * was requested, not the result. The subject is a `webhook-id` or the name of a receiver.
    */
   function record(
     action: Extract<AuditAction, `delivery.${string}` | `receiver.${string}`>,
@@ -171,7 +172,7 @@ export function createNotifications({
     try {
       return { ...attempted, answer: sealer.open(answerContext(id), answer) };
     } catch {
-      // Its key is gone. The rest can still be shown.
+      // No key opens it any more. The rest can still be shown.
       return { ...attempted, answer: null };
     }
   }

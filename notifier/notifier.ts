@@ -1,4 +1,4 @@
-/** Puts together what is sent in the background: notifications, with their public calls, and mail. */
+/** Combines everything that is sent in the background: notifications, with their public calls, and mail. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import type { Storage } from "../records/storage.ts";
@@ -37,12 +37,15 @@ export interface NotifierOptions {
   readonly outages: (work: string) => Outage;
   /** Called with unexpected errors. */
   readonly onFault: (error: unknown) => void;
-  /** Called with what an operator should fix, without secrets. */
+  /** Called with problems that an operator should fix, without secrets. */
   readonly onWarning: (text: string) => void;
 }
 
 export interface NotifierHealth {
-  /** The last look at the storage, and at Redis if it is the queue, succeeded. Known also without a worker in this process. */
+  /**
+   * Whether the last poll of the storage, and of Redis if it is the queue, succeeded. Also known without a worker in
+   * this process.
+   */
   readonly ok: boolean;
   /** For example `3 waiting, 1 parked; paused: service:1`. */
   readonly detail: string;
@@ -50,9 +53,9 @@ export interface NotifierHealth {
 
 export interface Notifier {
   readonly notifications: Notifications;
-  /** Delivers what was just stored without waiting for the next look. */
+  /** Delivers what was just stored without waiting for the next poll. */
   wake(): void;
-  /** Sends mail that was just stored without waiting for the next look. */
+  /** Sends mail that was just stored without waiting for the next poll. */
   wakeMail(): void;
   /** Starts the worker if `notifications.worker` says so. */
   start(): void;
@@ -120,7 +123,7 @@ class OpenedWhenNeeded implements Scheduler {
     await (await this.#opening)?.close();
   }
 
-  /** A queue that can't be opened only delays deliveries: the servers look by themselves. */
+  /** A queue that can't be opened only delays deliveries: the servers poll by themselves. */
   #opened(): Promise<Scheduler | undefined> {
     this.#opening ??= this.#open().catch((error: unknown) => {
       this.#onFault(error);

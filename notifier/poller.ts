@@ -1,7 +1,7 @@
 /**
- * Looks for due deliveries, claims them and hands them to the lane worker. It looks after each commit of its own process
- * (`wake`), when a slot becomes free, when the next delivery is due, when the storage reports a change by another process,
- * and at a fixed interval, because not every storage reports changes.
+ * Polls for due deliveries, claims them and hands them to the lane worker. It polls after each commit of its own
+ * process (`wake`), when a slot becomes free, when the next delivery is due, when the storage reports a change by
+ * another process, and at a fixed interval, because not every storage reports changes.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Claim, DeliveryStore } from "../records/deliveries/delivery.ts";
@@ -10,23 +10,25 @@ import type { Clock } from "../core/clock.ts";
 import type { Outage } from "../core/outages.ts";
 import type { LaneWorker } from "./sending/lane-worker.ts";
 
-/** Decides when to look for due deliveries. The records are the truth; a lost wake-up only delays a delivery. */
+/**
+ * Decides when to poll for due deliveries. The records are the source of truth; a lost wake-up only delays a delivery.
+ */
 export interface Scheduler {
   /** Something may be due. */
   wake(): void;
   /** Begins to deliver. */
   start(): void;
-  /** Claims nothing more. Running deliveries are the lane worker's business. */
+  /** Claims nothing more. The lane worker handles running deliveries. */
   stop(): Promise<void>;
   /** Releases all resources, once nothing runs any more. */
   close(): Promise<void>;
-  /** Whether the last look succeeded. */
+  /** Whether the last poll succeeded. */
   readonly ok: boolean;
 }
 
 /**
  * Milliseconds for which a slot stays with one receiver that has one delivery after the other, before other receivers
- * can get it. Claiming the next delivery together with the last result costs less than a new look.
+ * can get it. Claiming the next delivery together with the last result costs less than a new poll.
  */
 export const TIME_SLICE_MS = 250;
 
@@ -43,7 +45,10 @@ export interface Slots {
   readonly free: number;
   /** The most that one receiver may occupy. */
   readonly perReceiver: number;
-  /** Of the free ones, those for receivers that occupy none: a new receiver finds a slot however many hang. */
+  /**
+   * How many of the free slots are for receivers that occupy none, so that a new receiver finds a slot however many
+   * others hang.
+   */
   readonly reserved: number;
 }
 
@@ -80,13 +85,13 @@ export function shareSlots(
 }
 
 /**
- * Milliseconds between two looks. Deliveries that end in the meantime are gathered: one look fills many slots for the
- * cost of one. Without the pause a busy process spends more on looking than on delivering.
+ * Milliseconds between two polls. Deliveries that end in the meantime are gathered: one poll fills many slots for the
+ * cost of one. Without the pause a busy process spends more on polling than on delivering.
  */
 const BATCH_WINDOW_MS = 2;
-/** The longest time until the look after one that failed. */
+/** The longest pause after a failed poll. */
 const MAX_RETRY_MS = 2000;
-/** The shortest time that a timer measures. */
+/** The shortest time that a timer can measure. */
 const MIN_SLEEP_MS = 1;
 
 export interface PollerOptions {
@@ -94,15 +99,15 @@ export interface PollerOptions {
     Partial<Pick<DeliveryStore, "watch">>;
   readonly worker: Pick<LaneWorker, "run" | "lease">;
   readonly clock: Clock;
-  /** `poll`: the longest time between two looks, in seconds. */
+  /** `poll`: the longest time between two polls, in seconds. */
   readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
-  /** Whether waiting for the next look keeps the process alive. */
+  /** Whether waiting for the next poll keeps the process alive. */
   readonly keepAlive: boolean;
-  /** Records whether looks succeed; the next look retries one that failed. */
+  /** Records whether polls succeed; the next poll retries one that failed. */
   readonly outage: Outage;
   /**
    * Passes on receivers for which this process has no slot, or which it does not deliver to.
-   * @returns milliseconds until the next look, if they are still due then.
+   * @returns milliseconds until the next poll, if they are still due then.
    */
   readonly passOn?: (receivers: readonly string[]) => Promise<number>;
 }
@@ -127,7 +132,7 @@ export class Poller implements Scheduler {
     this.#options = options;
   }
 
-  /** A process that does not deliver looks only if it can pass on what is due. */
+  /** A process that does not deliver polls only if it can pass on what is due. */
   wake(): void {
     this.#awake = true;
     this.#interrupt?.();
@@ -157,7 +162,7 @@ export class Poller implements Scheduler {
     await this.#loop;
   }
 
-  /** Looks once and starts due deliveries. @returns milliseconds until the next known delivery is due. */
+  /** Polls once and starts due deliveries. @returns milliseconds until the next known delivery is due. */
   async pass(): Promise<number> {
     const { deliveries, clock, passOn } = this.#options;
     const due = await deliveries.dueReceivers();
@@ -182,7 +187,7 @@ export class Poller implements Scheduler {
   async serve(receiver: string): Promise<boolean> {
     const share = this.#stopped ? undefined : this.#share([receiver]).get(receiver);
     if (share === undefined) return false;
-    // There may be more than it had slots for.
+    // There may be more deliveries than it had slots for.
     if ((await this.#claim(receiver, share)) === share) this.wake();
     return true;
   }
@@ -250,7 +255,7 @@ export class Poller implements Scheduler {
     }
   }
 
-  /** Until `wake` at the latest. */
+  /** `wake` ends it early. */
   #sleep(milliseconds: number): Promise<void> {
     if (this.#stopped) return Promise.resolve();
     return new Promise((resolve) => {

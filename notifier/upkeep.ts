@@ -45,13 +45,13 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   async function reconcile(): Promise<void> {
     let page = await deliveries.reconcile({ limit: STEP });
     while (page.after !== undefined && goesOn()) {
-      // An embedded storage answers without waiting: give requests a chance between two pages.
+      // An embedded storage answers without yielding to the event loop, so let requests run between two pages.
       await new Promise(setImmediate);
       page = await deliveries.reconcile({ limit: STEP, after: page.after });
     }
   }
 
-  /** Finishes releases that a worker began and did not survive. */
+  /** Finishes releases of workers that died before they were done. */
   async function release(): Promise<void> {
     for (const [receiver, { releaseUntil }] of await deliveries.receivers()) {
       if (releaseUntil !== null && goesOn()) await breaker.release(receiver);
@@ -66,7 +66,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       let isBack = false;
       for (let step = STEP; step === STEP && goesOn() && !isBack; parked += step) {
         step = await deliveries.parkWaiting(receiver, RECEIVER_REMOVED, STEP);
-        // If it was configured again in the meantime, what waits now is to be sent.
+        // If it was configured again in the meantime, what waits now must be sent.
         isBack = await receivers.isConfigured(receiver);
       }
       if (!isBack) await deliveries.changeReceiver(receiver, () => untouchedReceiver);

@@ -5,7 +5,7 @@ import { firstConnection, checkServer, type Purpose } from "../../adapters/redis
 import type { RedisAddress } from "../../config/storage-address.ts";
 
 export interface OpenedRedis {
-  /** For commands that may fail: none waits for a lost connection. */
+  /** For commands that may fail: they don't wait for a lost connection. */
   readonly client: Redis;
   /** Opens a connection for a worker, whose commands wait as long as it takes. Its duplicates behave the same. */
   forWorker(): Redis;
@@ -20,7 +20,7 @@ export const PURPOSE: Purpose = {
   harm: "wake-ups get lost and notifications are late",
 };
 
-/** The longest pause between two attempts to connect. */
+/** The longest pause between attempts to connect. */
 const MAX_RETRY_PAUSE_MS = 2000;
 /** How long a connection may stay silent before it is replaced. */
 const SILENCE_TIMEOUT_MS = 5000;
@@ -34,8 +34,8 @@ const common = {
 };
 
 /**
- * Ending a connection between two attempts to connect would leave it, and the commands that wait on it, as they are. So
- * start the next attempt and end that one.
+ * Ending a connection between two attempts to connect would neither close it nor reject the commands that wait for it.
+ * So start the next attempt and end that one.
  */
 function end(connection: Redis): void {
   if (connection.status === "reconnecting") connection.connect().catch(() => undefined);
@@ -46,7 +46,7 @@ export interface QueueAddress {
   readonly address: RedisAddress;
   /** How long to wait for a Redis that does not answer. */
   readonly timeoutMs: number;
-  /** Called with what an operator should fix. */
+  /** Called with problems that an operator should fix. */
   readonly onWarning: (text: string) => void;
 }
 
@@ -62,7 +62,7 @@ export async function openRedis({ address, timeoutMs, onWarning }: QueueAddress)
 
   function known(connection: Redis): Redis {
     all.push(connection);
-    // Looks that fail report the fault. Without a listener ioredis prints it on the console.
+    // Failed polls report the fault. Without a listener ioredis prints it on the console.
     connection.on("error", () => undefined);
     const duplicate = connection.duplicate.bind(connection);
     // For blocking commands, whose duration BullMQ limits itself.

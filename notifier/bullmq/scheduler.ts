@@ -1,8 +1,8 @@
 /**
- * The scheduler on the Redis of `config.queue`. BullMQ wakes one worker for a receiver with due deliveries, and the next
- * one if the first has no free slot. A job says "look at this receiver" and nothing else: no user, no payload. A receiver
- * has at most two jobs, one that is being served and one that follows it, so the backlog of a dead receiver stays in the
- * storage and stands in nobody's way. Workers also look by themselves, so a Redis that lost everything only delays
+ * The scheduler on the Redis of `config.queue`. BullMQ wakes one worker for a receiver with due deliveries, and the
+ * next one if the first has no free slot. A job says "look at this receiver" and nothing else: no user, no payload. A
+ * receiver has at most two jobs, one that is being served and one that follows it, so the backlog of a dead receiver
+ * stays in the storage and blocks nobody. Workers also poll by themselves, so a Redis that lost everything only delays
  * deliveries.
  */
 import type { Queue, Worker } from "bullmq";
@@ -24,15 +24,15 @@ export interface BullSchedulerOptions {
   readonly worker: Pick<LaneWorker, "run" | "lease">;
   readonly clock: Clock;
   readonly settings: Pick<NotificationSettings, "concurrency">;
-  /** Records whether looks succeed, and when the connection is lost; the next look tries again. */
+  /** Records whether polls succeed, and when the connection is lost; the next poll tries again. */
   readonly outage: Outage;
   /** Called with unexpected errors. */
   readonly onFault: (error: unknown) => void;
-  /** Called with what an operator should fix. */
+  /** Called with problems that an operator should fix. */
   readonly onWarning: (text: string) => void;
-  /** Between two looks of a worker without a wake-up; default a minute. */
+  /** Between two polls of a worker without a wake-up; default a minute. */
   readonly intervalMs?: number;
-  /** For the first connection; default 10,000. */
+  /** Time-out of the first connection; default 10,000. */
   readonly connectTimeoutMs?: number;
 }
 
@@ -54,17 +54,20 @@ const STALLED_MS = 2000;
 const PASSED_ON_MS = 250;
 /** Until a worker that lost its connection fetches jobs again. */
 const RECONNECT_MS = 1000;
-/** Between two looks while something is due for which there is no slot here, and between two searches for lost jobs. */
+/** Between two polls while something is due for which there is no slot here, and between two searches for lost jobs. */
 const STILL_DUE_MS = 5000;
-/** For a Redis that does not answer while the connections are closed. */
+/** How long closing the connections waits for a Redis that does not answer. */
 const CLOSE_TIMEOUT_MS = 3000;
 
-/** BullMQ keeps a job that has ended for its lists; ours are records of nothing. */
+/** BullMQ keeps finished jobs for its lists, but ours record nothing. */
 const NOT_KEPT = { removeOnComplete: true, removeOnFail: true };
-/** The id of a job, and no receiver's name. The job is removed immediately; one that stays does nothing for an hour. */
+/**
+ * The id of a trial job; no receiver has this name. The job is removed immediately; if it stays, it does nothing for an
+ * hour.
+ */
 const TRIAL = "trial";
 
-/** Does what a look does, so that a user without the necessary rights fails at start-up. */
+/** Runs the commands of a poll, so that a user without the necessary rights fails at start-up. */
 async function tryOut(queue: Queue<WakeUp>): Promise<void> {
   await queue.waitUntilReady();
   // Left behind by a start that failed halfway.
@@ -89,7 +92,7 @@ class WakeUps {
       receivers.map((receiver) => ({
         name: "look",
         data: { receiver },
-        // A wake-up that comes while the receiver is being served follows it; any further one changes nothing.
+        // A wake-up that arrives while the receiver is being served runs afterwards; further ones change nothing.
         opts: { deduplication: { id: receiver, keepLastIfActive: true }, ...NOT_KEPT },
       })),
     );
@@ -124,7 +127,7 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
   // BullMQ's own check repeats the warning on the console, or calls INFO, which the user may not be allowed to.
   const common = { prefix: address.prefix ?? PREFIX, skipVersionCheck: redis.warned };
   const queue = new BullQueue<WakeUp>(QUEUE, { ...common, connection: redis.client });
-  // Looks that fail report the fault. Without a listener this event would end the process.
+  // Failed polls report the fault. Without a listener this event would end the process.
   queue.on("error", () => undefined);
   try {
     await tryOut(queue);
@@ -184,9 +187,9 @@ class BullScheduler implements Scheduler {
       settings: { concurrency: settings.concurrency, poll: intervalMs / 1000 },
       keepAlive: true,
       outage: {
-        // A look that found nothing due did not need Redis.
+        // A poll that found nothing due did not need Redis.
         worked: () => this.#isConnected() && outage.worked(),
-        // Closing the connections makes commands fail: that is no fault.
+        // Closing the connections makes commands fail, which is no fault.
         failed: (error) => this.#stopped || outage.failed(error),
       },
       passOn: async (receivers) => {
@@ -249,7 +252,7 @@ class BullScheduler implements Scheduler {
     await closed;
   }
 
-  /** A worker that ends leaves what is due to others. If it can't, they look by themselves. */
+  /** Wakes other workers for what is still due. If that fails, they poll by themselves. */
   async #leaveRest(): Promise<void> {
     if (this.#jobs === undefined) return;
     try {

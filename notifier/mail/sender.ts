@@ -28,13 +28,13 @@ export interface MailSenderOptions {
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** Until the next attempt, after the first, the second, …; the last one repeats. */
+/** Pauses after the first attempt, the second, …; the last one repeats. */
 const RETRY_DELAYS_MS: readonly number[] = [10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE];
 /** How long a claim lasts: longer than an attempt, so that two workers don't send one mail. */
 const LEASE_MS = ATTEMPT_TIMEOUT_MS + MINUTE;
 /** How many mails are sent at the same time. */
 const BATCH = 10;
-/** Between two looks. */
+/** The shortest pause between polls. */
 const MIN_SLEEP_MS = 100;
 
 export class MailSender {
@@ -137,7 +137,7 @@ export class MailSender {
   async #run(): Promise<void> {
     const interval = this.#options.configuration.notifications.poll * SECOND;
     while (!this.#stopped) {
-      // Before the look: what is stored during it wakes the next one.
+      // Before the poll, so that mail stored during it wakes the next one.
       this.#sleeping = new AbortController();
       let wait = interval;
       try {

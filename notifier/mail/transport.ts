@@ -5,7 +5,7 @@ import { isClearSmtp } from "../../config/value-forms.ts";
 import { emailProblem } from "../../accounts/text-rules.ts";
 import type { MailFailure } from "../../core/events.ts";
 
-/** A message was not accepted. It has no message of its own: the server's may contain the address. */
+/** A message was not accepted. It has no message, because the server's may contain the address. */
 export class MailRefused extends Error {
   override readonly name = "MailRefused";
   readonly code: MailFailure;
@@ -25,7 +25,9 @@ export type SendMail = (message: MailMessage) => Promise<void>;
 /** For one attempt. */
 export const ATTEMPT_TIMEOUT_MS = 60_000;
 
-/** To connect, for the greeting, and for silence, with the names under which nodemailer reads them from the query of the URL. */
+/**
+ * Time-outs for connecting, the greeting and silence, with the names that nodemailer reads from the query of the URL.
+ */
 const TIMEOUTS_MS = {
   dnsTimeout: 10_000,
   connectionTimeout: 10_000,
@@ -48,7 +50,7 @@ export function createMailTransport(
 ): SendMail {
   let smtp: Promise<Mailer> | undefined;
   return async (message) => {
-    // What is stored may be older than the rule. A line break in an address would begin another command.
+    // Stored mail may be older than the rule. A line break in an address would begin another command.
     if (emailProblem(message.to) !== undefined) throw new MailRefused("address");
     const waiting = new AbortController();
     const tooLate = pause(timeoutMs, undefined, { ref: false, signal: waiting.signal }).then(() => {
@@ -74,7 +76,7 @@ async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<
     if (!address.searchParams.has(name)) address.searchParams.set(name, String(milliseconds));
   }
   if (!allowClearText && isClearSmtp(url)) {
-    // Whatever the URL says: `ignoreTLS` would win.
+    // Overrides the URL, in which `ignoreTLS` would win.
     address.searchParams.set("requireTLS", "true");
     address.searchParams.set("ignoreTLS", "false");
   }
@@ -84,7 +86,7 @@ async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<
       await transport.sendMail({
         messageId,
         from,
-        // As an object, because a text can be a list of addresses.
+        // An object, because a string could be a list of addresses.
         to: { name: "", address: to },
         subject,
         text,
@@ -94,7 +96,7 @@ async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<
           content: Buffer.from(content),
           contentDisposition: "inline" as const,
         })),
-        // RFC 3834: no automatic replies, please.
+        // RFC 3834: asks for no automatic replies.
         headers: { "Auto-Submitted": "auto-generated" },
         disableFileAccess: true,
         disableUrlAccess: true,

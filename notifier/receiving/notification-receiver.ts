@@ -61,7 +61,7 @@ export function rememberInMemory(limit = 100_000): SeenNotifications {
   };
 }
 
-/** Whoever guesses the secret can send notifications, and nothing but its length stands against that. */
+/** Anyone who guesses the secret can send notifications, and only its length makes that hard. */
 const MIN_SECRET_LENGTH = 16;
 
 /** A notification has a few hundred bytes. */

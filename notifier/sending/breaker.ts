@@ -1,7 +1,7 @@
 /**
  * The circuit breaker of each receiver. After several failures in a row a receiver is held back, and one delivery at a
- * time probes it; the first success makes everything due that failed until then.
- * Specification: `decisions.md`, "A receiver that fails".
+ * time probes it. The first success makes every delivery due that failed before. Specification: `decisions.md`, "A
+ * receiver that fails".
  */
 import {
   type DeliveryStore,

@@ -1,6 +1,6 @@
 /**
- * What a worker does with a claim: send, record the result, and go on with the next delivery of the lane. The record
- * is the truth: a worker that dies in between loses its lease, and the delivery is sent again with the same id.
+ * What a worker does with a claim: send, record the result, and go on with the next delivery of the lane. The record is
+ * the source of truth: a worker that dies in between loses its lease, and the delivery is sent again with the same id.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type {
@@ -45,7 +45,7 @@ const RECORD_RETRY_MS = 250;
 /** The reason of a delivery whose receiver is no longer configured. */
 export const RECEIVER_REMOVED = "receiver_removed";
 
-/** What to send, or what becomes of the delivery without an attempt. */
+/** What to send, or the outcome of a delivery that needs no attempt. */
 type Prepared =
   | { readonly target: AttemptTarget; readonly body: string }
   | { readonly outcome: Outcome; readonly paused?: string };
@@ -150,7 +150,7 @@ export class LaneWorker {
     const { breaker } = this.#options;
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
-    // First, so that nothing else of the receiver starts.
+    // Pause the receiver first, so that nothing else is sent to it.
     if (typeof verdict.receiver === "object") await breaker.pause(receiver, verdict.receiver.paused);
     const attempt = verdict.recorded ? this.#toRecord(claim.delivery.id, result) : undefined;
     // After a failure the receiver may be held back, so the scheduler decides what comes next.
@@ -178,7 +178,7 @@ export class LaneWorker {
 
   /**
    * Records an outcome and claims the next delivery, unless the worker stops. Retries while the lease and the grace
-   * period of `stop` last, because the receiver gets a delivery again whose result is lost.
+   * period of `stop` last, because a delivery whose result is lost is sent again.
    */
   async #finish(
     claim: Claim,
