@@ -7,7 +7,9 @@ const root = join(import.meta.dirname, "..");
 const out = process.argv[2] ?? join(root, "dist");
 /** The folders that are compiled. */
 const { include: folders } = JSON.parse(readFileSync(join(root, "tsconfig.build.json"), "utf8"));
-/** An example whose secrets the server refuses, and the lock file, which npm packs in a folder only, for the image. */
+/**
+ * An example whose secrets the server refuses; and, for the image, the lock file, which npm packs only inside a folder.
+ */
 const FILES = ["examples/conformance/server.json", "package-lock.json"];
 const ASSETS = new Set([".ejs", ".json", ".css", ".js", ".svg"]);
 

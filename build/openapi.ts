@@ -21,9 +21,9 @@ type Loose<T> = T extends readonly (infer Item)[]
 const text = (description: string) => z.string().describe(description);
 
 const problem: z.ZodType<Loose<DescribedProblem>> = z.strictObject({
-  code: text("What is wrong, for programs."),
-  text: text("What is wrong, in the language of `locale`."),
-  fields: z.array(z.string()).describe("The names of the fields that it is about."),
+  code: text("A stable code of the problem."),
+  text: text("A message about the problem, in the language of `locale`."),
+  fields: z.array(z.string()).describe("The names of the fields that the problem is about."),
 });
 
 const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
@@ -33,13 +33,13 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
   hint: text("What to enter.").optional(),
   autocomplete: text("The value of the HTML attribute `autocomplete`."),
   required: z.boolean(),
-  value: text("What the field contains. A checkbox sends it if it is checked. Empty for passwords."),
-  checked: z.boolean().optional().describe("Of a checkbox that was submitted."),
+  value: text("The content of the field. A checkbox sends it if it is checked. Empty for passwords."),
+  checked: z.boolean().optional().describe("Checkboxes only: whether it was checked when it was submitted."),
   options: z
     .array(z.strictObject({ value: z.string(), label: z.string() }))
     .optional()
-    .describe("What can be chosen, besides nothing."),
-  problems: z.array(problem).describe("What is wrong with this field."),
+    .describe("The choices. Choosing none is possible, too."),
+  problems: z.array(problem).describe("The problems with this field."),
 });
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
@@ -143,7 +143,7 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .optional()
     .describe("`review-methods` only: what the field `method` can be, with its times."),
   fields: z.array(field).describe("The fields to show, in this order."),
-  problems: z.array(problem).describe("Everything that is wrong with what was submitted."),
+  problems: z.array(problem).describe("All problems with what was submitted."),
   shares: z
     .array(z.strictObject({ name: z.string(), label: z.string() }))
     .optional()
@@ -158,7 +158,7 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     )
     .optional()
     .describe("Consent only, if the request names APIs: what the client could do there for the person."),
-  actions: z.array(action).describe("What the person can do."),
+  actions: z.array(action).describe("The actions that the person can take."),
   csrf: text("Send it back with each POST."),
   locale: text("The language of the texts."),
   expires_in: z.int().min(0).describe("Seconds until the sign-in expires."),

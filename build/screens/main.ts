@@ -36,10 +36,10 @@ async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
       await page.setViewportSize({ width, height: width === 390 ? 844 : 800 });
       for (const theme of THEMES) {
         await page.emulateMedia({ colorScheme: theme });
-        // In a new document, so that the focus is where the page puts it.
+        // Starts from a new document, so that the focus is where the page puts it.
         await page.goto("about:blank");
         await page.setContent(html);
-        // As the script of the pages does where there are passkeys.
+        // Does what the script of the pages does if passkeys are available.
         await page.locator("form[data-passkey]").evaluateAll((forms) => {
           for (const form of forms) form.removeAttribute("hidden");
         });
