@@ -25,7 +25,7 @@ import {
 } from "./rounds.ts";
 import { LOAD_CORE } from "./side.ts";
 
-/** How much slower a change may be. */
+/** The lowest allowed ratio to the other checkout. */
 const MARKS = { request: 0.9, delivered: 0.85 } as const;
 
 /**
@@ -58,7 +58,7 @@ function cpuOf(samples: readonly Sample[]): number {
 function row(work: string, ground: string, pairs: readonly Pair<Sample>[], target: number): Row {
   const { ratio, interval } = ratioOf(pairs, ({ perSecond }) => perSecond);
   const rates = mediansOf(pairs, ({ perSecond }) => perSecond).map((each) => `${Math.round(each)}/s`);
-  // Over all rounds, because the CPU clock of a process ticks every 10 ms only.
+  // Over all rounds, because the CPU clock of a process ticks only every 10 ms.
   const [here, other] = [cpuOf(pairs.map(([each]) => each)), cpuOf(pairs.map(([, each]) => each))];
   const cpu = `${Math.round(here)} to ${Math.round(other)} µs (${(other / here).toFixed(2)} ×)`;
   return {
@@ -73,8 +73,8 @@ function row(work: string, ground: string, pairs: readonly Pair<Sample>[], targe
 }
 
 /**
- * Measures with SQLite for everything, then with Redis for the artifacts. Redis shares the core of the load, as it
- * would run on another machine.
+ * Measures with SQLite for everything, then with Redis for the artifacts. Redis shares the core of the load, so it
+ * takes nothing from the server, as if it ran on another machine.
  */
 async function onBothGrounds(folder: string, work: (ground: Ground) => Promise<Row>): Promise<Row[]> {
   const redis = await startRedis(folder, LOAD_CORE);
@@ -186,7 +186,9 @@ const NEEDED = ["bench/tsconfig.json", "bench/servers/service.ts", "build/copy-a
 /** Why a folder can't be measured; `undefined` if it can. */
 export function notACheckout(folder: string): string | undefined {
   const missing = NEEDED.find((path) => !existsSync(join(folder, path)));
-  return missing === undefined ? undefined : `${folder} is no checkout that can be measured: no ${missing}`;
+  return missing === undefined
+    ? undefined
+    : `${folder} is not a checkout that can be measured: ${missing} is missing`;
 }
 
 /** Compiles the other checkout, which writes only to its `.cache`, and prepares all comparisons with it. */

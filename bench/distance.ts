@@ -1,4 +1,4 @@
-/** Makes stores as far away as on another machine. */
+/** Simulates stores on another machine. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";

@@ -1,4 +1,7 @@
-/** A MongoDB for the benchmarks, or a substitute that is good for counting, but says nothing about speed. */
+/**
+ * A MongoDB for the benchmarks, or a substitute on which round trips can be counted, but which says nothing about
+ * speed.
+ */
 import { startChild } from "../examples/cluster/children.ts";
 import { mongoStore, untilWritable } from "../examples/cluster/stores.ts";
 

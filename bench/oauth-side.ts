@@ -213,9 +213,9 @@ const DISTANCE = 0.5;
 const HANDFUL = 4;
 
 /**
- * Runs the work on SQLite, then on SQLite with Redis for the artifacts. Redis shares the core of the load, as it
- * would run on another machine. First without a delay and with as many requests as the server can process, which
- * measures CPU; then with the delay of a network and few requests.
+ * Runs the work on SQLite, then on SQLite with Redis for the artifacts. Redis shares the core of the load, so it takes
+ * nothing from the server, as if it ran on another machine. First without a delay and with as many requests as the
+ * server can process, which measures CPU; then with the delay of a network and few requests.
  */
 export async function onEachGround<T>(
   folder: string,

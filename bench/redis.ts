@@ -22,7 +22,7 @@ export async function freePort(): Promise<number> {
 /**
  * Starts redis-server, which writes nothing to disk.
  * @param folder for its files.
- * @param core to run on. On the core of the load it takes nothing from a server, as if it ran on another machine.
+ * @param core to run on. On the core of the load, Redis takes nothing from a server, as if it ran on another machine.
  */
 export async function startRedis(folder: string, core: Core): Promise<BenchRedis> {
   const port = await freePort();
@@ -32,7 +32,7 @@ export async function startRedis(folder: string, core: Core): Promise<BenchRedis
   const child = spawn(command, parameters, { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
   await new Promise<void>((resolve, reject) => {
-    child.once("error", () => reject(new Error("redis-server is not on this machine")));
+    child.once("error", () => reject(new Error("redis-server is not installed")));
     void ended.then(() => reject(new Error("redis-server ended before it was ready")));
     child.stdout.on("data", (text: Buffer) => {
       if (text.includes("Ready to accept connections")) resolve();

@@ -80,7 +80,7 @@ export async function signInOver(
     form = location === undefined ? fill(answer.slice(end)) : undefined;
     if (location !== undefined) url = new URL(location, url);
   }
-  throw new Error("the sign-in does not come to an end");
+  throw new Error("the sign-in does not end");
 }
 
 /** The same over a new connection. */
@@ -106,7 +106,7 @@ export interface ManySignIns {
 }
 
 /**
- * The connections of a browser. Each request uses a random one; in rotation, the same server would always get the
+ * The connections of a browser. Each request uses a random one; with round robin, the same server would always get the
  * form.
  */
 async function openWires(bases: readonly string[]): Promise<Wire> {

@@ -26,7 +26,7 @@ export type Watch = (piece: Buffer) => void;
 
 /**
  * Listens in front of a port of this machine.
- * @param watch is called for each connection. Default: nobody reads along.
+ * @param watch is called for each connection. Default: the traffic is not inspected.
  */
 export async function openTap(port: number, watch?: () => Watch): Promise<Tap> {
   const sockets = new Set<Socket>();

@@ -1,6 +1,6 @@
 /**
- * Fills a storage with the records of many accounts, in large commits. The records are made by the functions of the
- * service, from records that the service has written itself.
+ * Fills a storage with the records of many accounts, in large commits. The functions of the service make the records
+ * from records that the service has written itself.
  */
 import { hash, randomUUID } from "node:crypto";
 import { artifactKey } from "../../provider/adapter.ts";
@@ -19,13 +19,13 @@ import { PERSON } from "../servers/people.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
 
 const DAY = 86_400_000;
-/** Far more than a commit gets in a request. */
+/** Far longer than a commit may take in a request. */
 const FILL_TIMEOUT_MS = 120_000;
 /** Records of one commit. */
 const TOGETHER = 250;
 /** Parallel commits. */
 const COMMITS = 4;
-/** Milliseconds between two lines of progress, at least. */
+/** The shortest time between two lines of progress, in milliseconds. */
 const SAY = 10_000;
 
 /** The UUID of an account, derived from its number. */

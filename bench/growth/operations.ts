@@ -44,7 +44,7 @@ function exchanging({ storage }: GrowingStorage, round: number): (index: number)
   return (index) =>
     units.run({ underWaySince: performance.now(), deadline: clock.now() + 4_500 }, async (unit) => {
       const code = await unit.find("AuthorizationCode", keyOf("AuthorizationCode", index, round));
-      if (code === undefined) throw new Error("the code is gone");
+      if (code === undefined) throw new Error("the code was not found");
       await Promise.all([directory.findClient(CLIENT.client_id), directory.findAccount(subOf(index))]);
       await unit.consume("AuthorizationCode", code.key);
       for (const model of ["AccessToken", "RefreshToken"]) {

@@ -1,4 +1,4 @@
-/** Tokens of machines, and what an API asks about the token of a person, beside userinfo of the same service. */
+/** Tokens of machines, and introspection of a person's token by an API, compared with userinfo of the same service. */
 import { join } from "node:path";
 import { again, type LoadRequest } from "../load.ts";
 import { type Measurement, perSecond, type Row } from "../result.ts";
@@ -16,7 +16,7 @@ function post(target: string, fields: Readonly<Record<string, string>>, client =
   };
 }
 
-/** An access token of the person. @param more of the authorization request. */
+/** An access token of the person. @param more further parameters of the authorization request. */
 async function tokenOf(base: string, more: Readonly<Record<string, string>> = {}): Promise<string> {
   const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK, ...more };
   const { code } = await signIn(`${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`);
@@ -42,7 +42,7 @@ async function onService(
   }
 }
 
-/** Repeats each request in turns. @returns requests a second. */
+/** Repeats the requests in turn. @returns requests per second. */
 function rates<Name extends string>(
   base: string,
   effort: Effort,

@@ -1,4 +1,4 @@
-/** The login step of a running sign-in, as a page and as JSON: what a crowd that signs in at once asks for. */
+/** The login step of a running sign-in, as a page and as JSON: the requests of a crowd that signs in at once. */
 import { again } from "../load.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";

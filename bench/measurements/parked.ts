@@ -11,7 +11,7 @@ const USERS = 10_000;
 const CHANGES = 10;
 const PARKED = USERS * CHANGES;
 
-/** Milliseconds between two checks how many deliveries are parked. */
+/** Milliseconds between two counts of the parked deliveries. */
 const LOOK = 500;
 
 const DEAD = { dead: "/fail" };

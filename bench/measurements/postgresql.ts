@@ -1,4 +1,4 @@
-/** Account changes on PostgreSQL, each with a notification, beside what pgbench does on the same server. */
+/** Account changes on PostgreSQL, each with a notification, compared with pgbench on the same server. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { createTestSignIn, type TestSignIn } from "../../testing/index.ts";
@@ -13,7 +13,7 @@ const MARK = 0.4;
 
 const run = promisify(execFile);
 
-/** TPC-B: five statements in each transaction. @returns transactions a second. */
+/** TPC-B: five statements in each transaction. @returns transactions per second. */
 async function pgbench(program: string, url: string, seconds: number): Promise<number> {
   const load = ["-n", "-c", String(PARALLEL), "-j", "2", "-T", String(seconds), url];
   const { stdout } = await run(program, load);
@@ -31,7 +31,7 @@ async function addAccounts(test: TestSignIn): Promise<string[]> {
   return subs;
 }
 
-/** @returns changes a second. */
+/** @returns changes per second. */
 async function change({ service }: TestSignIn, subs: readonly string[], seconds: number): Promise<number> {
   const began = performance.now();
   const end = began + seconds * 1_000;

@@ -22,9 +22,9 @@ const ROUND = 3;
 const WARM_UP = 500;
 
 /**
- * Parameters that count as equally strong as the default, with less memory. Two hashes with 19 MiB in parallel may
- * exceed the cache of the machine, and then its memory would be measured. Without a service, two threads computed 1.7
- * times as many of those as one thread, and 1.97 times as many of these.
+ * Parameters that count as equally strong as the default, with less memory. Two parallel hashes with 19 MiB may exceed
+ * the cache of the machine, and then its memory would be measured. Without a service, two threads computed 1.7 times as
+ * many hashes as one thread with the default, and 1.97 times as many with these parameters.
  */
 const COST = { memory: 7_168, passes: 5 };
 

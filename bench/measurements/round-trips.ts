@@ -60,7 +60,7 @@ async function tripsOf(side: OauthSide, taps: readonly Tap[], { requests }: Endp
     await pause(QUIET);
     for (const tap of taps) tap.take();
     const answer = await wire.ask(request);
-    if (!/^HTTP\/1\.1 [23]/.test(answer)) throw new Error(`an answer that was not expected: ${answer}`);
+    if (!/^HTTP\/1\.1 [23]/.test(answer)) throw new Error(`an unexpected answer: ${answer}`);
     counts.push(inSequence(taps.flatMap((tap) => tap.take())));
   }
   wire.close();

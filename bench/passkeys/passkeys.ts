@@ -1,4 +1,7 @@
-/** Sign-ins by passkey: whole ones, from the authorization endpoint to the code, and the check of what a browser sends. */
+/**
+ * Sign-ins by passkey: complete ones, from the authorization endpoint to the code, and only the check of what a browser
+ * sends.
+ */
 import { generateKeyPairSync, randomBytes, sign, verify } from "node:crypto";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -18,7 +21,7 @@ import { type Side, startSide } from "../side.ts";
 
 /** Parallel sign-ins, each with a passkey of its own. An account has ten at most. */
 const BROWSERS = 8;
-/** So many more sign-ins than with passwords, because no password is hashed. */
+/** How many times more sign-ins than with passwords, because no password is hashed. */
 const MORE = 10;
 /** Sign-ins before the measurement, after which the code is compiled. */
 const WARM_UP = 2_000;
@@ -58,7 +61,7 @@ async function openStage(base: string, file: string): Promise<Stage> {
   };
 }
 
-/** Checks what the authenticators have signed before, and stores that it was used. @returns so many a second. */
+/** Checks what the authenticators have signed before, and stores that it was used. @returns checks per second. */
 async function check({ phones, passkeys }: Stage, count: number): Promise<number> {
   const signed = phones.map((phone) =>
     Array.from({ length: count / BROWSERS }, () => {
@@ -78,7 +81,7 @@ async function check({ phones, passkeys }: Stage, count: number): Promise<number
   return count / ((performance.now() - began) / 1000);
 }
 
-/** Checks signatures of the same kind, and nothing else: what this machine can do now. @returns so many a second. */
+/** Only checks signatures of the same kind, as a measure of this machine. @returns checks per second. */
 async function checkSignatures(count: number): Promise<number> {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const data = randomBytes(69);

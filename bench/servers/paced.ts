@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { machineTime } from "./commands.ts";
 
-/** Milliseconds between two checks what to start. */
+/** Milliseconds between two checks for work to start. */
 const TICK = 5;
 
 /** A user, and when the work for the user was done. */

@@ -23,7 +23,10 @@ function note(request: IncomingMessage, body: Buffer): void {
   if (arrivals.length === expected?.count) expected.come();
 }
 
-/** Arrivals per second, from the first to the last one after `from`, because a worker may have had one in flight. */
+/**
+ * Arrivals per second, from the first to the last one after `from`. Earlier ones don't count, because a worker may have
+ * had one in flight.
+ */
 function rate(from: number): number {
   const times = arrivals.map(({ at }) => at).filter((at) => at >= from);
   return ((times.length - 1) * 1000) / ((times.at(-1) ?? from) - (times[0] ?? from));

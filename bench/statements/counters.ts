@@ -1,4 +1,4 @@
-/** Counts what a service asks of its stores: in the driver of SQLite, and on the connections to servers. */
+/** Counts what a service requests from its stores: in the driver of SQLite, and on the connections to servers. */
 import { StatementSync, type SQLInputValue } from "node:sqlite";
 import { Redis } from "ioredis";
 import { BSON } from "mongodb";

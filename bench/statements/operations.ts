@@ -35,7 +35,7 @@ export interface Addresses {
   readonly artifacts?: string;
 }
 
-/** The least of so many calls counts, because a background task may add to one of them. */
+/** The smallest of this many counts is used, because a background task may add to one of them. */
 const REPEATS = 4;
 /** Milliseconds after which everything that a request has started is done. */
 const QUIET = 80;
@@ -45,7 +45,7 @@ const BATCH = 25;
 
 type Call = () => Promise<unknown>;
 
-/** Runs and counts one operation. @param quietMs what comes later than that is not counted. */
+/** Runs and counts one operation. @param quietMs later statements are not counted. */
 type Count = (operation: Operation, call: Call, quietMs?: number) => Promise<void>;
 
 function expectStatus({ status }: { readonly status: number }): void {
@@ -178,7 +178,7 @@ export async function countOperations(
 ): Promise<readonly Counts[]> {
   const seen = counters.map(() => new Map<Operation, Figures[]>());
   const count: Count = async (operation, call, quietMs = QUIET) => {
-    // Stores the collected audit records, which would otherwise fall into any operation of the next second.
+    // Stores the collected audit records, which would otherwise be counted in some operation of the next second.
     await test.service.audit.list({ limit: 1 });
     await pause(QUIET);
     for (const counter of counters) await counter.take();

@@ -1,4 +1,4 @@
-/** `npm run bench -- statements`: what each operation asks of each storage. The counts are the same on every machine. */
+/** `npm run bench -- statements`: what each operation costs each storage. The counts are the same on every machine. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export const STORAGES = ["SQLite", "PostgreSQL", "MongoDB", "SQLite beside Redis
 export type CountedStorage = (typeof STORAGES)[number];
 export type AllCounts = Readonly<Record<CountedStorage, Counts>>;
 
-/** The last counts, from which `docs/scale.md` is written and which tests hold as upper bounds. */
+/** The last counts. `docs/scale.md` is written from them, and tests use them as upper bounds. */
 const FILE = join(import.meta.dirname, "counts.json");
 
 export function readCounts(): AllCounts {
