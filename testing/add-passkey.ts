@@ -44,7 +44,7 @@ function partyOf({ service: { configuration } }: Running): RelyingParty {
   return party;
 }
 
-/** @param create what the browser does with the options. Its answer is JSON, and may be anything. */
+/** @param create does what a browser does with the options. Its answer is JSON, and may be anything. */
 export async function addPasskey(
   running: Running,
   sub: string,

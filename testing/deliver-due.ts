@@ -11,7 +11,9 @@ import type { Storage } from "../records/storage.ts";
 const LANES = 20;
 
 export interface TestDelivering {
-  /** Makes every attempt that is due, and those that become due by it. The retries of failed ones are due later. */
+  /**
+   * Makes every attempt that is due, and those that become due as a result. Retries of failed attempts are due later.
+   */
   deliverDue(): Promise<void>;
   close(): Promise<void>;
 }

@@ -72,7 +72,7 @@ export class Mailbox implements Mailer {
     return Promise.resolve();
   }
 
-  /** Handles `/dev/mail`. Other machines get what they would get without it. */
+  /** Handles `/dev/mail`. For other machines, it does nothing. */
   routes(): Middleware {
     return async (ctx, next) => {
       const path = ctx.path.replace(/\/$/, "");
@@ -108,7 +108,7 @@ export function mailboxFor(config: SignInServiceConfig): Mailbox | undefined {
   return isNeeded && !production ? new Mailbox() : undefined;
 }
 
-/** Whether the request comes from this machine, and its browser was sent here by no other host name (DNS rebinding). */
+/** Whether the request comes from this machine, and that no other host name led its browser here (DNS rebinding). */
 function isLocal({ req }: Context): boolean {
   const address = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=[\d.]+$)/, "");
   const version = isIP(address);

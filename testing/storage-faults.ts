@@ -19,7 +19,7 @@ export interface StorageFaults {
   mend(): void;
 }
 
-/** Faults, and the way to put them between a service and its stores. */
+/** Faults, and the function that puts them between a service and its stores. */
 interface PlantedFaults {
   readonly faults: StorageFaults;
   through(store: RecordStore): RecordStore;

@@ -42,7 +42,7 @@ export interface TestNotification {
   readonly body: NotificationBody;
 }
 
-/** Whose token it is, and what it may do; see `TestSignIn.tokenFor`. */
+/** The account and the scopes of a token; see `TestSignIn.tokenFor`. */
 export interface ApiTokenOptions {
   /** As for `signInAs`. The person is assigned to the service of the API. Default: the token of a machine. */
   readonly account?: TestPerson | Account | string;
@@ -80,7 +80,7 @@ export interface TestSignIn {
   /**
    * A whole sign-in in one call: the login form, the consent page and the code, in the browser of the person, who is
    * signed in there afterwards.
-   * @param account a person; or an account, a username or an e-mail address of one. A name that nobody has is added.
+   * @param account a person; or an account, a username or an e-mail address of one. An unknown name is added.
    * @returns the person, with the tokens.
    * @throws UnexpectedAnswer if it does not end with tokens.
    * @throws TypeError for an account whose password the test service doesn't know, because `addPerson` did not add it.
@@ -123,7 +123,7 @@ export interface TestSignIn {
 /** No server listens there; browsers of tests stop before it. */
 const CALLBACK = "http://127.0.0.1:9/callback";
 
-/** High enough that rate limits don't take the actions of a test for an attack. */
+/** High enough that no rate limit stops a test. */
 const MANY = { points: 1_000_000, seconds: 900 };
 
 /**

@@ -75,7 +75,7 @@ export class Browser {
   /** The last response. */
   get last(): Visit {
     const last = this.visits.at(-1);
-    if (last === undefined) throw new UnexpectedAnswer("this browser has not been anywhere");
+    if (last === undefined) throw new UnexpectedAnswer("this browser has not opened a page yet");
     return last;
   }
 
@@ -99,7 +99,7 @@ export class Browser {
     return tagsNamed(this.html, "h1")[0]?.text.trim() ?? "";
   }
 
-  /** Opens an address as if it was typed. Relative addresses are relative to the current page. */
+  /** Opens an address as if it were typed. Relative addresses are relative to the current page. */
   async get(address: string | URL): Promise<this> {
     const base = this.visits.at(-1)?.url;
     return this.#go(new URL(address, base), { method: "GET" });

@@ -14,7 +14,7 @@ export interface Cookie {
   readonly httpOnly: boolean;
   /** In lower case; empty if it was not set. */
   readonly sameSite: string;
-  /** Milliseconds since the epoch; `undefined`: until the browser ends. */
+  /** Milliseconds since the epoch; `undefined`: until the browser is closed. */
   readonly expires: number | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What the suite needs of a test runner. The functions of Jest and Vitest fit as they are; with `node:test`, use
+ * What the suite needs from a test runner. The functions of Jest and Vitest fit as they are; with `node:test`, use
  * `expect` from the package of that name.
  */
 
@@ -43,7 +43,7 @@ export interface TestRunner {
 /** A runner that skips cases, and records which ones. */
 interface Sifted {
   readonly runner: TestRunner;
-  /** The names of cases that do not exist. Complete once all cases are described. */
+  /** The names that match no case. Complete once all cases are described. */
   readonly unmet: () => string[];
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from "../../core/clock.ts";
 /** The time at which every case starts. */
 export const START = 1_800_000_000_000;
 
-/** A clock that stands still until it is moved. */
+/** A clock that stands still until it is advanced. */
 export class ManualClock implements Clock {
   #now: number;
   constructor(now: number = START) {
@@ -26,7 +26,7 @@ export interface StorageBackend {
   /** Opens an empty store. Everything that depends on time follows this clock. */
   open(clock: Clock): Promise<RecordStore>;
   /**
-   * Opens the last store of `open` again, as another process would: while it is open, or after it was closed. Missing
+   * Opens the last store of `open` again, as another process would: while it is open, or after it was closed. Left out
    * for a store that does not outlive `close`.
    */
   reopen?(clock: Clock): Promise<RecordStore>;
