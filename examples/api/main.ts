@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createRemoteJWKSet, errors, jwtVerify } from "jose";
 
-// AUDIENCE is the identifier of this API in the directory. The client is the one with which it introspects tokens.
+// AUDIENCE is the identifier of this API in the directory. The API introspects tokens with this client.
 const { ISSUER = "", AUDIENCE = "", CLIENT_ID = "", CLIENT_SECRET = "", PORT = "3001" } = process.env;
 if (ISSUER === "" || AUDIENCE === "") throw new TypeError("Set ISSUER and AUDIENCE");
 
@@ -51,7 +51,7 @@ async function verified(token: string): Promise<Claims | undefined> {
   }
 }
 
-/** How long a token that has ended may still work here. */
+/** How long a revoked or expired token may still work here. */
 const CACHE_MS = 5000;
 const MAX_CACHED = 1000;
 /** By the hashes of tokens; the tokens themselves are not kept. */

@@ -17,7 +17,7 @@ const execute = ["localhost", "127.0.0.1"].includes(new URL(issuer).hostname)
   : [];
 const provider = await oidc.discovery(new URL(issuer), clientId, undefined, oidc.None(), { execute });
 
-// Any free port: the service lets the port of a loopback address differ.
+// Any free port: the service ignores the port of a loopback address.
 const server = createServer().listen(0, "127.0.0.1");
 await once(server, "listening");
 const redirect_uri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`;
@@ -37,7 +37,7 @@ console.log(`Open this address in your browser:\n${location.href}`);
 /** What the browser shows at the end. It asks for no icon. */
 const PAGE = `<!doctype html><link rel="icon" href="data:,"><p>Done. You can close this page and return to the program.</p>`;
 
-/** The first request that is an answer to this sign-in; everything else gets a 404. */
+/** Waits for the request that answers this sign-in. Every other request gets a 404. */
 async function answer(): Promise<URL> {
   for (;;) {
     const [request, response] = (await once(server, "request")) as [IncomingMessage, ServerResponse];

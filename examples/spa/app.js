@@ -14,8 +14,8 @@ const server = await oauth
   .discoveryRequest(new URL(issuer), options)
   .then((response) => oauth.processDiscoveryResponse(new URL(issuer), response));
 
-// All tabs share the tokens. A script that an attacker gets into this page can read them: let none in, with a
-// Content-Security-Policy and without scripts from elsewhere.
+// All tabs share the tokens. A script that an attacker injects into this page can read them, so prevent that: set a
+// Content-Security-Policy, and load no scripts from elsewhere.
 const stored = () => JSON.parse(localStorage.getItem("tokens") ?? "null");
 const store = (tokens) => localStorage.setItem("tokens", JSON.stringify({ ...stored(), ...tokens }));
 
@@ -98,7 +98,7 @@ async function show(text) {
   document.getElementById("status").textContent = status;
 }
 
-/** A session that has ended starts again; everything else is shown. */
+/** Signs the person out if the work fails, and shows the error. */
 async function attempt(work) {
   try {
     await work();

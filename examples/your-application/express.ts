@@ -48,7 +48,7 @@ function localAddress(to: unknown): string {
   return url?.origin === new URL(APP_URL).origin ? url.href : APP_URL;
 }
 
-/** Protects a route: whoever is not signed in signs in and comes back. */
+/** Protects a route: users who are not signed in are sent to sign in, and come back. */
 const requireUser: RequestHandler = async (request, response, next) => {
   const { user } = await sessionOf(request, response);
   if (user !== undefined) {

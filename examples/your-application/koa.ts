@@ -54,7 +54,7 @@ function redirect(ctx: Context, location: string): void {
   ctx.redirect(location);
 }
 
-/** Protects a route: whoever is not signed in signs in and comes back. */
+/** Protects a route: users who are not signed in are sent to sign in, and come back. */
 const requireUser: Middleware = async (ctx, next) => {
   const { user } = await sessionOf(ctx);
   if (user !== undefined) {

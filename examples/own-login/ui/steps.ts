@@ -11,8 +11,8 @@ export type Answer =
 const INTERACTION = /^(?:\/openid)?\/interaction\/[\w-]+(?:\/[a-z-]+)?$/;
 
 /**
- * The address of the sign-in, which the service adds to the address of this page. Anybody can write a link to this page,
- * so nothing counts but an address of the service.
+ * The address of the sign-in, which the service adds to the address of this page. Anyone can create a link to this
+ * page, so only addresses of the service are accepted.
  */
 export function interactionAddress(): string | undefined {
   const given = new URLSearchParams(location.search).get("interaction") ?? "";
