@@ -1,23 +1,25 @@
-/** The backends as tests see them that run on each: a server of the test's own, and stores that are opened by an address. */
+/**
+ * The backends for tests that run on each of them: a server of the test's own, and stores that are opened by address.
+ */
 import { randomBytes } from "node:crypto";
 import { startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
 
-/** What stores are on. */
+/** The server or folder that stores are on. */
 export interface Ground {
-  /** The address of a store with nothing in it. */
+  /** The address of an empty store. */
   newAddress(): Promise<string>;
   close(): Promise<void>;
 }
 
-/** A server that keeps what it has acknowledged. */
+/** A server that never loses what it has acknowledged. */
 export interface Server extends Ground {
-  /** Ends it as a machine that loses power. */
+  /** Kills it, as if its machine lost power. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** Stops all its threads where they are: connections stay, and what is sent waits there. */
+  /** Suspends all its threads: connections stay open, and data that is sent to it waits. */
   pause(): void;
   resume(): void;
 }
@@ -30,18 +32,18 @@ export interface Backend<Kind extends Ground> {
 const POSTGRESQL: Backend<Server> = { name: "PostgreSQL", start: openPostgresServer };
 const REDIS: Backend<Server> = { name: "Redis", start: openRedisServer };
 
-/** Those whose servers tests may stop. */
+/** The backends whose servers tests may stop. */
 export const SERVERS: readonly Backend<Server>[] = [
   POSTGRESQL,
   { name: "MongoDB", start: () => openMongoServer(true) },
   REDIS,
 ];
 
-/** All that several processes can have open. */
+/** The backends that several processes can have open. */
 export const BACKENDS: readonly Backend<Ground>[] = [
   { name: "an SQLite file", start: openFolder },
   POSTGRESQL,
-  // What lasts costs time there, and these servers are not stopped.
+  // Not durable, which saves time: these servers are never stopped.
   { name: "MongoDB", start: () => openMongoServer(false) },
   REDIS,
 ];

@@ -1,4 +1,4 @@
-/** Servers that stop, stand still and lose responses: every backend knows the outcome of a commit and recovers by itself. */
+/** Servers that stop, hang and lose responses: every backend knows the outcome of a commit and recovers by itself. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
@@ -114,7 +114,7 @@ describe.each(SERVERS)("a store in $name", ({ start }) => {
       expect(await find(opened, "before")).toBeDefined();
     });
 
-    it("refuses every call while the server stands still, and recovers when it continues", async () => {
+    it("refuses every call while the server hangs, and recovers when it continues", async () => {
       server.pause();
       await expectRefused();
       server.resume();
@@ -122,7 +122,7 @@ describe.each(SERVERS)("a store in $name", ({ start }) => {
     });
 
     it.each([500, 3_500])(
-      "has not written what was refused at its deadline of %i ms, and its repeat succeeds",
+      "has not written what it refused at the deadline of %i ms, and a retry succeeds",
       async (wait) => {
         await commit(4_500, { put: [thing("code"), thing("other")] });
         const version = (await find(opened, "code"))?.version ?? "";

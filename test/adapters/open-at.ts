@@ -1,4 +1,4 @@
-/** Opens the store at an address, whichever it is. */
+/** Opens the store at an address of any backend. */
 import { openStores } from "../../adapters/open.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { backendOf } from "../../config/storage-address.ts";

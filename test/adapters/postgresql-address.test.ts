@@ -14,7 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), "sign-in-postgres-address-"));
 const at = (name: string): string => join(folder, name);
 const clock = new ManualClock();
 
-/** Who gets in how. */
+/** How each user authenticates. */
 const HBA = `
 host all postgres 127.0.0.1/32 trust
 hostssl all tls_user 127.0.0.1/32 trust

@@ -53,7 +53,7 @@ describe("a PostgreSQL that can't be used", () => {
     expect(await refused(`postgresql://user:${SECRET}@${place}`)).toBe(sentence);
   });
 
-  it("takes connections and says nothing", async () => {
+  it("accepts connections and never responds", async () => {
     const silent = createServer((socket) => void socket.on("error", () => undefined).resume());
     await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
     const { port } = silent.address() as AddressInfo;
@@ -82,7 +82,7 @@ describe("a PostgreSQL that can't be used", () => {
   });
 });
 
-describe("a table that the planner takes for a large one", () => {
+describe("a table that the planner believes to be large", () => {
   /** With these, the planner uses parallel workers and compiles a statement whenever it may. */
   const EAGER = [
     "parallel_setup_cost=0",
@@ -184,7 +184,7 @@ describe("a table that has grown since the statements were planned", () => {
   afterAll(() => connections.close());
 
   it.each([...USES.entries()].map(([index, { name, values }]) => ({ name, values, index })))(
-    "is touched where the records are: $name",
+    "is read only where its records are: $name",
     async ({ values, index }) => {
       const explain = `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE planned${index}(${literals(values)})`;
       const [row] = await connections.raw<{ "QUERY PLAN": [{ Plan: Record<string, number> }] }>(explain);

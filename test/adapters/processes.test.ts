@@ -15,15 +15,17 @@ const clock = createSystemClock();
 
 type Change = Omit<Commit, "id" | "deadline">;
 
-/** Changes that two processes make at once, and how many of all of them succeed. */
+/** Changes that two processes make at once, and how many of them succeed. */
 interface Race {
-  /** What is there before, in one commit. */
+  /** The records before, written in one commit. */
   readonly before: readonly RecordData[];
-  /** @param version of what is there. */
+  /** @param version of those records. */
   readonly changes: (version: string) => readonly [one: readonly Change[], other: readonly Change[]];
   readonly atLeast: number;
   readonly atMost: number;
-  /** The keys that are found afterwards, if all are known; under `x` of `all` there must be the same ones. */
+  /**
+   * The keys that are found afterwards, if all are known. The partition `x` of the index `all` must have the same ones.
+   */
   readonly found?: readonly string[];
 }
 
@@ -36,14 +38,14 @@ const expecting = (key: string, version: string, kind = "thing"): Expectation =>
   ref: ref(key, kind),
   version,
 });
-/** A record that is in an index, with its place in its value. */
+/** An indexed record whose value contains its position. */
 const placed = (key: string, order: number, parts: Partial<RecordData> = {}): RecordData =>
   thing(key, { value: { order }, index: [{ name: "all", at: "x", order }], ...parts });
 const query = { kind: "thing", index: "all", at: "x", limit: 100 };
 const PARENT = { parent: ref("parent") };
 
 const RACES: Readonly<Record<string, Race>> = {
-  "of two that each rely on the version that the other one replaces at most one succeeds": {
+  "at most one of two commits succeeds when each relies on the version that the other replaces": {
     before: [placed("a", 1), placed("b", 1)],
     changes: (version) => [
       [{ expect: [expecting("a", version)], put: [placed("b", 2)] }],
@@ -53,7 +55,7 @@ const RACES: Readonly<Record<string, Race>> = {
     atMost: 1,
     found: ["a", "b"],
   },
-  "of two that each rely on what the other one removes at most one succeeds": {
+  "at most one of two commits succeeds when each relies on what the other removes": {
     before: [placed("a", 1), placed("b", 1)],
     changes: () => [
       [{ expect: [expecting("a", "present")], remove: [ref("b")] }],
@@ -62,7 +64,7 @@ const RACES: Readonly<Record<string, Race>> = {
     atLeast: 0,
     atMost: 1,
   },
-  "of two that each rely on what the other one removes or creates at most one succeeds": {
+  "at most one of two commits succeeds when each relies on what the other removes or creates": {
     before: [placed("a", 1)],
     changes: () => [
       [{ expect: [expecting("a", "present")], put: [placed("c", 1)] }],
@@ -72,7 +74,7 @@ const RACES: Readonly<Record<string, Race>> = {
     atMost: 1,
     // Both keep `c`; `a` is there unless the second one won.
   },
-  "of many that replace one version one succeeds": {
+  "one of many commits that replace the same version succeeds": {
     before: [placed("a", 1)],
     changes: (version) =>
       many((number) => ({ expect: [expecting("a", version)], put: [placed("a", number)] })),
@@ -80,22 +82,23 @@ const RACES: Readonly<Record<string, Race>> = {
     atMost: 1,
     found: ["a"],
   },
-  "of many that create one record one succeeds": {
+  "one of many commits that create the same record succeeds": {
     before: [],
     changes: () => many((number) => ({ expect: [expecting("a", "absent")], put: [placed("a", number)] })),
     atLeast: 1,
     atMost: 1,
     found: ["a"],
   },
-  "of many that create a record in the place of an expired one one succeeds, and its children stay away": {
-    before: [placed("parent", 1, { expiresAt: 1 }), placed("child", 1, PARENT)],
-    changes: () =>
-      many((number) => ({ expect: [expecting("parent", "absent")], put: [placed("parent", number)] })),
-    atLeast: 1,
-    atMost: 1,
-    found: ["parent"],
-  },
-  "of many that remove what they rely on one succeeds": {
+  "one of many commits that create a record in place of an expired one succeeds, and the old children stay hidden":
+    {
+      before: [placed("parent", 1, { expiresAt: 1 }), placed("child", 1, PARENT)],
+      changes: () =>
+        many((number) => ({ expect: [expecting("parent", "absent")], put: [placed("parent", number)] })),
+      atLeast: 1,
+      atMost: 1,
+      found: ["parent"],
+    },
+  "one of many commits that remove what they rely on succeeds": {
     before: [placed("a", 1)],
     changes: (version) => many(() => ({ expect: [expecting("a", version)], remove: [ref("a")] })),
     atLeast: 1,
@@ -109,7 +112,7 @@ const RACES: Readonly<Record<string, Race>> = {
     atMost: 2,
     found: [],
   },
-  "a child that is relied on while its parent is removed is relied on before it, or not at all": {
+  "a commit that relies on a child while its parent is removed comes before the removal, or fails": {
     before: [placed("parent", 1), placed("child", 1, PARENT)],
     changes: () => [
       [{ expect: [expecting("child", "present")], put: [placed("other", 1, PARENT)] }],
@@ -145,7 +148,7 @@ const RACES: Readonly<Record<string, Race>> = {
     atLeast: 2 * MANY,
     atMost: 2 * MANY,
   },
-  "a shared record is removed by one that relies on nothing of what was put beside it": {
+  "a shared record is removed by a commit that relies on nothing that was put beside it": {
     before: [{ ...placed("service", 1), kind: "shared" }, placed("closing", 1)],
     changes: () => [
       [{ expect: [expecting("service", "present", "shared")], put: [placed("closing", 2)] }],
@@ -154,14 +157,14 @@ const RACES: Readonly<Record<string, Race>> = {
     atLeast: 1,
     atMost: 2,
   },
-  "two that replace the same records in another order both succeed": {
+  "two commits that replace the same records in different orders both succeed": {
     before: [placed("a", 1), placed("b", 1)],
     changes: () => [[{ put: [placed("a", 2), placed("b", 2)] }], [{ put: [placed("b", 3), placed("a", 3)] }]],
     atLeast: 2,
     atMost: 2,
     found: ["a", "b"],
   },
-  "many that put one record without a condition all succeed": {
+  "many commits that put the same record without a condition all succeed": {
     before: [],
     changes: () => many((number) => ({ put: [placed("a", number)], relaxed: number % 2 === 0 })),
     atLeast: 2 * MANY,
@@ -172,17 +175,17 @@ const RACES: Readonly<Record<string, Race>> = {
 const ROUNDS = rounds(3, 10);
 const WRITES = rounds(40, 100);
 
-/** Patiently, for many may meet. @returns the version of what is put. */
+/** With a long deadline, because many commits may conflict. @returns the version of the written records. */
 async function commit(store: RecordStore, change: Change): Promise<string> {
   const id = randomUUID();
   await store.commit({ id, deadline: clock.now() + 20_000, ...change });
   return id;
 }
 
-/** How often the other process looks at least. */
+/** The fewest reads of the other process. */
 const LOOKS = 6;
 
-/** Does something again and again in one process while the other one looks, until that has looked a few times. */
+/** Repeats a change in one process until the other one has read a few times. */
 async function whileLooking(
   write: (round: number) => Promise<unknown>,
   look: () => Promise<void>,
@@ -195,7 +198,7 @@ async function whileLooking(
       if (looks === LOOKS) enough.abort();
     }
   })();
-  // If a look fails, the writing ends, too.
+  // A failed read ends the writing, too.
   looking.catch(() => enough.abort());
   try {
     for (let round = 0; round < WRITES || !enough.signal.aborted; round += 1) await write(round);
@@ -373,7 +376,7 @@ describe.each(BACKENDS)("two processes on $name", ({ name, start }) => {
           }
         };
         await Promise.all(Array.from({ length: 8 }, write));
-        // The server may still be at the last commands.
+        // The server may still be running the last commands.
         await new Promise((resolve) => void setTimeout(resolve, 500));
         const there = await other.get(acknowledged.map((key) => ref(`${key}-child`)));
         expect(acknowledged.length).toBeGreaterThanOrEqual(200);

@@ -1,4 +1,4 @@
-/** Reads of one tick as one. */
+/** Reads of one tick are combined into one. */
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { batchReads } from "../../adapters/read-batches.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
@@ -33,7 +33,7 @@ beforeEach(() => {
 const valuesOf = (found: Awaited<ReturnType<RecordStore["get"]>>): unknown[] =>
   found.map((each) => each?.value["is"]);
 
-it("gives everybody what they asked for, in their order, with one read", async () => {
+it("gives each caller what it asked for, in its order, with one read", async () => {
   const [one, none, two] = await Promise.all([
     get([child("b"), child("missing"), PARENT]),
     get([]),

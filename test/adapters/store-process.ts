@@ -4,7 +4,7 @@ import { openAt } from "./open-at.ts";
 import type { Call, Reply } from "./two-processes.ts";
 
 interface Opened {
-  /** By the clock of the test, as its last call said. */
+  /** The time of the test's clock at its last call. */
   now: number;
   readonly store: Promise<RecordStore>;
 }

@@ -1,6 +1,6 @@
 /**
- * Stores in another process, which are asked by messages: what two processes do at once is then tested like everything
- * else. Every message brings the time, so that the clock of a test is the clock of both processes.
+ * Stores in another process, called by messages, so that concurrent processes are tested like everything else. Every
+ * message carries the time, so that both processes follow the clock of the test.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -35,7 +35,7 @@ export class StoreProcess {
   #stores = 0;
 
   constructor() {
-    // As structured clones: halves of surrogate pairs and what is `undefined` get there.
+    // Structured clones keep lone surrogates and `undefined`.
     this.#child = fork(PROGRAM, { serialization: "advanced", stdio: ["ignore", "ignore", "inherit", "ipc"] });
     this.#child.on("message", ({ id, value, error }: Reply) => {
       const waiting = this.#waiting.get(id);
@@ -77,7 +77,7 @@ export class StoreProcess {
     return waiting.promise;
   }
 
-  /** Ends it where it is. */
+  /** Kills it wherever it is. */
   async kill(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, "exit");

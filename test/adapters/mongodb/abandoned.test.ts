@@ -1,4 +1,4 @@
-/** What a transaction held that a fault of the network has cut off is free again as soon as the server answers. */
+/** A transaction that a network fault has cut off releases its locks as soon as the server answers. */
 import { setTimeout as pause } from "node:timers/promises";
 import { type ClientSession, type Collection, MongoClient, MongoError } from "mongodb";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
@@ -19,7 +19,7 @@ interface Held {
 const held = (from: MongoClient): Collection<Held> => from.db("abandoned").collection<Held>("held");
 const update = (_id: string, by: string) => [{ _id }, { $set: { by } }] as const;
 
-/** Whether somebody else may write it. */
+/** Whether another client can write it. */
 async function isFree(id: string, client: MongoClient): Promise<boolean> {
   const session = client.startSession();
   session.startTransaction();
@@ -71,7 +71,7 @@ describe("a transaction that is cut off", () => {
     ],
   ])("%s holds nothing when the server answers again", async (id, write) => {
     await held(server.client).insertOne({ _id: id, by: "nobody" });
-    // The server hears all, and none of its answers gets here: the looks at it give the connections up.
+    // The server receives everything, but none of its responses arrives, so the heartbeats drop the connections.
     wire.delay = ANSWER_DELAY_MS;
     await expect(transactions.run((session) => write(id, session), 100)).rejects.toBeInstanceOf(MongoError);
     expect(await isFree(id, server.client)).toBe(false);
@@ -79,7 +79,7 @@ describe("a transaction that is cut off", () => {
     wire.cut();
     const end = performance.now() + ANSWER_DELAY_MS;
     while (!(await isFree(id, server.client))) {
-      if (performance.now() > end) throw new Error("it is held for ever");
+      if (performance.now() > end) throw new Error("it is never released");
       await pause(50);
     }
   });

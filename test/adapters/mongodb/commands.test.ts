@@ -29,7 +29,7 @@ function questions({
 
 describe("the commands to MongoDB", () => {
   let server: OwnMongo;
-  /** The commands since it was last emptied. */
+  /** The commands since the list was last emptied. */
   const commands: CommandStartedEvent[] = [];
   let opened: RecordStore;
 

@@ -117,7 +117,7 @@ describe("a connection to MongoDB", () => {
   });
 });
 
-describe("a connection that is lost in the moment in which something is written to it", () => {
+describe("a connection that is lost at the moment when something is written to it", () => {
   let server: MongoServer;
   let connection: Connection;
   const sockets: Socket[] = [];
@@ -179,7 +179,7 @@ describe("a MongoDB that can't be used", () => {
     expect(() => requireTransactions({ isWritablePrimary: true }, "host")).toThrow(/host runs standalone/);
   });
 
-  it("is not there: within five seconds, a sentence names the host and nothing else of the address", async () => {
+  it("is unreachable: within five seconds, a message names the host and nothing else of the address", async () => {
     const port = await freePorts();
     const refused = await openClient(`mongodb://user:secret@127.0.0.1:${port}/?authSource=x`).catch(
       (error: unknown) => error,
@@ -189,7 +189,7 @@ describe("a MongoDB that can't be used", () => {
     expect(String(refused)).not.toContain("secret");
   });
 
-  it("has a certificate that nobody trusts: the sentence says so", async () => {
+  it("has a certificate that nobody trusts: the message says so", async () => {
     const server = createServer(selfSigned("localhost"));
     server.on("tlsClientError", () => undefined);
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -200,7 +200,7 @@ describe("a MongoDB that can't be used", () => {
     await new Promise((resolve) => void server.close(resolve));
   });
 
-  it("lets in nobody, or a user without rights: the sentence says which role is needed", async () => {
+  it("accepts nobody, or a user without rights: the message says which role is needed", async () => {
     const server = await startOwnMongo({ durable: true });
     const make = (user: string, role: string) =>
       server.client.db("admin").command({ createUser: user, pwd: "secret", roles: [{ role, db: "own" }] });

@@ -1,4 +1,4 @@
-/** What lies in Redis: names, times, and that nothing stays. */
+/** The keys in Redis: their names and expiry, and that nothing is left behind. */
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
@@ -31,7 +31,7 @@ const ending = (milliseconds: number): Pick<RecordData, "expiresAt"> => ({
   expiresAt: clock.now() + milliseconds,
 });
 
-/** Keys with the milliseconds that they still live; -1 for one that would stay for ever, -2 for one that has just gone. */
+/** Keys with the milliseconds until they expire; -1 for a key that never does, -2 for one that just has. */
 async function lives(pattern: string): Promise<ReadonlyMap<string, number>> {
   const names = await redis.client.keys(pattern);
   return new Map(
@@ -80,7 +80,7 @@ describe("nothing is left behind", () => {
   it("in an index of what was refused because the memory is full", async () => {
     await commit({ put: [thing("old", index("x"))] });
     await redis.client.config("SET", "maxmemory", "1");
-    // What only removes is done all the same.
+    // A commit that only removes records succeeds anyway.
     const results = await outcomes([
       commit({ put: [thing("new", index("y"))] }),
       commit({ remove: [ref("old")] }),

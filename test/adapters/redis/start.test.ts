@@ -147,7 +147,7 @@ describe("a Redis that does not answer", () => {
   });
 });
 
-/** For a Redis that has forgotten the scripts, for counters and copies: not for this start. */
+/** Commands for a Redis that has lost the scripts, for counters and for copies, which this start does not use. */
 const UNTRIED = ["+eval", "+incr", "+scan"];
 
 describe("authentication", () => {
@@ -245,12 +245,12 @@ describe("TLS", () => {
     expect((await attempt(`rediss://127.0.0.1:${port}`, 500)).refused).toContain(
       "ERR_TLS_CERT_ALTNAME_INVALID",
     );
-    // Given up at any moment of the handshake.
+    // Gives up at each moment of the handshake.
     for (let startTimeoutMs = 0; startTimeoutMs < 30; startTimeoutMs += 1) {
       const wrong = Array.from({ length: 10 }, () => attempt(`rediss://127.0.0.1:${port}`, startTimeoutMs));
       for (const { refused } of await Promise.all(wrong)) expect(refused).toContain("storage_unavailable");
     }
-    // Plain text is not taken for an answer.
+    // Plain text is not mistaken for an answer.
     expect((await attempt(`redis://localhost:${port}`, 500)).refused).toContain("storage_unavailable");
     remove();
   });

@@ -21,7 +21,7 @@ async function lock(path: string): Promise<void> {
   database.close();
 }
 
-/** Opens the file as somebody who is not root, and says how that ended. */
+/** Opens the file as a user other than root, and prints the outcome. */
 async function open(path: string): Promise<void> {
   if (process.getuid?.() === 0) process.seteuid?.(65_534);
   try {
@@ -32,7 +32,7 @@ async function open(path: string): Promise<void> {
   }
 }
 
-/** Writes until the file may not grow any more; then says what still works. */
+/** Writes until the file can't grow any more, and then prints what still works. */
 async function fill(path: string): Promise<void> {
   const store = await openSqlite({ path, clock });
   const write = (key: string, length: number): Promise<void> =>

@@ -42,7 +42,7 @@ describe("a database file", () => {
   });
 
   it("with an index that does not match its table is sound after a rebuild", () => {
-    // The index has no rows yet, and from now on would have had all of them.
+    // The index has no rows yet, but by its new definition it should have had all of them.
     change(`PRAGMA writable_schema = ON;
       UPDATE sqlite_schema SET sql = replace(sql, 'expires_at IS NOT NULL', 'kind IS NOT NULL')
       WHERE name = 'records_expiry'`);

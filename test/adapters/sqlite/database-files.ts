@@ -11,12 +11,12 @@ export class DatabaseFiles {
     this.#folder = await mkdtemp(join(tmpdir(), "sign-in-sqlite-"));
   }
 
-  /** The path that `next` gave last. */
+  /** The path that `next` returned last. */
   get path(): string {
     return join(this.#folder, `${this.#count}.db`);
   }
 
-  /** A path where nothing is yet. */
+  /** The path of a file that does not exist yet. */
   next(): string {
     this.#count += 1;
     return this.path;

@@ -1,4 +1,4 @@
-/** What is acknowledged is on the disk: the disk is waited for in another thread, once for all who wait. */
+/** What is acknowledged is on disk: the sync runs in another thread, once for all waiting writers. */
 import { symlink } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/sqlite/connection.ts";
@@ -64,7 +64,7 @@ describe("waiting for the disk", () => {
     disk.fail();
     const [first] = await Promise.allSettled(waiting.slice(0, 1));
     expect(first).toMatchObject({ reason: { code: "storage_unavailable", cause: { code: "EIO" } } });
-    // Even if the disk takes everything from now on: what was lost is not known.
+    // Even if the disk works again: nobody knows what was lost.
     await turn();
     disk.answer();
     await expect(waiting[1]).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -185,7 +185,7 @@ describe("a relaxed commit", () => {
     const later = put(own, "c", true);
     const refused = put(own, "c", true);
     expect(await state(later)).toBe("waiting");
-    // A lost race is an answer, too.
+    // A failed condition is an answer, too.
     expect(await state(refused)).toBe("waiting");
     disk.answer();
     expect(await Promise.all([lasting, beside, later, refused].map(state))).toEqual([

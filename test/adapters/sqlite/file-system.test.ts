@@ -7,7 +7,7 @@ it.each([
   ["CIFS", 0xff534d42 - 2 ** 32],
   ["9P", 0x01021997],
   [undefined, 0xef53],
-])("a database file on a network file system is told: %s", async (name, type) => {
+])("a database file on a network file system is recognised: %s", async (name, type) => {
   const asked: string[] = [];
   const look = async (folder: string): Promise<number> => {
     asked.push(folder);
@@ -17,7 +17,7 @@ it.each([
   expect(asked).toEqual(["/data"]);
 });
 
-it("a folder that is missing, or one of this machine, is none", async () => {
+it("a missing folder, or a local one, is not on a network file system", async () => {
   await expect(networkFileSystem("/none/of/these/sign-in.db")).resolves.toBeUndefined();
   await expect(networkFileSystem(import.meta.filename)).resolves.toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** What is around the records of an SQLite file: how it is opened, its locks, and what is remembered of it. */
+/** The file of an SQLite store: how it is opened, its locks and its cache. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { chmod, mkdir, open, stat, writeFile } from "node:fs/promises";
@@ -40,7 +40,7 @@ const commit = (store: RecordStore, change: Omit<Commit, "id" | "deadline">, wai
 const put = (store: RecordStore, key: string, wait?: number): Promise<void> =>
   commit(store, { put: [thing(key)] }, wait);
 
-/** Starts another process on the file; its lines come as they are said. */
+/** Starts another process on the file, whose output arrives line by line. */
 function start(task: string, prefix = ""): { child: ChildProcess; lines: AsyncIterableIterator<string> } {
   const script = join(import.meta.dirname, "child.ts");
   const command = `${prefix} exec "${process.execPath}" "${script}" ${task} "${files.path}"`;
@@ -217,7 +217,7 @@ describe("another process's lock", () => {
   it.each<[string, (child: ChildProcess) => unknown]>([
     ["is released in time", (child) => child.stdin?.end()],
     ["ends with its holder", (child) => child.kill("SIGKILL")],
-  ])("that %s lets in who waits", async (_how, release) => {
+  ])("that %s lets the waiting writer in", async (_how, release) => {
     const store = await openFile();
     const child = await lockElsewhere();
     const written = Promise.all([put(store, "a", 30_000), put(store, "b", 30_000)]);
