@@ -59,7 +59,7 @@ async function pushed(stage: Stage): Promise<string> {
   return `${stage.openid}/oauth2/authorize?${new URLSearchParams({ client_id, request_uri }).toString()}`;
 }
 
-/** Opens the page that asks whether to sign out; the request that says yes. */
+/** Opens the page that asks whether to sign out. @returns the request that confirms it. */
 async function logoutConfirmation(stage: Stage): Promise<{ person: Person; ready: Ready["wire"] }> {
   const { person } = await signedIn(stage);
   const form = await person.form(`${stage.openid}/oauth2/logout`, { logout: "yes" });
@@ -113,7 +113,7 @@ const signInSteps: readonly Step[] = [
   {
     name: "the login form, submitted",
     page: true,
-    // The account has signed in before, whether or not the browser gets there.
+    // Stored even if the browser never completes the sign-in.
     ownCommits: ["signed-in-before"],
     async prepare(stage) {
       const person = await newcomer(stage);
@@ -142,7 +142,7 @@ const signInSteps: readonly Step[] = [
     },
   },
   {
-    name: "the way back from the form, somebody else being signed in",
+    name: "the way back from the form while somebody else is signed in",
     page: true,
     async prepare(stage) {
       const { person } = await signedIn(stage);

@@ -23,7 +23,7 @@ async function tokensAt(stage: Stage, name: ClientName = "news", scope = "openid
   return tokensOf(await send(passwordGrant(stage.openid, stage.clients[name], username, { scope })));
 }
 
-/** The access token opens userinfo and the refresh token gives another one. */
+/** The access token works at userinfo, and the refresh token gives another one. */
 async function work(stage: Stage, name: ClientName, { access_token, refresh_token }: Tokens): Promise<void> {
   const client = stage.clients[name];
   const answer = await send(withToken("GET", `${stage.oauth2}/resources/userinfo`, client, access_token));

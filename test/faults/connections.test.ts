@@ -11,11 +11,14 @@ import { connectionsOf } from "../servers/sockets.ts";
 
 /** Milliseconds for one test. */
 const TEST_TIMEOUT = 240_000;
-/** Milliseconds in which a process ends after SIGTERM: what runs needs up to five seconds, and so does the last write. */
+/**
+ * Milliseconds within which a process ends after SIGTERM: running requests need up to five seconds, and so does the
+ * last write.
+ */
 const ENDS_WITHIN = 15_000;
-/** Milliseconds for which the server is away: several attempts to connect fail. */
+/** Milliseconds for which the server is down: long enough for several attempts to connect to fail. */
 const AWAY = 3_000;
-/** Milliseconds after which a lost connection has been replaced, and longer than another one would need. */
+/** Milliseconds after which a lost connection has been replaced, and a surplus one would have been opened. */
 const SETTLED = 2_500;
 /** Requests at the same time, more than a pool has connections. */
 const CALLERS = 20;
@@ -37,13 +40,13 @@ interface Backend {
   close(): Promise<unknown>;
   /** Faults that only this kind of server has. */
   readonly faults?: readonly (() => Promise<void>)[];
-  /** What else holds when the service is well. */
+  /** What else must hold once the service has recovered. */
   check?(): Promise<void>;
 }
 
 const keys = { secrets: [Buffer.alloc(32, "fixed for this test only").toString("base64")] };
 
-/** Asks as an administrator, beside the service. */
+/** Queries the database as an administrator, beside the service. */
 async function ask<Row extends object>(url: string, text: string): Promise<readonly Row[]> {
   const client = new Client({ connectionString: url, application_name: "test" });
   client.on("error", () => undefined);
@@ -66,7 +69,7 @@ async function postgresql(): Promise<Backend> {
     ...server,
     config: { storage, keys },
     port: Number(new URL(storage).port),
-    // Of the pool, and the one that listens.
+    // Connections of the pool, and the one that listens.
     most: 11,
     faults: [
       async () => {
@@ -91,7 +94,7 @@ async function mongodb(): Promise<Backend> {
   const server = await startOwnMongo({ durable: true });
   const url = new URL(server.nextUrl());
   url.searchParams.set("maxPoolSize", "10");
-  // Of the pool, and two with which the driver watches the server.
+  // Connections of the pool, and two with which the driver watches the server.
   return { ...server, config: { storage: url.href, keys }, port: Number(url.port), most: 12 };
 }
 

@@ -72,7 +72,7 @@ async function formOf(
   return operator.wire(post(form.action.href, { ...Object.fromEntries(form.fields), ...changes }));
 }
 
-/** @param ownCommits what stands although the request fails: the audit says what was asked for. */
+/** @param ownCommits what is stored although the request fails: the audit says what was requested. */
 function act(
   action: string,
   pathOf: (work: Work) => string,
@@ -134,7 +134,7 @@ export const consoleSteps: readonly Step[] = [
       ({ service }, { sub }) => service.accounts.addApp(sub, { secret: SECRET }),
       [],
     ),
-    // The sessions that ended are told to clients.
+    // Clients are notified of the ended sessions.
     afterCommit: ["artifacts.sessionsOf", "artifacts.removeByAccount"],
   },
 ];

@@ -46,10 +46,10 @@ const MESSAGE = "what-only-the-request-held";
 
 interface Fault {
   readonly make: () => Error;
-  /** Beside the headers of the request: what the caller likes to read. */
+  /** The `Accept` header, in addition to the headers of the request. */
   readonly accept: string;
   readonly isPage: boolean;
-  /** What the event of the fault calls it, when it is not hidden by something else. */
+  /** The code in the fault event, unless something else hides it. */
   readonly code?: string;
 }
 

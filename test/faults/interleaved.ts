@@ -1,9 +1,9 @@
-/** Requests that are brought to the same place, and what happens while they stand there. */
+/** Holds several requests at the same call while something else happens. */
 import { send, type Wire } from "./person.ts";
 import type { Stage } from "./stage.ts";
 import type { HoldOptions } from "./watched-storage.ts";
 
-/** Sends the requests, waits until each stands at its call of this name, does `meanwhile`, and lets them go. */
+/** Sends the requests, waits until each is held at its call of this name, runs `meanwhile`, and releases them. */
 export async function interleaved(
   { storage }: Pick<Stage, "storage">,
   wires: readonly Wire[],

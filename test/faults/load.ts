@@ -86,7 +86,7 @@ export interface Book {
   readonly families: GivenTokens[];
 }
 
-/** One person's share: signs in, lets some codes lie, exchanges the others, and refreshes. */
+/** One person's share: signs in, leaves some codes unused, exchanges the others, and refreshes. */
 async function work(base: string, number: number, book: Book, signal: AbortSignal): Promise<void> {
   const index = number % CLIENTS.length;
   const client = CLIENTS[index]!;

@@ -1,4 +1,4 @@
-/** One person's browser that stays at every answer, and the calls of a client: each one request. */
+/** One person's browser, which follows no redirects, and the calls of a client: each is one request. */
 import { setTimeout as pause } from "node:timers/promises";
 import { CookieJar } from "../../testing/browser/cookie-jar.ts";
 import { readForms } from "../../testing/browser/forms.ts";
@@ -12,15 +12,15 @@ export interface Wire {
   readonly body?: string;
 }
 
-/** Sends it and follows nothing. */
+/** Sends it and follows no redirects. */
 export function send({ url, method, headers, body }: Wire): Promise<Response> {
   return fetch(url, { method, headers, redirect: "manual", ...(body === undefined ? {} : { body }) });
 }
 
-/** How often a patient client asks again. */
+/** How often a patient client retries. */
 const ASKS = 60;
 
-/** Sends it until the answer is not 503, as the Retry-After of each answer says. */
+/** Repeats it until the answer is not 503, after the Retry-After of each answer. */
 export async function sendPatiently(wire: Wire): Promise<Response> {
   for (let asks = 1; ; asks += 1) {
     const response = await send(wire);
@@ -142,14 +142,14 @@ export class Person {
     this.#jar.take(new URL(url), response.headers.getSetCookie());
   }
 
-  /** Goes to the authorization endpoint; the address of the form. */
+  /** Requests the authorization endpoint. @returns the address of the form. */
   async begin(url: string): Promise<string> {
     const location = (await this.go(get(url))).headers.get("location") ?? "";
     if (!location.includes("/interaction/")) throw new Error(`no form but ${location}`);
     return location;
   }
 
-  /** Opens the form; the request that submits it. */
+  /** Opens the form. @returns the request that submits it. */
   async form(location: string, fields: Fields): Promise<Wire> {
     const page = await this.go(get(location, { accept: "text/html" }));
     const form = readForms(await page.text(), new URL(location))[0];
@@ -170,7 +170,7 @@ export class Person {
     return location;
   }
 
-  /** Signs in; the code. */
+  /** Signs in. @returns the code. */
   async signIn(url: string): Promise<string> {
     return codeOf(await this.go(get(await this.resumeAddress(url))));
   }

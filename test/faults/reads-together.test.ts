@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 afterAll(() => stage.close());
 
-/** Sends it, and lets both calls go on when both have come. */
+/** Sends it, and lets both calls continue once both have begun. */
 async function together(wire: Wire, one: string, other: string): Promise<Response> {
   const holds = [stage.storage.hold(one), stage.storage.hold(other)];
   const answer = send(wire);
@@ -57,7 +57,7 @@ describe("a client that has tried too many secrets", () => {
   it("gets nothing for a valid code with the right secret, and may use both later", async () => {
     const limited = await openStage({ rateLimits: { clientSecret: { points: 2, seconds: 900 } } });
     try {
-      // No number of wrong ones stops a secret that the service generated.
+      // Wrong secrets never block one that the service generated.
       const news = { ...limited.clients.news, client_secret: "a secret that somebody chose by hand" };
       await limited.service.clients.update(news.client_id, { client_secret: news.client_secret });
       const { code } = await signedIn(limited);

@@ -33,7 +33,7 @@ afterAll(async () => {
   await redis.close();
 });
 
-/** As the one that the step is for asks. */
+/** The request as the caller of the step sends it. */
 function asking({ wire }: { readonly wire: Wire }, { page }: Step): Wire {
   return page ? { ...wire, headers: { ...wire.headers, accept: "text/html" } } : wire;
 }
@@ -42,7 +42,7 @@ async function untilHealthy(): Promise<void> {
   while (!(await stage.service.health()).ok) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-/** Loses the answer number `at` of Redis; false when the request does not wait for so many. */
+/** Loses the answer number `at` of Redis. @returns `false` if the request waits for fewer answers. */
 async function walkOne(step: Step, at: number): Promise<boolean> {
   await untilHealthy();
   const ready = await step.prepare(stage);
@@ -72,7 +72,7 @@ describe("a connection to Redis that breaks during a request", () => {
   );
 });
 
-describe("a Redis that stands still", () => {
+describe("a Redis that hangs", () => {
   it("is 503 at every endpoint, and the same request succeeds when Redis continues [ERR-9]", async () => {
     await untilHealthy();
     const all = [];

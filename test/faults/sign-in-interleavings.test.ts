@@ -35,7 +35,7 @@ async function newcomer(): Promise<{ person: Person; sub: string }> {
 const exchanged = (response: Response): Promise<Response> =>
   send(exchange(stage.oauth2, stage.clients.news, codeOf(response)));
 
-/** Told to start again: no redirect, nothing set. */
+/** The response says to start again: no redirect, no cookie. */
 function expectStartAgain(response: Response): void {
   expect([response.status, response.headers.get("location"), response.headers.getSetCookie()]).toEqual([
     400,
@@ -154,7 +154,7 @@ describe("an authorization with a session", () => {
     });
     expectStartAgain(answer!);
     await person.begin(newsUrl());
-    // The session is not back: the old cookies find nothing.
+    // The session is not restored: the old cookies find nothing.
     expect(located(await send(wire))).toContain("/interaction/");
   });
 

@@ -49,9 +49,9 @@ export interface Stage {
   readonly clients: Readonly<Record<ClientName, Credentials>>;
   /** Everything that was logged. */
   readonly log: string[];
-  /** A new account that is assigned to nothing; its password is {@link PASSWORD}. */
+  /** A new account without assignments; its password is {@link PASSWORD}. */
   person(): Promise<Account & { readonly username: string }>;
-  /** Everything that is stored, also the audit records that were still to be stored. */
+  /** Everything that is stored, including audit records that were still buffered. */
   dump(): Promise<Dump>;
   close(): Promise<void>;
 }

@@ -1,28 +1,28 @@
-/** A step of a flow: how it is prepared, the one request that it is, and what a good answer looks like. */
+/** A step of a flow: how it is prepared, its one request, and what a good answer looks like. */
 import type { Stage } from "./stage.ts";
 import type { Wire } from "./person.ts";
 
-/** A step that is ready to be taken; it can be taken again when it failed for a fault. */
+/** A step that is ready to be taken, and can be taken again if a fault made it fail. */
 export interface Ready {
   readonly wire: Wire;
-  /** What the answer must be once the store is well again; throws when it is something else. */
+  /** Checks the answer once the store works again; throws if it is wrong. */
   readonly good: (response: Response) => void | Promise<void>;
 }
 
 export interface Step {
   readonly name: string;
-  /** A person's browser comes here: a page where it asks for one. */
+  /** Whether a person's browser makes the request, which may ask for a page. */
   readonly page?: true;
-  /** Makes a new situation each time, so that a taken step can be prepared again. */
+  /** Creates a new situation each time, so that a step can be prepared again after it was taken. */
   readonly prepare: (stage: Stage) => Promise<Ready>;
   /**
    * Tables that change although the request fails: a user's assignment and consent are account changes, with
    * their audit, and never wait for the end of a request (they are idempotent).
    */
   readonly ownCommits?: readonly string[];
-  /** Calls that come when everything is committed: a fault there takes nothing from the answer. */
+  /** Calls after everything is committed: a fault there does not change the answer. */
   readonly afterCommit?: readonly string[];
-  /** The step asks no store at all. */
+  /** Set if the step makes no call to a store. */
   readonly storeless?: true;
 }
 

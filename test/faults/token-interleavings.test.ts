@@ -66,7 +66,7 @@ async function expectRefused(response: Response, error = "invalid_grant"): Promi
   expect([response.status, await response.json()]).toEqual([400, expect.objectContaining({ error })]);
 }
 
-/** Refused, or tokens that are of no use. */
+/** Refused, or given tokens that don't work. */
 async function expectNothingGained(response: Response, name: ClientName = "news"): Promise<void> {
   if (response.status === 200) await expectDead(await tokensOf(response), name);
   else await expectRefused(response);
@@ -81,7 +81,7 @@ async function granted(name: ClientName = "news"): Promise<{ sub: string; tokens
 const revocation = (token: string, name: ClientName = "news"): Wire =>
   post(`${stage.oauth2}/oauth2/revoke`, { token }, basic(stage.clients[name]));
 
-/** Makes the removal of artifacts fail: what has ended must be ended by the account alone. */
+/** Makes the removal of artifacts fail, so that only the account can make them invalid. */
 function withoutRemoval(): void {
   stage.storage.fail = ({ name }) => {
     if (name.startsWith("artifacts.removeBy")) throw new Error("not now");
@@ -246,7 +246,7 @@ describe("while the password grant runs", () => {
       const hold = stage.storage.hold(name);
       const answer = send(wire);
       await hold.reached;
-      // The deletion makes calls of its own with the same name: they pass.
+      // The deletion's own calls with the same name pass.
       await stage.service.accounts.delete(sub);
       hold.release();
       await expectNothingGained(await answer);

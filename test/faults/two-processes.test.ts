@@ -121,7 +121,7 @@ describe.each(BACKENDS)("two services on $name", ({ name, start }) => {
         const tokens = await tokensOf(answers.find(({ status }) => status === 200)!);
         if ((await isAlive(tokens)).includes(false)) lost += 1;
       }
-      // On a busy machine one of the two may come late; decided by the clocks it would be nearly all.
+      // On a busy machine one of the two may come late. If the clocks decided, nearly all would be lost.
       expect(lost).toBeLessThan(RACES / 2);
     });
 
@@ -153,7 +153,7 @@ describe.each(BACKENDS)("two services on $name", ({ name, start }) => {
       await ask(elsewhere, { ...again, refresh_token: next });
     });
 
-    // A server's time is known to some milliseconds, and a doubt counts as a replay. What follows is exact.
+    // A server's time is known only to a few milliseconds, and doubt counts as a replay. What follows is exact.
     if (name !== "an SQLite file") return;
 
     it.each(AHEAD)(

@@ -1,4 +1,4 @@
-/** What every answer looks like that a fault has made. */
+/** What every answer must look like that a fault has caused. */
 import { expect } from "@jest/globals";
 
 /**

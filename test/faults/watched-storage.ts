@@ -1,4 +1,4 @@
-/** The real storage, with every call of it seen before it begins: to make it fail, or to hold it. */
+/** The real storage, each call of which a test can observe, hold, or make fail. */
 import { KINDS } from "../../records/all-kinds.ts";
 import { Records } from "../../records/records.ts";
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -10,7 +10,7 @@ export interface Call {
   readonly parameters: readonly unknown[];
 }
 
-/** Calls that are held until they are let go. */
+/** Calls that are held until they are released. */
 export interface Hold {
   /** Resolves when all of them have arrived. */
   readonly reached: Promise<void>;
@@ -27,7 +27,7 @@ export interface HoldOptions {
 
 /** Requests that are held, each at the same one of its calls. */
 export interface Gate {
-  /** How many stand there. */
+  /** How many are held. */
   readonly held: number;
   /** Lets them go on; later ones are not held. */
   open(): void;
@@ -43,7 +43,7 @@ interface RunningHold {
 /** Watches one storage. */
 export class WatchedStorage {
   readonly storage: Storage;
-  /** Asked before every call; what it throws the call rejects with, and nothing is done. */
+  /** Called before every call. If it throws, the call rejects with that error and does nothing. */
   fail: (call: Call) => void = () => undefined;
   #holds: RunningHold[] = [];
   readonly #requests = new AsyncLocalStorage<{ calls: number }>();
@@ -55,7 +55,7 @@ export class WatchedStorage {
     this.storage = {
       records: new Records(this.#watch("records", store), clock, KINDS),
       directory: this.#watch("directory", real.directory),
-      // A hint that never comes is no fault. The version is read every minute, at no time that a test could wait for.
+      // A missing hint is no fault. The version is read every minute, at times that a test can't know.
       keys: {
         ...this.#watch("keys", real.keys),
         version: () => real.keys.version(),
@@ -65,9 +65,9 @@ export class WatchedStorage {
       deliveries: this.#watch("deliveries", real.deliveries),
       outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },
       signIns: this.#watch("signIns", real.signIns),
-      // What is collected goes in the background, at no time that a test could wait for.
+      // Collected records are stored in the background, at times that a test can't know.
       audit: { ...real.audit, append: (event) => audit.append(event) },
-      // What has expired stays: it would be removed between any two looks at what is stored.
+      // Expired records stay, because they could be removed between any two reads of the storage.
       sweep: async () => 0,
       rateLimits: this.#watch("rateLimits", real.rateLimits),
       sealed: real.sealed,
@@ -139,7 +139,7 @@ export class WatchedStorage {
       get: (object, member) => {
         const method: unknown = Reflect.get(object, member);
         if (typeof method !== "function") return method;
-        // It begins to listen, and asks the store for nothing.
+        // It begins to listen, and makes no call to the store.
         if (member === "watch") return method.bind(object) as unknown;
         const name = `${part}.${String(member)}`;
         return async (...parameters: unknown[]): Promise<unknown> => {

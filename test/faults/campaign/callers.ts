@@ -1,4 +1,4 @@
-/** Those who ask for changes of accounts, at two app processes, also of one account at both at once. */
+/** The callers, which request account changes from two app processes, sometimes of one account from both at once. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Answer, Order } from "./app.ts";
 import type { Entry } from "./ledger.ts";
@@ -11,13 +11,13 @@ export interface CallersOptions {
   readonly random: Random;
 }
 
-/** Milliseconds between two looks at what has to be asked for by now. */
+/** Milliseconds between two checks for changes that are due. */
 const TICK = 10;
-/** Changes in flight at one process at most; after a fault it is one, and then one more for each that is answered. */
+/** The most changes in flight at one process. After a fault the limit is one, and it grows by one with each answer. */
 const MOST = 12;
 /** Milliseconds before a process that has answered with a fault is asked again. */
 const AGAIN = 1000;
-/** So many changes of a hundred are asked for together with another one of the same user. */
+/** The share of changes that are requested together with another one of the same user. */
 const TOGETHER = 0.2;
 /** A few users are changed much more often than others. */
 const BUSY = { users: 10, share: 0.2 };
@@ -30,7 +30,7 @@ interface Pending {
 }
 
 export class Callers {
-  /** Everything that was asked for, by number. */
+  /** All requested changes, by number. */
   readonly entries: Entry[] = [];
   readonly people: readonly Person[];
   /** How many changes were answered without a fault. */
@@ -51,7 +51,7 @@ export class Callers {
     return this.#atMember.get(member)?.size ?? 0;
   }
 
-  /** How many changes were asked for and are not in flight. */
+  /** How many changes were requested and are no longer in flight. */
   get settled(): number {
     return this.entries.length - this.#pending.size;
   }
@@ -71,12 +71,12 @@ export class Callers {
     this.#settle(number);
   }
 
-  /** The process is gone: what it has not answered is not known. */
+  /** Call it when a process has ended: the outcome of what it has not answered is unknown. */
   gone(member: Member): void {
     for (const number of this.#atMember.get(member) ?? []) this.#settle(number);
   }
 
-  /** Asks for so many changes, spread over so many milliseconds; resolves when none is in flight. */
+  /** Requests this many changes, spread over this many milliseconds. Resolves when none is in flight. */
   async ask(
     apps: readonly Member[],
     plan: { count: number; milliseconds: number; signal: AbortSignal },
@@ -116,7 +116,7 @@ export class Callers {
   #send(app: Member, person: Person): void {
     const number = this.entries.length;
     const change = person.next(number);
-    // Written down before it is sent.
+    // Recorded before it is sent.
     const entry: Entry = { change, outcome: undefined };
     this.entries.push(entry);
     this.#pending.set(number, { person, entry, app });

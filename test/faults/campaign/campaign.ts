@@ -1,10 +1,10 @@
-/** The whole campaign: one round for each kind of queue; while one comes to rest, the next one begins. */
+/** The whole campaign: one round for each kind of queue. While one settles, the next one begins. */
 import { join } from "node:path";
 import type { CampaignOptions } from "./options.ts";
 import type { Outcomes } from "./report.ts";
 import { Round } from "./round.ts";
 
-/** Milliseconds that are kept for starting, and for what killed processes held until their leases end. */
+/** Milliseconds that are reserved for starting, and for the leases of killed processes to end. */
 const REST = 60_000;
 /** Milliseconds between two lines of progress. */
 const TELLING = 5000;
@@ -12,11 +12,11 @@ const TELLING = 5000;
 export interface Surroundings {
   readonly folder: string;
   readonly signal: AbortSignal;
-  /** Told a line of progress now and then. */
+  /** Receives a line of progress now and then. */
   readonly tell: (line: string) => void;
 }
 
-/** @throws when it can't be carried out, or `signal` is aborted; everything is ended then, too. */
+/** @throws when it can't be carried out, or `signal` is aborted; all processes are ended then, too. */
 export async function campaign(
   { storage, queues, seed, users, changes, milliseconds }: CampaignOptions,
   { folder, signal, tell }: Surroundings,
@@ -41,7 +41,7 @@ export async function campaign(
       await round.act();
       const settled = round.settle();
       settling.push(settled);
-      // Waited for below, when the next rounds are over; until then a failure is not unhandled.
+      // Awaited below, after the next rounds. Until then, this keeps a failure from being unhandled.
       settled.catch(() => undefined);
     }
     const outcomes = await Promise.all(settling);

@@ -1,4 +1,4 @@
-/** One change of an account as it is asked for, and how it is carried out through the public interface. */
+/** A requested change of an account, and how it is made through the public interface. */
 import { type Account, type AccountChanges, type SignInService, SignInError } from "../../../lib/index.ts";
 
 export type Services = Readonly<Record<string, number | null>>;
@@ -23,8 +23,8 @@ export type Change =
 export type Known = Pick<Account, "sub" | "portal" | "services">;
 
 /**
- * What the caller is told. `done`: `changed` as far as the call says it. `refused`: a condition does not hold, and
- * nothing was changed. `failed`: a fault; whether it was changed is not known.
+ * What the caller learns. `done`: `changed` if the call says so. `refused`: a condition does not hold, and nothing was
+ * changed. `failed`: a fault; whether anything was changed is unknown.
  */
 export type Outcome =
   | { readonly kind: "done"; readonly changed: boolean | undefined; readonly account: Known | undefined }
@@ -33,7 +33,7 @@ export type Outcome =
 
 type Accounts = SignInService["accounts"];
 
-/** Refusals that are part of the game: others change the same accounts. */
+/** Expected refusals, because other callers change the same accounts. */
 const REFUSALS: ReadonlySet<string> = new Set(["name_taken", "not_found", "already_exists"]);
 
 const known = ({ sub, portal, services }: Account): Known => ({ sub, portal, services });
@@ -55,7 +55,7 @@ async function carriedOut(accounts: Accounts, change: Change): Promise<Outcome> 
   };
 }
 
-/** Whether a call that succeeds has changed something; a move may lead to where the account is. */
+/** Whether success means that something was changed: a move may lead to the portal that the account is in. */
 function isCertain({ kind }: Change): boolean {
   return kind !== "move";
 }
@@ -73,7 +73,7 @@ function written(
   return accounts.update(change.sub, change.kind === "move" ? { portal: change.portal } : change.changes);
 }
 
-/** Carries a change out as a caller of the library does. */
+/** Makes a change as a caller of the library does. */
 export async function carryOut(accounts: Accounts, change: Change): Promise<Outcome> {
   try {
     return await carriedOut(accounts, change);

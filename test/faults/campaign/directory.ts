@@ -15,32 +15,32 @@ export interface Receiver {
   readonly manner: Manner;
   readonly types: readonly NotificationType[];
   /** It gets one notification about these services, or about all services of the accounts of a portal. */
-  readonly hearsOf: { readonly services: readonly string[] } | { readonly portal: string };
+  readonly notifiedOf: { readonly services: readonly string[] } | { readonly portal: string };
   /** Whether its notifications are signed. */
   readonly signed: boolean;
 }
 
 const ALL: readonly NotificationType[] = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"];
 
-/** Six that get notifications, and one that never does: the group of its service has a receiver. */
+/** Six receivers that get notifications, and one that never does, because the group of its service has a receiver. */
 export const RECEIVERS: readonly Receiver[] = [
-  { name: "group:media", manner: "fails", types: ALL, hearsOf: { services: ["1", "2"] }, signed: true },
-  { name: "service:2", manner: "answers", types: ALL, hearsOf: { services: [] }, signed: false },
-  { name: "service:3", manner: "closes", types: ALL, hearsOf: { services: ["3"] }, signed: true },
-  { name: "service:4", manner: "hangs", types: ALL, hearsOf: { services: ["4"] }, signed: true },
+  { name: "group:media", manner: "fails", types: ALL, notifiedOf: { services: ["1", "2"] }, signed: true },
+  { name: "service:2", manner: "answers", types: ALL, notifiedOf: { services: [] }, signed: false },
+  { name: "service:3", manner: "closes", types: ALL, notifiedOf: { services: ["3"] }, signed: true },
+  { name: "service:4", manner: "hangs", types: ALL, notifiedOf: { services: ["4"] }, signed: true },
   {
     name: "service:5",
     manner: "answers",
     types: ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE"],
-    hearsOf: { services: ["5"] },
+    notifiedOf: { services: ["5"] },
     signed: false,
   },
-  { name: "portal:north", manner: "answers", types: ALL, hearsOf: { portal: "north" }, signed: true },
+  { name: "portal:north", manner: "answers", types: ALL, notifiedOf: { portal: "north" }, signed: true },
   {
     name: "portal:south",
     manner: "answers",
     types: ["DELETE_ACCOUNT", "PROFILE_CHANGED"],
-    hearsOf: { portal: "south" },
+    notifiedOf: { portal: "south" },
     signed: true,
   },
 ];
@@ -60,7 +60,7 @@ export const SERVICE_KEYS: readonly string[] = Object.keys(SERVICES);
 /** The portal `east` has no receiver. */
 export const PORTALS: readonly string[] = ["north", "south", "east"];
 
-/** How a receiver is spoken to. */
+/** The credentials for a receiver. */
 export interface Credentials {
   readonly client_id: string;
   readonly client_secret: string;

@@ -1,6 +1,6 @@
 /**
- * What was committed: each commit that changes an account stores beside it what the account was and what it is, in the
- * same commit of the same store. So it is known of a change whose process was killed, too, whether it happened.
+ * The journal of committed changes: each commit that changes an account also stores the account before and after it. So
+ * the journal shows whether a change happened even if its process was killed.
  */
 import { createPositions } from "../../../records/deliveries/lanes.ts";
 import { isDeepStrictEqual } from "node:util";
@@ -51,7 +51,7 @@ const ACCOUNT = "account";
 const CHANGE = "campaign-change";
 const LAST = "campaign-last";
 
-/** A change as it is kept. */
+/** A change as it is stored. */
 interface KeptChange {
   /** Counted for each account, from 1. */
   readonly number: number;
@@ -60,7 +60,7 @@ interface KeptChange {
   readonly at: number;
 }
 
-/** The accounts that a commit writes, with what they become; `null`: it removes them. */
+/** The accounts that a commit writes, with their new values; `null` if it removes them. */
 function writtenAccounts({ put = [], remove = [] }: Commit): Map<string, JsonObject | null> {
   const written = new Map<string, JsonObject | null>();
   for (const { kind, key, value } of put) if (kind === ACCOUNT) written.set(key, value);
@@ -69,8 +69,8 @@ function writtenAccounts({ put = [], remove = [] }: Commit): Map<string, JsonObj
 }
 
 /**
- * The commit with the journal of it. Whoever changes the account meanwhile writes a later number, and then this commit
- * fails: so what is read here is what the account was.
+ * The commit with its entry in the journal. A concurrent change of the account writes a later number and makes this
+ * commit fail, so what is read here is the account before the change.
  */
 async function withJournal(store: RecordStore, change: Commit): Promise<Commit> {
   const written = [...writtenAccounts(change)];
@@ -91,7 +91,7 @@ async function withJournal(store: RecordStore, change: Commit): Promise<Commit> 
   return { ...change, expect, put };
 }
 
-/** The same store, which from now on keeps a journal of the accounts that are changed through it. */
+/** The same store, which also keeps a journal of the accounts that are changed through it. */
 export function withJournalOf(store: RecordStore): RecordStore {
   return {
     get: (refs, options) => store.get(refs, options),
@@ -113,11 +113,11 @@ export interface Stored {
   readonly state: string;
 }
 
-/** What a storage holds of a campaign. */
+/** Reads what a storage contains about a campaign. */
 export interface Reader {
   /** The changes of each account in the order of the commits. */
   committed(): Promise<Committed[]>;
-  /** The accounts that are not as their last change has left them. */
+  /** The accounts that differ from their last change. */
   contradictions(): Promise<string[]>;
   deliveries(): Promise<Stored[]>;
   /** How many deliveries wait. */
@@ -136,7 +136,7 @@ async function all(store: RecordStore, kind: string): Promise<Found[]> {
   }
 }
 
-/** An account; clients have a place among them too. */
+/** An account; `undefined` for a client, whose record has the same kind. */
 const stateOf = (value: JsonValue): AccountState | undefined =>
   Object.hasOwn(Object(value), "sub") ? (value as unknown as AccountState) : undefined;
 
@@ -174,7 +174,7 @@ export async function openReader({ storage }: { readonly storage: string }): Pro
       const accounts = new Map((await all(store, ACCOUNT)).map(({ key, value }) => [key, stateOf(value)]));
       return [...last]
         .filter(([sub, state]) => !isDeepStrictEqual(accounts.get(sub), state))
-        .map(([sub]) => `the account ${sub} is not as its last change has left it`);
+        .map(([sub]) => `the account ${sub} differs from its last change`);
     },
     async deliveries() {
       const found = (await all(store, "delivery")).map(({ value }) => value as unknown as StoredDelivery);

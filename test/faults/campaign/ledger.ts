@@ -1,6 +1,6 @@
 /**
- * What was asked for and what was answered. It is kept by the callers, which nobody kills: a change is written down
- * before it is sent, and its answer when it comes. What was committed is in the journal.
+ * The ledger of requested changes and their answers. The callers, which are never killed, record a change before it is
+ * sent, and its answer when it arrives. The journal has what was committed.
  */
 import type { Change, Outcome } from "./change.ts";
 import type { AccountState, Committed } from "./journal.ts";
@@ -15,17 +15,17 @@ export interface Entry {
 export interface ChangeCounts {
   readonly asked: number;
   readonly committed: number;
-  /** Whose process was killed, or answered with a fault, before the caller knew. */
+  /** Changes whose process was killed or answered with a fault, so that the caller doesn't know the outcome. */
   readonly unanswered: number;
-  /** Of these, those that were committed all the same. */
+  /** Of these, those that were committed anyway. */
   readonly unansweredCommitted: number;
-  /** A condition did not hold, such as that the account is there. */
+  /** A condition did not hold, such as that the account exists. */
   readonly refused: number;
   /** Acknowledged, and not committed. */
   readonly forgotten: number;
   /** Committed, although nobody requested it or the response was a refusal. */
   readonly unasked: number;
-  /** Faults that no caller is to see, such as an error of the code. */
+  /** Faults that no caller should see, such as a bug. */
   readonly surprises: number;
 }
 
@@ -38,7 +38,7 @@ const FIELDS = ["username", "email", "name", "surname", "date_of_birth", "gender
 
 const PAST = { move: "moved", unassign: "unassigned", delete: "deleted" } as const;
 
-/** What a change leaves behind, in the same words for what was asked for and for what was committed. */
+/** Describes the effect of a change, in the same words for requested and committed changes. */
 function traceOf(change: Change): string {
   if ("email" in change) return `created ${change.email}`;
   const { kind, sub } = change;
@@ -64,10 +64,13 @@ function traceOfCommitted({ before, after }: Committed): string {
   return before === undefined ? `created ${after.email}` : traceBetween(before, after);
 }
 
-/** How often a trace has to be in the journal: at least what was surely done, at most what may have been. */
+/**
+ * How often a trace must be in the journal: at least as often as it was certainly done, at most as often as it may have
+ * been.
+ */
 interface Bounds {
   least: number;
-  /** What was answered in a way that leaves nothing open. */
+  /** How often the answer left no doubt. */
   answered: number;
   most: number;
 }
@@ -88,10 +91,10 @@ function boundsOf(entries: readonly Entry[]): Map<string, Bounds> {
 
 const isOpen = (outcome: Outcome | undefined): boolean => outcome === undefined || outcome.kind === "failed";
 
-/** The one fault that the storage may answer with when others have it locked for long. */
+/** The only fault that the storage may report, when others lock it for too long. */
 const ALLOWED = "storage_unavailable";
 
-/** Holds what was asked for and answered against what was committed. */
+/** Compares the requested changes and their answers with what was committed. */
 export function audit(entries: readonly Entry[], committed: readonly Committed[]): Audit {
   const bounds = boundsOf(entries);
   const found = Map.groupBy(committed.map(traceOfCommitted), (trace) => trace);

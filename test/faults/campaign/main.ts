@@ -1,4 +1,4 @@
-/** `npm run test:faults`: what happens to notifications when everything fails that can. */
+/** `npm run test:faults`: what happens to notifications when everything that can fail does. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -17,7 +17,7 @@ export interface MemberOptions {
   readonly onGone?: () => void;
 }
 
-/** Milliseconds that a process runs at least before it is killed. */
+/** The shortest time that a process runs before it is killed, in milliseconds. */
 const WORKS = 1000;
 /** Milliseconds before a process that failed to start is restarted. */
 const AGAIN = 200;
@@ -51,13 +51,13 @@ export class Member {
     return performance.now() - this.#readyAt > Math.max(WORKS, this.#readyAt - this.#spawnedAt);
   }
 
-  /** Of the process that runs now. */
+  /** The id of the running process. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
 
   send(message: object): void {
-    // The process may have gone in this moment.
+    // The process may have just ended.
     this.#child.send(message, () => undefined);
   }
 

@@ -1,4 +1,4 @@
-/** What is done to the processes and the servers while accounts are changed. */
+/** The faults of the processes and servers while accounts are changed. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { OwnRedis } from "../../servers/redis.ts";
 import type { Callers } from "./callers.ts";
@@ -10,34 +10,37 @@ import type { StorageServer } from "./storages.ts";
 const BETWEEN_WORKERS = 1000;
 const BETWEEN_APPS = [1500, 3000] as const;
 const BETWEEN_REDIS = [2500, 5000] as const;
-/** Milliseconds for which Redis is away when it is restarted. */
+/** Milliseconds for which Redis is down during a restart. */
 const AWAY = [0, 600] as const;
 const BETWEEN_SERVERS = [2000, 5000] as const;
-/** Milliseconds for which a server of the storage stands still: now and then for longer than a commit may wait. */
+/** Milliseconds for which a server of the storage hangs: now and then longer than a commit may wait. */
 const STILL = [200, 1500] as const;
 const LONG_STILL = 6000;
 const LONG = 0.2;
-/** So many changes are answered between two faults of the storage: on a slow machine nothing else would ever happen. */
+/**
+ * How many changes are answered between two faults of the storage. Otherwise, a slow machine would see nothing but
+ * faults.
+ */
 const ANSWERS = 20;
-/** How often a worker is killed that has not started yet. */
+/** The share of kills that hit a worker before it has started. */
 const TOO_EARLY = 0.1;
-/** Milliseconds between two looks for something to kill. */
+/** Milliseconds between two checks for something to kill. */
 const LOOK = 5;
-/** An app is killed so many milliseconds at most after it is seen that changes are in flight. */
+/** An app is killed at most this many milliseconds after changes are seen in flight. */
 const IN_THE_MIDDLE = 4;
 
 export interface Targets {
   readonly workers: readonly Member[];
   readonly apps: readonly Member[];
-  /** The queue, which may lose what it has. */
+  /** The queue, which may lose its data. */
   readonly redis: OwnRedis | undefined;
-  /** Behind the storage. */
+  /** The servers of the storage. */
   readonly servers: readonly StorageServer[];
   readonly callers: Pick<Callers, "inFlight" | "answers">;
   readonly random: Random;
 }
 
-/** Counts of faults beside the kills of processes, which these count themselves. */
+/** Counts of faults, without the kills of processes, which count their own. */
 export interface ServerFaults {
   redisRestarts: number;
   redisFlushes: number;
@@ -46,8 +49,8 @@ export interface ServerFaults {
 }
 
 /**
- * One worker every second, in turns: each has two seconds, less what it needs to start. On a machine on which that
- * takes longer it has more, or nothing would ever be delivered.
+ * Kills one worker every second, in turn: each has two seconds, minus the time that it needs to start. On a slower
+ * machine it has more, because otherwise nothing would ever be delivered.
  */
 async function killWorkers({ workers, random }: Targets, signal: AbortSignal): Promise<void> {
   for (let turn = 0; ; turn += 1) {
@@ -84,14 +87,14 @@ async function spoilRedis(
       continue;
     }
     await redis.stop();
-    // It is there again in any case, whenever the campaign ends.
+    // Redis comes back even if the campaign ends meanwhile.
     await pause(random.between(...AWAY));
     await redis.start();
     faults.redisRestarts += 1;
   }
 }
 
-/** In turns: each server is killed, and stands still, and is there again in any case. */
+/** Kills each server in turn, lets it hang, and always brings it back. */
 async function strikeServers(
   { servers, callers, random }: Targets,
   faults: ServerFaults,
@@ -119,7 +122,7 @@ async function strikeServers(
 
 export interface Mischief {
   readonly servers: Readonly<ServerFaults>;
-  /** Resolves when nothing more happens; rejects when a fault could not be made. */
+  /** Resolves when there are no more faults; rejects when a fault could not be caused. */
   stop(): Promise<void>;
 }
 

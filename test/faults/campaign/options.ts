@@ -1,4 +1,4 @@
-/** What `npm run test:faults` takes. */
+/** The options of `npm run test:faults`. */
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { QUEUES, type QueueKind } from "./round.ts";

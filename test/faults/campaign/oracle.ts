@@ -1,17 +1,17 @@
 /**
- * What the interface document and the decisions say that receivers are told of a committed change. Written from their
- * sentences and from the receivers' side; it shares nothing with the product's plan.
+ * The notifications that a committed change must cause, according to the interface document and the decisions. Written
+ * from their sentences and from the receivers' side, it shares nothing with the product's plan.
  */
 import { type NotificationType, type Receiver, RECEIVERS } from "./directory.ts";
 import type { AccountState, Committed } from "./journal.ts";
 
-/** One notification that has to arrive. */
+/** One notification that must arrive. */
 export interface Expected {
   readonly receiver: string;
   readonly sub: string;
   /** The body, with {@link ANY_TIME} for the timestamp. */
   readonly shape: string;
-  /** Between which seconds since the epoch its timestamp lies, both included. */
+  /** The bounds of its timestamp, in seconds since the epoch, both included. */
   readonly from: number;
   readonly to: number;
 }
@@ -25,7 +25,7 @@ const PROFILE = ["username", "email", "name", "surname", "date_of_birth", "gende
 
 type Services = Readonly<Record<string, number | null>>;
 
-interface Told {
+interface AccountEvent {
   readonly type: NotificationType;
   readonly services: Services;
 }
@@ -34,27 +34,27 @@ function without(services: Services, left: Services): Services {
   return Object.fromEntries(Object.entries(services).filter(([key]) => !(key in left)));
 }
 
-/** What happened, with the services concerned; nothing for creations and for what nobody is told of. */
-function toldOf({ before, after }: Committed): Told[] {
+/** What happened, with the affected services; nothing for creations and for changes that notify nobody. */
+function eventsOf({ before, after }: Committed): AccountEvent[] {
   if (before === undefined) return [];
   if (after === undefined) return [{ type: "DELETE_ACCOUNT", services: before.services }];
-  const told: Told[] = [];
+  const events: AccountEvent[] = [];
   const left = without(before.services, after.services);
-  if (Object.keys(left).length > 0) told.push({ type: "UNASSINGED_FROM_SERVICE", services: left });
+  if (Object.keys(left).length > 0) events.push({ type: "UNASSINGED_FROM_SERVICE", services: left });
   const changed = PROFILE.some((field) => before[field] !== after[field]);
-  if (changed) told.push({ type: "PROFILE_CHANGED", services: after.services });
-  return told;
+  if (changed) events.push({ type: "PROFILE_CHANGED", services: after.services });
+  return events;
 }
 
-/** What this receiver is told of the services concerned; `undefined` when it is told nothing. */
-function shareOf(
-  { types, hearsOf }: Receiver,
+/** The affected services that this receiver is notified about; `undefined` if there are none. */
+function notifiedServices(
+  { types, notifiedOf }: Receiver,
   { portal }: AccountState,
-  { type, services }: Told,
+  { type, services }: AccountEvent,
 ): Services | undefined {
   if (!types.includes(type)) return undefined;
-  if ("portal" in hearsOf) return portal === hearsOf.portal ? services : undefined;
-  const own = Object.entries(services).filter(([key]) => hearsOf.services.includes(key));
+  if ("portal" in notifiedOf) return portal === notifiedOf.portal ? services : undefined;
+  const own = Object.entries(services).filter(([key]) => notifiedOf.services.includes(key));
   return own.length === 0 ? undefined : Object.fromEntries(own);
 }
 
@@ -68,20 +68,20 @@ function expectedOf(change: Committed): Expected[] {
   const { before, after, at } = change;
   const account = after ?? before;
   if (account === undefined) return [];
-  // A deleted account has no time of its last change any more.
+  // A deleted account no longer has the time of its last change.
   const [from, to] =
     after === undefined ? [at - MAX_COMMIT_SECONDS, at] : [after.updated_at, after.updated_at];
-  return toldOf(change).flatMap((told) =>
+  return eventsOf(change).flatMap((event) =>
     RECEIVERS.flatMap((receiver) => {
-      const services = shareOf(receiver, account, told);
+      const services = notifiedServices(receiver, account, event);
       if (services === undefined) return [];
-      const shape = shapeOf(told.type, account, services);
+      const shape = shapeOf(event.type, account, services);
       return { receiver: receiver.name, sub: account.sub, shape, from: Math.floor(from), to: Math.floor(to) };
     }),
   );
 }
 
-/** Everything that has to arrive, for each receiver and user in this order. */
+/** Everything that must arrive, in this order for each receiver and user. */
 export function expectedFrom(journal: readonly Committed[]): Expected[] {
   return journal.flatMap(expectedOf);
 }

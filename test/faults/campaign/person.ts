@@ -1,10 +1,10 @@
-/** A user of a campaign: what callers believe of the account, and what they ask for next. */
+/** A user of a campaign: what callers believe about the account, and what they request next. */
 import type { AccountChanges } from "../../../lib/index.ts";
 import type { Change, Known, Outcome, Services } from "./change.ts";
 import { PORTALS, SERVICE_KEYS } from "./directory.ts";
 import type { Random } from "./random.ts";
 
-/** How often each change of an account that is there is asked for: kind → share. */
+/** How often each kind of change is requested for an existing account: kind → share. */
 const SHARES = { update: 50, assign: 16, unassign: 18, delete: 10, move: 6 } as const;
 type Kind = keyof typeof SHARES;
 
@@ -60,7 +60,7 @@ export class Person {
     return { kind, sub, services: leaving.length === 0 ? [random.pick(assigned)] : leaving };
   }
 
-  /** What a caller was told. Without an outcome everything is believed to be as it was. */
+  /** Records what a caller has learned. Without an outcome, nothing is believed to have changed. */
   learn(change: Change, outcome: Outcome): void {
     if (outcome.kind === "failed") return;
     if (outcome.account !== undefined) this.#know(outcome.account);
@@ -78,7 +78,7 @@ export class Person {
     if (!("sub" in change) || change.sub === this.#known?.sub) this.#known = undefined;
   }
 
-  /** Deleted accounts come back with a new identifier, or with the one that they had. */
+  /** Creates a deleted account again, with a new identifier or with its old one. */
   #comeBack(number: number): Change {
     const random = this.#random;
     const own = random.chance(0.6);

@@ -18,7 +18,7 @@ function hashOf(text: string): number {
   return hash >>> 0;
 }
 
-/** @param purpose what is chosen: other purposes get other choices of the same seed. */
+/** @param purpose what is chosen: each purpose gets its own choices from the same seed. */
 export function createRandom(seed: number, purpose: string): Random {
   let state = hashOf(`${seed} ${purpose}`);
   // mulberry32

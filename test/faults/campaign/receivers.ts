@@ -1,4 +1,4 @@
-/** The receivers of a campaign: real servers that misbehave until they recover, with a book of what arrived. */
+/** The receivers of a campaign: real servers that misbehave until they recover, and record what arrived. */
 import { timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -22,7 +22,7 @@ export interface Receivers {
   readonly arrivals: readonly Arrival[];
   /** How many of them had arrived before. */
   repeats(): number;
-  /** What was wrong with requests: no POST, not these credentials, not this signature. */
+  /** What was wrong with requests: the method, the credentials or the signature. */
   readonly faults: readonly string[];
   url(receiver: string): string;
   /** From now on all of them answer 200. */
@@ -33,11 +33,11 @@ export interface Receivers {
 const PATH = "/notify";
 type Span = readonly [least: number, most: number];
 
-/** Milliseconds of a spell of hanging, and of the break after it. */
+/** Milliseconds for which a receiver hangs, and of the break after it. */
 const HANGING: Span = [3000, 6000];
 const BREAK: Span = [500, 1500];
 
-/** What is done with one request. */
+/** How one request is answered. */
 type Answer = "take" | "fail" | "nothing" | "cut" | "cut head" | "cut body";
 
 /** What a receiver of this manner does with its next request. */
@@ -120,7 +120,7 @@ export async function openReceivers(random: Random): Promise<Receivers> {
         ids.add(id);
         arrivals.push({ receiver: name, id, body, taken });
       };
-      // A sender that was killed before its end has sent nothing.
+      // A request that its killed sender did not finish does not count.
       read().catch(() => undefined);
     });
     if (manner === "closes") {

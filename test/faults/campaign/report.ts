@@ -1,7 +1,7 @@
-/** The counts of a campaign: which there are, what each has to be, and how they are printed. */
+/** The counts of a campaign: their labels, what each must be, and how they are printed. */
 import type { Counts, Outcome, QueueKind } from "./round.ts";
 
-/** `none`: every one is a defect. `some`: without any the campaign has shown nothing. */
+/** `none`: every one is a defect. `some`: without any, the campaign has proved nothing. */
 type Rule = "none" | "some" | "any";
 
 /** In the order of the table. */
@@ -43,7 +43,7 @@ const PASSES: Readonly<Record<Rule, (count: number) => boolean>> = {
   any: () => true,
 };
 
-/** The labels of the counts that are not as they have to be. */
+/** The labels of the counts that are wrong. */
 export function wrongCounts(counts: Counts): string[] {
   return ROWS.filter(([key, , rule]) => !PASSES[rule](counts[key])).map(([, label]) => label.trim());
 }

@@ -1,4 +1,4 @@
-/** A campaign over one kind of queue: changes and faults, then peace, then what came of it. */
+/** A campaign with one kind of queue: changes and faults, then calm, then the counts. */
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -31,16 +31,16 @@ export interface RoundOptions {
   readonly seed: number;
   readonly users: number;
   readonly changes: number;
-  /** Over which the changes are spread. */
+  /** The time over which the changes are spread. */
   readonly milliseconds: number;
-  /** Where its files are; it exists. */
+  /** An existing folder for its files. */
   readonly folder: string;
   readonly signal: AbortSignal;
 }
 
 /** Everything that a round counts. */
 export interface Counts extends ChangeCounts, DeliveryCounts, Readonly<ServerFaults> {
-  /** Accounts that are not as their last committed change has left them. */
+  /** Accounts that differ from their last committed change. */
   readonly contradictions: number;
   readonly workerKills: number;
   readonly appKills: number;
@@ -48,7 +48,7 @@ export interface Counts extends ChangeCounts, DeliveryCounts, Readonly<ServerFau
   readonly crashes: number;
   /** Processes that did not end with 0 after SIGTERM. */
   readonly badEndings: number;
-  /** Connections of the process that nobody kills, beyond those that it may have after all the faults of the servers. */
+  /** Connections beyond the allowed number, after all faults of the servers, in the process that is never killed. */
   readonly tooManyConnections: number;
   /** Requests that were not as documented: method, credentials, type, signature. */
   readonly badRequests: number;
@@ -63,7 +63,7 @@ export interface Outcome {
 export interface Progress {
   readonly asked: number;
   readonly posts: number;
-  /** Of processes and of servers behind the storage. */
+  /** Kills of processes and of servers of the storage. */
   readonly kills: number;
   readonly stops: number;
 }
@@ -77,7 +77,7 @@ const QUEUE = 3;
 
 const script = (name: string): string => join(import.meta.dirname, name);
 
-/** Shortened, so that what a killed process held is free again in 16 s; and never used up. */
+/** Time-outs are short, so that the leases of a killed process end after 16 s, and retries are never used up. */
 function notifications(): NonNullable<SignInServiceConfig["notifications"]> {
   return {
     allowedReceivers: ["127.0.0.1"],
@@ -89,7 +89,7 @@ function notifications(): NonNullable<SignInServiceConfig["notifications"]> {
   };
 }
 
-/** What the campaign begins with has other numbers than its changes, which are counted up from 0. */
+/** The initial accounts have other numbers than the changes, which count up from 0. */
 const FIRST_NUMBER = 1_000_000;
 /** If the number of waiting deliveries does not fall for this long, they count as lost. */
 const STALL_TIMEOUT_MS = 60_000;
@@ -98,7 +98,7 @@ const ENDING = 35_000;
 const LOOK = 100;
 /** Milliseconds before connections are counted. */
 const SETTLED = 2_500;
-/** What the faults have to come to at least, and how many times longer than planned that may take. */
+/** The fewest kills and repeats that a round must see, and how many times longer than planned that may take. */
 const SHAKEN = { kills: 5, repeats: 20 };
 const LONGEST = 2;
 
@@ -112,7 +112,7 @@ export class Round {
   readonly #log: number;
   #reader: Reader | undefined;
   #workers: readonly Member[] = [];
-  /** A worker that nobody kills: it lives through every fault of the servers. */
+  /** A worker that is never killed and lives through every fault of the servers. */
   #steady: Member | undefined;
   #apps: readonly Member[] = [];
   #faults: Readonly<ServerFaults> = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
@@ -157,7 +157,7 @@ export class Round {
     };
   }
 
-  /** Changes and faults; at the end the last faults are over and the receivers well again. */
+  /** Makes the changes and the faults. At the end all faults are over and the receivers have recovered. */
   async act(): Promise<void> {
     const { seed, queue, changes, milliseconds, signal } = this.#options;
     this.#begin();
@@ -174,15 +174,15 @@ export class Round {
     } finally {
       await mischief.stop();
     }
-    // Once more in the middle of what they do, and after the last fault of a server.
+    // Kills all of them once more in the middle of their work, after the last fault of a server.
     for (const member of [...workers, ...apps]) member.kill();
     this.#receivers.recover();
     await asking;
   }
 
   /**
-   * Lets the faults go on until all changes are made. On a machine that is too slow for that the rest is made in
-   * peace, but not before the faults have had some effect.
+   * Lets the faults go on until all changes are made. On a machine that is too slow for that, the rest is made without
+   * faults, but only after the faults have had some effect.
    */
   async #endure(milliseconds: number): Promise<void> {
     const { signal, changes } = this.#options;
@@ -201,7 +201,7 @@ export class Round {
     return enough && (this.#place.servers.length === 0 || (storageKills > 0 && storageStops > 0));
   }
 
-  /** Waits until nothing waits, ends everything, and counts. */
+  /** Waits until no delivery waits, ends everything, and counts. */
   async settle(): Promise<Outcome> {
     const reader = this.#reader!;
     await this.#untilDelivered(reader);
@@ -232,7 +232,8 @@ export class Round {
   async #untilDelivered(reader: Reader): Promise<void> {
     let [least, until] = [Infinity, performance.now() + STALL_TIMEOUT_MS];
     for (;;) {
-      // A storage that does not answer is asked again: what killed processes had begun may block it for a while.
+      // Retries if the storage does not answer, because the unfinished work of killed processes may block it for a
+      // while.
       const waiting = await reader.waiting().catch((error: unknown) => {
         if (error instanceof StorageUnavailable) return Infinity;
         throw error;
@@ -271,7 +272,7 @@ export class Round {
 
   #begin(): void {
     const config = JSON.stringify(this.#config);
-    // One of the apps delivers as well, as an app does that has no worker beside it.
+    // One of the apps delivers as well, like an app that has no worker beside it.
     const delivering = JSON.stringify({
       ...this.#config,
       notifications: { ...notifications(), worker: true },
@@ -295,7 +296,7 @@ export class Round {
     return [...this.#workers, ...(this.#steady === undefined ? [] : [this.#steady]), ...this.#apps];
   }
 
-  /** Counts after a while in which a lost connection is replaced, and another one would be opened. */
+  /** Counts after a pause in which a lost connection is replaced, and a surplus one would be opened. */
   async #tooManyConnections(): Promise<number> {
     await pause(SETTLED, undefined, { signal: this.#options.signal });
     const queue = this.#redis && { port: Number(new URL(this.#redis.url).port), most: QUEUE };

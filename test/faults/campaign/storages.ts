@@ -1,4 +1,4 @@
-/** Where the processes of a round keep things, and the servers behind that, which fail as the processes do. */
+/** The storage of the processes of a round, and its servers, which fail as the processes do. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { SignInServiceConfig } from "../../../config/input.ts";
@@ -15,7 +15,7 @@ export interface Connected {
   readonly most: number;
 }
 
-/** A server that keeps what it has acknowledged. */
+/** A server that never loses what it has acknowledged. */
 export interface StorageServer extends Connected {
   /** SIGKILL. */
   kill(): Promise<void>;
@@ -33,9 +33,9 @@ export interface Place {
 
 const portOf = (url: string): number => Number(new URL(url).port);
 
-/** Of the pool, and the one that listens. */
+/** Connections of the pool, and the one that listens. */
 const POSTGRESQL = 11;
-/** Of the driver's pool, and two with which it watches the server. */
+/** Connections of the driver's pool, and two with which it watches the server. */
 const MONGODB = 102;
 const ARTIFACTS = 1;
 

@@ -30,7 +30,7 @@ const change = (before: AccountState | undefined, after: AccountState | undefine
 
 const renamed = { ...ada, name: "Augusta", updated_at: 101 };
 const moved = { ...renamed, email: "augusta@example.com", updated_at: 102 };
-/** Two changes of a profile, and the end. */
+/** Two changes of a profile, and the deletion. */
 const JOURNAL = [change(ada, renamed), change(renamed, moved), change(moved, undefined)];
 
 /** What arrives when all goes well: in the order of the changes at each receiver. */
@@ -112,7 +112,7 @@ describe("the verdict", () => {
     });
   });
 
-  it("counts repeats, and those that are not what came first", () => {
+  it("counts repeats, and those that differ from the first arrival", () => {
     expect(counted([...arrivals, first])).toMatchObject({ repeats: 1, changedRepeats: 0, unexpected: 0 });
     const other = { ...first, body: first.body.replace("101", "102") };
     expect(counted([...arrivals, other])).toMatchObject({ repeats: 1, changedRepeats: 1 });
@@ -127,7 +127,7 @@ describe("the verdict", () => {
     expect(judge(expected, others, stored).problems[0]).toMatch(/^lost at group:media: .*PROFILE_CHANGED/u);
   });
 
-  it("finds what nobody was to be told: another receiver, body, time, or a second delivery", () => {
+  it("finds what should not have been sent: another receiver, body, time, or a second delivery", () => {
     expect(counted([...arrivals, { ...first, id: "x" }])).toMatchObject({ unexpected: 1, lost: 0 });
     for (const wrong of [
       { ...first, receiver: "service:2" },
@@ -151,11 +151,11 @@ describe("the verdict", () => {
     const rest = arrivals.filter(({ receiver }) => receiver !== "group:media");
     expect(counted([two, one, three, ...rest])).toMatchObject({ outOfOrder: 1, lost: 0, unexpected: 0 });
     expect(counted([three, one, two, ...rest])).toMatchObject({ outOfOrder: 2 });
-    // A repeat may come whenever it likes.
+    // A repeat may come at any time.
     expect(counted([one, two, three, one, ...rest])).toMatchObject({ outOfOrder: 0 });
   });
 
-  it("finds what the storage holds otherwise than the receivers", () => {
+  it("finds where the storage and the receivers disagree", () => {
     const parked = [{ id: first.id, state: "parked" }, ...stored.slice(1)];
     expect(counted(arrivals, parked)).toMatchObject({ unfinished: 1 });
     expect(counted([{ ...first, taken: false }, ...others])).toMatchObject({ falselyFinished: 1 });
@@ -241,7 +241,7 @@ describe("the ledger", () => {
   });
 });
 
-/** Counts in which there must be none. */
+/** The counts that must be zero. */
 const NONE = {
   forgotten: 0,
   unasked: 0,

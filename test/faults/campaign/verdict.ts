@@ -1,15 +1,15 @@
-/** What arrived, held against what had to. */
+/** Compares what arrived with what had to arrive. */
 import type { Stored } from "./journal.ts";
 import { ANY_TIME, type Expected } from "./oracle.ts";
 import type { Arrival } from "./receivers.ts";
 
 /** Counts of deliveries. */
 export interface DeliveryCounts {
-  /** What committed changes had to send. */
+  /** The deliveries of committed changes. */
   readonly expected: number;
-  /** Of these, what arrived and was answered with 200. */
+  /** Of these, those that arrived and were answered with 200. */
   readonly taken: number;
-  /** Of these, what was not: never arrived, or never taken. */
+  /** Of these, those that never arrived or were never accepted. */
   readonly lost: number;
   /** Deliveries that arrived and that no committed change had to send to this receiver with this body. */
   readonly unexpected: number;
@@ -21,19 +21,19 @@ export interface DeliveryCounts {
   readonly repeats: number;
   /** Of these, those with another body or at another receiver. */
   readonly changedRepeats: number;
-  /** Deliveries that the storage does not hold as delivered. */
+  /** Deliveries that are not delivered according to the storage. */
   readonly unfinished: number;
-  /** Deliveries that the storage holds as delivered and that no receiver has taken. */
+  /** Deliveries that are delivered according to the storage, but that no receiver has accepted. */
   readonly falselyFinished: number;
 }
 
 export interface Verdict {
   readonly counts: DeliveryCounts;
-  /** What is wrong, in words, as far as it is worth reading. */
+  /** Descriptions of the problems that are worth reading. */
   readonly problems: readonly string[];
 }
 
-/** One delivery as its receiver saw it: what came first, and whether any of them was taken. */
+/** One delivery as its receiver saw it: the first arrival, and whether any was accepted. */
 interface Seen {
   readonly id: string;
   readonly receiver: string;
@@ -79,11 +79,11 @@ const fits = (seen: Seen, { shape, from, to }: Expected): boolean =>
 interface Lane {
   readonly lost: readonly Expected[];
   readonly unexpected: readonly Seen[];
-  /** Those that came after one that had to come later. */
+  /** Arrivals that came after one that had to come later. */
   readonly late: readonly Seen[];
 }
 
-/** Gives each first arrival the first of what is expected that it can be. */
+/** Matches each first arrival with the first expected notification that it can be. */
 function matchLane(expected: readonly Expected[], seen: readonly Seen[]): Lane {
   const open = new Map(expected.entries());
   const unexpected: Seen[] = [];
