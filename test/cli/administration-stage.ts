@@ -130,7 +130,7 @@ export class Office {
     return sub;
   }
 
-  /** @returns the id of a delivery that waits. */
+  /** @returns the id of a waiting delivery. */
   async waiting(sub: string): Promise<string> {
     await this.service.accounts.update(sub, { surname: "Lovelace" });
     const [delivery] = await this.service.notifications.list({ sub });

@@ -30,7 +30,7 @@ async function show(running: RunningService, action: "submit" | "recovery", code
   return visitor.browser.location?.searchParams.has("code") === true ? "signed in" : "no code";
 }
 
-/** Signs in with a passkey. @param counter what it says. Default: what it has counted. */
+/** Signs in with a passkey. @param counter the signature counter that it sends. Default: its real one. */
 async function use(running: RunningService, key: TestAuthenticator, counter?: number): Promise<string> {
   const visitor = new JsonVisitor(relyingParty(running, "openid", NEWS).browser());
   const { body: login } = await visitor.open(
@@ -53,7 +53,7 @@ it("a restored service accepts no code that may have been used, the next one of 
   expect(await show(first, "recovery", before)).toBe("signed in");
 
   const phone = await addPhone(first, first.bob.sub, clock);
-  // It says 1 when it is added, and 2 now.
+  // Its counter is 1 when it is added, and 2 now.
   const key = await addPhone(first, first.bob.sub, clock, { counts: true, synced: false });
   expect(await use(first, key)).toBe("signed in");
 

@@ -67,7 +67,7 @@ const flipped = (bytes: Buffer, at: number): Buffer => {
   return copy;
 };
 
-/** What can happen to a file: each gets a backup, and another one with the same key. */
+/** Ways to change a file. Each gets a backup, and another one with the same key. */
 export const CHANGES: readonly (readonly [what: string, change: (bytes: Buffer, other: Buffer) => Buffer])[] =
   [
     ["is empty", () => Buffer.alloc(0)],

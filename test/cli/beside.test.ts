@@ -1,4 +1,4 @@
-/** What commands change holds at the next request of a server that has answered just before. */
+/** Changes by commands apply to the next request at a server, even if it has answered one just before. */
 import { hash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -74,7 +74,10 @@ describe("beside a running server", () => {
 });
 
 describe("a command that only reads", () => {
-  /** The same storage, as somebody has it who never started a server: only the storage and its keys are right. */
+  /**
+   * The same storage in the configuration of somebody who never started a server: only the storage and its keys are
+   * right.
+   */
   const OTHER = {
     deployments: {
       oauth2: { url: "https://elsewhere.example" },

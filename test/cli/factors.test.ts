@@ -54,7 +54,7 @@ function factors(words: readonly string[], context: Partial<CommandContext> = {}
   return here(["factors", ...words, "--config", join(folder, "config.json")], context);
 }
 
-/** Stores passkeys as an enrolment does; only the key is none. */
+/** Stores passkeys as an enrolment does, but without a real key. */
 async function putPasskeys(...ids: readonly string[]): Promise<void> {
   await withStores(storage, async (stores) => {
     const records = new Records(stores.storage, createSystemClock(), KINDS);

@@ -63,7 +63,7 @@ afterEach(async () => {
 });
 afterAll(() => servers.leave());
 
-/** The relying party in another process of its own, with a JWKS that it cached so many seconds ago. */
+/** The relying party as in a new process, with a JWKS that it cached `age` seconds ago. */
 async function party(cached?: Jwks, age = 0): Promise<client.Configuration> {
   const found = await client.discovery(new URL(issuer), "news", undefined, client.ClientSecretBasic(SECRET), {
     execute: [client.allowInsecureRequests, client.enableNonRepudiationChecks],

@@ -250,7 +250,7 @@ async function putAll(store: RecordStore, records: readonly RecordData[]): Promi
   await store.commit({ id: randomUUID(), deadline, put: records });
 }
 
-/** Indexes of so many at once. */
+/** How many of each are written at once. */
 const STEP = 25;
 
 /** Fills an empty storage. @param size how many accounts, clients, deliveries … there are. */

@@ -51,7 +51,7 @@ async function recordsOf(stores: Stores, kind: AnyKind): Promise<Kept[]> {
   return [...found.values()].toSorted((one, other) => (one.key < other.key ? -1 : 1));
 }
 
-/** As a kind takes it: which version it is does not matter there. */
+/** As a kind expects it; the version does not matter there. */
 function withVersion(record: Kept): Found {
   return { ...record, version: "" };
 }
@@ -60,7 +60,7 @@ function withoutVersion({ version: _version, parent, ...record }: Found): Kept {
   return parent === undefined ? record : { ...record, parent: { ...parent, version: "" } };
 }
 
-/** All that a place keeps. */
+/** Everything that a place stores. */
 export function everythingIn(place: Addresses): Promise<Everything> {
   return withStores(place, async (stores) => {
     const all: Record<string, readonly Kept[]> = {};
@@ -133,7 +133,7 @@ export function copyWords(from: Addresses, to: Addresses): string[] {
   ];
 }
 
-/** What a command came to. */
+/** The outcome of a command. */
 export interface Outcome {
   readonly code: number | string;
   /** Both outputs. */

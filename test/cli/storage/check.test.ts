@@ -79,7 +79,7 @@ function check({ storage, artifacts }: Addresses, ...options: string[]): Promise
   return runHere(["storage", "check", storage, ...away, ...options]);
 }
 
-/** Writes past all rules. */
+/** Writes without any checks. */
 async function force(store: RecordStore, change: Pick<Commit, "put" | "remove">): Promise<void> {
   await store.commit({ id: randomUUID(), deadline: Date.now() + 5_000, ...change });
 }
@@ -90,7 +90,7 @@ async function find(stores: Stores, kind: AnyKind, ref: Ref): Promise<Found> {
   return found;
 }
 
-/** What is done to a record: its value, its index entries, its end. */
+/** Changes a record: its value, its index entries, its expiry. */
 async function alter(
   stores: Stores,
   kind: AnyKind,
@@ -105,7 +105,7 @@ const withValue =
   (parts: object) =>
   (record: RecordData): RecordData => ({ ...record, value: { ...record.value, ...parts } });
 
-/** The deliveries of the lane of somebody, in their order. */
+/** The deliveries of an account's lane, in their order. */
 async function laneOf({ storage }: Stores, sub: string): Promise<StoredDelivery[]> {
   const { records } = await storage.scan(DELIVERY.name, undefined, 1_000);
   const all = records.map(({ value }) => value as unknown as StoredDelivery);
@@ -114,7 +114,7 @@ async function laneOf({ storage }: Stores, sub: string): Promise<StoredDelivery[
     .toSorted((one, other) => one.sequence - other.sequence);
 }
 
-/** What is done to the storage, and what is said of it. */
+/** A kind of damage, and how it is reported. */
 type Damage = readonly [
   name: string,
   plant: (stores: Stores, ada: string, bob: string) => Promise<unknown>,
@@ -244,7 +244,7 @@ async function addFamily({ artifacts }: Stores, accountId: string): Promise<void
   await force(artifacts, { put });
 }
 
-/** Those that depend on where a record is kept. The others are found in its value, wherever that comes from. */
+/** Those that depend on the store of a record. The others are found in its value, whatever the store. */
 const ofStores = damages.filter(([name]) =>
   [
     "a record is in none of its indexes",

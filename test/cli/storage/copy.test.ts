@@ -42,7 +42,7 @@ afterAll(async () => {
   workshop.remove();
 });
 
-/** What is kept with the artifacts. */
+/** The records of the artifacts store. */
 function artifactsIn(all: Everything): unknown[] {
   return KINDS.all
     .filter(({ declaration }) => declaration.store === "artifacts")
@@ -62,7 +62,7 @@ async function small(): Promise<Addresses> {
 
 const pathOf = ({ storage }: Addresses): string => storage.slice("sqlite:".length);
 
-/** What a new service on a storage says. */
+/** The outcome of starting a service on a storage. */
 async function startOn(place: Addresses): Promise<unknown> {
   const service = await createSignInService({
     ...place,
@@ -73,7 +73,7 @@ async function startOn(place: Addresses): Promise<unknown> {
   return undefined;
 }
 
-/** A copy of the big one that SIGINT has ended in its middle. One that was over by then is begun again. */
+/** A copy of the big storage that SIGINT has interrupted. If the copy ended before that, it is repeated. */
 async function interrupted(): Promise<{ readonly to: Addresses; readonly running: Running }> {
   for (;;) {
     const to = workshop.sqlite();
@@ -97,7 +97,7 @@ describe("a copy", () => {
     expect(markIn(pathOf(to))).toBeUndefined();
     await expect(everythingIn(to)).resolves.toEqual(inBig);
     await expect(lostEntries(to)).resolves.toEqual([]);
-    // And nothing was changed where it came from.
+    // Nothing was changed in the source.
     await expect(everythingIn(big)).resolves.toEqual(inBig);
   }, 120_000);
 
@@ -126,7 +126,7 @@ describe("a copy", () => {
       code: "configuration",
       problems: [expect.stringContaining("a copy into this storage is not finished")],
     });
-    // An unfinished copy is neither copied from, nor taken for one of another storage.
+    // An unfinished copy is neither a valid source, nor mistaken for a copy of another storage.
     const other = await small();
     await expect(workshop.run(copyWords(to, workshop.sqlite()))).resolves.toMatchObject({
       code: 1,
@@ -198,7 +198,7 @@ describe("artifacts in Redis", () => {
     await expect(workshop.run(copyWords(there, back))).resolves.toMatchObject({ code: 0 });
     await expect(everythingIn(back)).resolves.toEqual(inBig);
     await expect(lostEntries(there)).resolves.toEqual([]);
-    // What is there already is refused, also when it is in Redis alone.
+    // A target that is not empty is refused, even if only its Redis has records.
     await expect(
       workshop.run(copyWords(big, { ...workshop.sqlite(), artifacts: `${redis.url}/3` })),
     ).resolves.toMatchObject({ code: 1, said: expect.stringContaining("already contains grant, session,") });
