@@ -198,17 +198,17 @@ describe("two changes that meet in different processes", () => {
 });
 
 describe("processes that are killed while people sign in and accounts change", () => {
-  /** How many sign-ins have to succeed, and after how many the next process is killed. */
+  /** How many sign-ins must succeed, and after how many the next process is killed. */
   const SIGN_INS = rounds(200, 500);
   const EVERY = 40;
-  /** Those who sign in at the same time. */
+  /** The people who sign in at the same time. */
   const BUSY = PEOPLE.slice(0, 12);
   const book: Book = { codes: [], families: [] };
-  /** What went wrong in the eyes of the clients, and was begun again. */
+  /** Failures that the clients saw, and after which they started again. */
   const failures: string[] = [];
   let signIns = 0;
 
-  /** One sign-in; throws when the process that was asked, or the answer, is gone. */
+  /** One sign-in. Throws when the process or its answer is lost. */
   async function signIn(index: number, username: string): Promise<void> {
     const client = CLIENTS[index]!;
     const code = await new Person(username).signIn(authorizeUrl(base, client));
@@ -248,7 +248,7 @@ describe("processes that are killed while people sign in and accounts change", (
     return possible;
   }
 
-  /** Kills one process after the other, each when it has just been asked something. */
+  /** Kills one process after the other, each just after it has received a request. */
   async function kill(): Promise<void> {
     for (let kills = 1; ; kills += 1) {
       while (signIns < Math.min(SIGN_INS, kills * EVERY)) await pause(5);
@@ -265,7 +265,7 @@ describe("processes that are killed while people sign in and accounts change", (
       await cluster.untilReady();
       const kills = cluster.apps.map(({ member }) => member.kills);
       expect(Math.min(...kills)).toBeGreaterThan(0);
-      // The kills were in the way of something, or they show nothing.
+      // If the kills disturbed nothing, the test proves nothing.
       expect(failures.length).toBeGreaterThan(0);
       expect(cluster.apps.map(({ member }) => member.crashes)).toEqual([0, 0, 0, 0]);
       for (const [number, possible] of names.entries()) {
@@ -279,7 +279,7 @@ describe("processes that are killed while people sign in and accounts change", (
   );
 });
 
-/** Whether it takes no new connection. */
+/** Whether it accepts no new connection. */
 function refuses({ port }: App): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
@@ -291,7 +291,7 @@ function refuses({ port }: App): Promise<boolean> {
   });
 }
 
-/** Begins a password grant at this process; what is sent with `end` is the rest of it. */
+/** Begins a password grant at this process; `end` sends the rest of it. */
 async function begin({ port }: App): Promise<{ end(): Promise<string> }> {
   const fields = { grant_type: "password", username: "person0", password: PASSWORD, ...KEEPING };
   const text = new URLSearchParams(fields).toString();

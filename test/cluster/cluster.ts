@@ -23,7 +23,7 @@ const ON_MONGODB = process.env["TEST_STORAGE"]?.startsWith("mongodb") === true;
 
 /** How many processes there are. */
 const PROCESSES = 4;
-/** For a test, and for idle connections: none closes while the next request is sent on it. */
+/** Time-out of a test and of idle connections, so that none closes while the next request is sent on it. */
 export const TEST_TIMEOUT_MS = 600_000;
 /** The port of a process that has not started yet: connections to it are refused. */
 const NOBODY = 1;
