@@ -8,12 +8,12 @@ import { freePorts } from "../examples/processes.ts";
 import { standStill } from "./stand-still.ts";
 
 export interface OwnPostgres {
-  /** A database with nothing in it. */
+  /** An empty database. */
   newDatabase(): Promise<string>;
-  /** Ends it as a machine that loses power. */
+  /** Kills it, as if its machine lost power. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** Stops all its processes where they are: connections stay, and what is sent waits there. */
+  /** Suspends all its processes: connections stay open, and data that is sent to it waits. */
   pause(): void;
   resume(): void;
   close(): Promise<void>;
@@ -28,7 +28,7 @@ function programs(): string {
 
 const id = (what: string): number => Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" }));
 
-/** PostgreSQL refuses to run as root: then it runs as the user that its package has made. */
+/** PostgreSQL refuses to run as root, so root runs it as the user of its package. */
 function user(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   return { uid: id("-u"), gid: id("-g") };
@@ -88,7 +88,7 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
     }
   }
 
-  /** It and its processes, of which each connection has one: they are no group. */
+  /** The server and its processes, one for each connection. They are not a process group. */
   function processes(): number[] {
     if (child?.pid === undefined) return [];
     const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");

@@ -10,17 +10,17 @@ import { standStill } from "./stand-still.ts";
 export interface OwnRedis {
   readonly url: string;
   readonly client: Redis;
-  /** Ends it, and everything in it. */
+  /** Ends it; all its data is lost. */
   stop(): Promise<void>;
   /** @param more options of this start. */
   start(more?: readonly string[]): Promise<void>;
-  /** Stops the process where it is, as a machine that hangs: connections stay, and what is sent waits there. */
+  /** Suspends the process, like a machine that hangs: connections stay open, and data that is sent to it waits. */
   pause(): void;
   resume(): void;
   close(): Promise<void>;
 }
 
-/** @param options for redis-server; they win over those of the test. */
+/** @param options for redis-server; they override those of the test. */
 export async function openOwnRedis(options: readonly string[] = []): Promise<OwnRedis> {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-"));
   const port = await freePorts();

@@ -1,7 +1,7 @@
 /** The TCP connections of another process, as the system counts them: the same for every kind of server. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
-/** What the function does with a process, or a descriptor, that has gone meanwhile. */
+/** The result of `read`; `otherwise` if the process or the descriptor has gone meanwhile. */
 function unlessGone<T>(read: () => T, otherwise: T): T {
   try {
     return read();

@@ -7,9 +7,9 @@ export class Wire {
   readonly #pairs = new Set<readonly [near: Socket, far: Socket]>();
   /** How many connections were made. */
   connections = 0;
-  /** Milliseconds that each answer takes longer. */
+  /** Milliseconds by which each answer is delayed. */
   delay = 0;
-  /** Milliseconds that what is sent takes longer to get there. End it with `cut`, or what is sent later overtakes it. */
+  /** Milliseconds by which sent data is delayed. End the delay with `cut`, or later data overtakes delayed data. */
   lag = 0;
   #isDown = false;
   #loss: { left: number; readonly lost: () => void } | undefined;
@@ -30,21 +30,21 @@ export class Wire {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** The answer with this number from now on is lost, with all connections; resolves when that has happened. */
+  /** Loses the answer with this number from now on, with all connections. Resolves when that has happened. */
   loseAnswer(number: number): Promise<void> {
     return new Promise((resolve) => {
       this.#loss = { left: number, lost: resolve };
     });
   }
 
-  /** Takes back what `loseAnswer` has asked for; true when it has not happened yet. */
+  /** Cancels `loseAnswer`. @returns `true` if it had not happened yet. */
   loseNothing(): boolean {
     const was = this.#loss !== undefined;
     this.#loss = undefined;
     return was;
   }
 
-  /** Ends all connections and takes no more until it is `up` again. */
+  /** Ends all connections and accepts no more until it is `up` again. */
   down(): void {
     this.#isDown = true;
     this.cut();
