@@ -8,7 +8,7 @@ const PUBLIC =
 const PROGRAMS = /^cli\/main\.ts$/;
 /** The examples that are in the package, for the demo. */
 const DEMO = /^examples\/(?:client|receiver)\//;
-/** They fill storages with records, and measure single attempts of deliveries. */
+/** Benchmarks that fill storages with records, or measure single attempts of deliveries. */
 const INNER_BENCHMARKS = /^bench\/(?:growth\/|passkeys\/|statements\/|servers\/sender\.ts$)/;
 /** The file that reads `process.env`. Only entry points, examples and tools import it. */
 const ENVIRONMENT = /^config\/environment\.ts$/;

@@ -112,7 +112,7 @@ export function textRules(checkout: string): readonly Rule[] {
       finds: ["lib/b.ts:501", "interactions/views/c.ejs:501"],
     },
     {
-      says: "no file or folder has a name that says nothing",
+      says: "no file or folder has a meaningless name",
       check: (tree) =>
         [...tree.files.keys()].filter((path) => emptyName(path) !== undefined).map((path) => `${path}:1`),
       planted: {
