@@ -343,7 +343,7 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
   };
 }
 
-/** The browser returns from the pages. If the sign-in cannot go on, the person starts again. */
+/** The browser returns from the pages. If the sign-in cannot continue, the person starts again. */
 export function resumeAuthorization(authorize: Step): Step {
   return async (exchange, next) => {
     try {

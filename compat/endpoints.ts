@@ -173,7 +173,7 @@ function accountStep(handler: AccountPage["methods"][string]): Step {
   };
 }
 
-/** Sign-ins begin and go on in one browser. */
+/** A sign-in begins and continues in one browser. */
 function ofBrowser(findBrowser: FindBrowser): Step {
   return (exchange, next) => {
     exchange.browser = findBrowser(exchange.ctx);

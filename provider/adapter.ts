@@ -21,8 +21,8 @@ export interface OidcAdapterOptions {
 }
 
 /**
- * How long an expired code is stored. A replay revokes the family for at least ten minutes after the
- * exchange; the rest allows for clock differences. A device that polls late is told that its code has expired.
+ * How long an expired code is stored. A replay revokes the family for at least ten minutes after the exchange; the rest
+ * allows for clock differences. A device that polls late learns that its code has expired.
  */
 const KEPT_AFTER_EXPIRY_MS = 660_000;
 

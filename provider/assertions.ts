@@ -15,8 +15,9 @@ const MAX_JTI_LENGTH = 512;
 const refused = (detail: string): Error => new errors.InvalidClientAuth(detail);
 
 /**
- * Whom an assertion may be for: the token endpoint of the deployment, also at its other endpoints, or on `openid` the issuer.
- * One that was made for another server, or for another endpoint here, is useless to whoever got hold of it.
+ * Whom an assertion may be for: the token endpoint of the deployment, also at its other endpoints, or on `openid` the
+ * issuer. One that was made for another server, or for another endpoint here, is useless to anybody who gets hold of
+ * it.
  */
 function audiencesOf({ kind, url }: Deployment): readonly string[] {
   return [`${url}/oauth2/token`, ...(kind === "openid" ? [url] : [])];

@@ -30,7 +30,7 @@ export interface Exchange {
   form(): Promise<ReadonlyMap<string, string>>;
   /** The JSON in the body. Rejects with an error whose `status` is 400 if the body is unusable. */
   json(): Promise<unknown>;
-  /** The browser of the request, where a sign-in begins or goes on. */
+  /** The browser of the request, where a sign-in begins or continues. */
   browser?: Browser;
   /** The client that the request names. It may not be authenticated yet. */
   client?: ClientRecord;

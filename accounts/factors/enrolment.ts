@@ -75,7 +75,7 @@ type NotBegun =
 
 /** Why a factor was not added. */
 type NotAdded =
-  /** The code or the passkey is wrong, or the name is empty or too long. The enrolment goes on. */
+  /** The code or the passkey is wrong, or the name is empty or too long. The enrolment continues. */
   { readonly kind: "wrong" } | UnchangedFactors | Limited;
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
@@ -275,7 +275,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         purpose,
         subject: place,
         extra: { sub, as: factorStateOf(account) },
-        // Without a link: it would enrol in whatever browser opens it.
+        // Without a link, which would enrol in whatever browser opens it.
         mail: ({ code }) => mail({ code, link: "" }),
       });
       return { kind: "sent", to: shortened(to) };

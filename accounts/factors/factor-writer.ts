@@ -44,11 +44,11 @@ export function recoveryCodeHmac(key: KeyObject, sub: string, code: string): str
 }
 
 /** As people read and type it. */
-const shown = (code: string): string => `${code.slice(0, 5)}-${code.slice(5)}`;
+const grouped = (code: string): string => `${code.slice(0, 5)}-${code.slice(5)}`;
 
 /**
- * Where codes and links go that guard the factors: for seven days after a change of address, to the address before it, so that
- * neither a stolen password nor the mailbox of the new one is enough to enrol.
+ * The address for codes and links that guard the factors: for seven days after a change of address, the previous one,
+ * so that neither a stolen password nor the new mailbox is enough to enrol.
  */
 export async function guardAddress(
   tx: Transaction,
@@ -131,7 +131,7 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
     const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => randomCode(RECOVERY_CODE_LENGTH));
     const hmacs = codes.map((code) => recoveryCodeHmac(codeKey, sub, code));
     tx.overwrite(RECOVERY_CODES.record({ sub, codes: hmacs }));
-    return codes.map(shown);
+    return codes.map(grouped);
   }
 
   async function notices(
@@ -171,7 +171,7 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
       const user_handle =
         account.factors?.user_handle ?? (factor.kind === "passkey" ? factor.userHandle : newUserHandle());
       const guard = await guardAddress(tx, confirmations, account, clock);
-      // The link takes the account: it never goes to an address that was not confirmed.
+      // The link can take over the account, so it never goes to an address that was not confirmed.
       const undo =
         isFirst && guard.email_verified && mailDeployment !== undefined
           ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })

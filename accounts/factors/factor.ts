@@ -61,7 +61,7 @@ export function hasSecondFactor({ factors }: Pick<AccountRecord, "factors">): bo
   return factors !== undefined && (factors.app || factors.passkeys.length > 0);
 }
 
-/** Whether only a passkey signs this account in: an app needs a password beside it. */
+/** Whether only a passkey signs this account in: an app also needs a password. */
 export function signsInByPasskeyAlone({ password_hash, factors }: AccountRecord): boolean {
   return password_hash === null && (factors?.passkeys.length ?? 0) > 0;
 }

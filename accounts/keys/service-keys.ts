@@ -54,7 +54,7 @@ export async function readSecrets(
   return readOrMakeKeyFile(file, { mayCreate: !isUsed });
 }
 
-/** What a process does with a storage that it opens. */
+/** How a process opens a storage. */
 export interface Opening {
   /** Whether a server has used the storage; then nothing is written. Default: missing keys are made. */
   readonly mustExist?: boolean;
@@ -124,7 +124,7 @@ export async function openSealer(
   } catch (cause) {
     throw new SignInError(
       "keys",
-      "keys.secrets does not belong to this storage: restore the secrets that it had, also an old one that was removed before keys reseal had finished",
+      "keys.secrets does not belong to this storage: restore the secrets that it had, including any that were removed before keys reseal had finished",
       { cause },
     );
   }

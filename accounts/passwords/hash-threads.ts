@@ -33,8 +33,8 @@ export type HashAnswer =
   | { readonly id: number; readonly error: unknown };
 
 /**
- * Threads start when several passwords come at once, and end after a minute without work. A single hash of ours runs in Node's
- * thread pool meanwhile: a thread takes 25 MB, and its start as long as a few hashes.
+ * Threads start when several passwords come at once, and end after a minute without work. A single hash of ours runs in
+ * Node's thread pool instead: a thread takes 25 MB, and starting one takes as long as a few hashes.
  */
 export interface HashThreads {
   /** How many tasks the threads accept: for each thread, one that runs and one that follows. */

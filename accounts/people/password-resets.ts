@@ -38,7 +38,7 @@ export interface PasswordResets {
     proof: ResetProof,
   ): Promise<{ readonly kind: "valid"; readonly interaction: string | undefined } | Unproven>;
   /**
-   * Sets the password, ends all codes, tokens and sessions of the account, and tells its owner by mail. A refused
+   * Sets the password, ends all codes, tokens and sessions of the account, and notifies its owner by mail. A refused
    * password does not use up the proof.
    */
   finish(proof: ResetProof, password: string, at: AskedAt): Promise<ResetFinished>;

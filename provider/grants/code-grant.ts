@@ -83,7 +83,7 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
     const burst = { begunAt: now, pending: 0, idleSince: now, hasUsed: last?.hasUsed ?? false, isTie };
     bursts.delete(code.key);
     bursts.set(code.key, burst);
-    // After a storage fault the next exchange decides anew.
+    // After a storage fault, the next exchange decides again.
     isTie.catch(() => bursts.get(code.key) === burst && bursts.delete(code.key));
     return burst;
   }
