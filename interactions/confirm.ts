@@ -1,6 +1,6 @@
 /**
  * `{base}/confirm`, where links in mail lead. Opening it changes nothing, so that programs that scan mail confirm
- * nothing: the token moves to a cookie, and the browser goes on to where a person can confirm.
+ * nothing: the token moves to a cookie, and the browser is redirected to where a person can confirm.
  */
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";

@@ -28,7 +28,7 @@ export interface Submission {
   readonly locale: string;
 }
 
-/** What became of a submission. */
+/** The outcome of a submission. */
 export type Answer =
   | Extract<Outcome, { kind: "done" | "gone" }>
   /** The sign-in is at this step now. */
@@ -46,7 +46,7 @@ export type Answer =
 export interface SignInFlow {
   /** The step at the address of a GET, if this browser has the sign-in: the present one, or one that it can go to. */
   find(ctx: ServiceContext): Promise<PresentStep | undefined>;
-  /** The step that a POST to this address is for; `isOpen` is false if the sign-in is at another one by now. */
+  /** The step that a POST to this address is for; `isOpen` is false if the sign-in is already at another one. */
   target(ctx: ServiceContext): Promise<SubmittedTo | undefined>;
   submit(ctx: ServiceContext, target: SubmittedTo, submission: Submission): Promise<Answer>;
 }
@@ -72,7 +72,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     const step = STEPS[name];
     const passkey = step.passkey?.(signIn, services);
     const expiresIn = Math.max(0, Math.floor((signIn.expiresAt - configuration.clock.now()) / 1_000));
-    // Showing the step anew would lose new recovery codes.
+    // Showing the step again would lose new recovery codes.
     const extendable = signIn.extendable === true && signIn.state.step !== "recovery-codes";
     return {
       name,
@@ -122,16 +122,16 @@ export function createSignInFlow(services: StepServices): SignInFlow {
   }
 
   /** The same step with more time, and with what was typed, except for secrets. */
-  async function moreTime(ctx: ServiceContext, at: PresentStep, values: Values): Promise<Answer> {
+  async function moreTime(ctx: ServiceContext, current: PresentStep, values: Values): Promise<Answer> {
     // Another tab has asked for it.
-    if (!at.actions.includes(MORE_TIME)) return { kind: "next", step: withEntries(at, values) };
-    const signIn = await protocol.extend(ctx, at.signIn);
-    const step = await prepared(present(signIn, at.name));
+    if (!current.actions.includes(MORE_TIME)) return { kind: "next", step: withEntries(current, values) };
+    const signIn = await protocol.extend(ctx, current.signIn);
+    const step = await prepared(present(signIn, current.name));
     try {
       await units.current()?.commit();
     } catch (error) {
       // The sign-in has changed meanwhile: the person sees its step again.
-      if (error instanceof ConditionFailed) return { kind: "next", step: at };
+      if (error instanceof ConditionFailed) return { kind: "next", step: current };
       throw error;
     }
     return { kind: "next", step: withEntries(step, values) };
@@ -139,19 +139,20 @@ export function createSignInFlow(services: StepServices): SignInFlow {
 
   async function submitTo(
     ctx: ServiceContext,
-    at: PresentStep,
+    current: PresentStep,
     { action, values, locale }: Submission,
   ): Promise<Answer> {
-    const { name, signIn } = at;
-    const missing = action === "submit" ? missingValues(at.fields, values) : [];
+    const { name, signIn } = current;
+    const missing = action === "submit" ? missingValues(current.fields, values) : [];
     // An incomplete form is no guess and takes no rate-limit point.
-    if (missing.length > 0) return { kind: "invalid", step: again(at, values, missing) };
+    if (missing.length > 0) return { kind: "invalid", step: again(current, values, missing) };
     const outcome = await STEPS[name].submit({ ctx, signIn, values, action, locale }, services);
-    if (outcome.kind === "invalid") return { kind: "invalid", step: again(at, values, outcome.problems) };
+    if (outcome.kind === "invalid")
+      return { kind: "invalid", step: again(current, values, outcome.problems) };
     if (outcome.kind === "limited") {
       const { retryAfter } = outcome;
       const problem = { code: "limited", fields: [], values: { retryAfter } };
-      return { kind: "limited", step: again(at, values, [problem]), retryAfter };
+      return { kind: "limited", step: again(current, values, [problem]), retryAfter };
     }
     let answer: Answer;
     if (outcome.kind === "next") {

@@ -11,7 +11,7 @@ export interface JsonParts {
   readonly pages: Pick<Pages, "visit" | "translator">;
 }
 
-/** What answers a GET and a POST that want JSON. */
+/** Answers a GET and a POST that want JSON. */
 export interface JsonHandlers {
   /** 200 with the step, or 410. */
   readonly show: (ctx: ServiceContext) => Promise<void>;

@@ -19,7 +19,7 @@ export interface SubmittedStep {
   readonly values?: Readonly<Record<string, string>>;
 }
 
-/** What became of it. */
+/** The outcome of a submission. */
 export type StepAnswer =
   | { readonly kind: "done"; /** Where to redirect the browser, with a 303. */ readonly location: string }
   /** The sign-in is at another step now: redirect to `{base}/interaction/<id>`, which shows it. */

@@ -154,7 +154,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     (await signedInAs(found))?.record;
 
   /**
-   * What the session of a step-up has shown. It is read anew each time, so that a step-up ends with its session; a
+   * What the session of a step-up has shown. It is read again each time, so that a step-up ends with its session; a
    * request for a recent sign-in has other reasons, and asks for everything.
    */
   async function steppingUp(found: Interaction, demanded: string | undefined): Promise<Proven | undefined> {

@@ -178,7 +178,7 @@ export interface DevicePageParts {
   readonly profile: Configuration["profile"];
 }
 
-/** What became of a code that was entered. */
+/** The outcome of entering a code. */
 type Outcome =
   | { readonly kind: "connected" | "refused" }
   | {

@@ -59,7 +59,7 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
 }
 
 /** What every page of the console is given. @param shown receivers on the page, which get their names. */
-export async function commonOf(
+export async function commonLocals(
   { console, clock, seals }: ConsoleParts,
   ctx: ServiceContext,
   { path, query }: Parameters<OperatorHandler>[1],
@@ -103,7 +103,7 @@ function list(parts: ConsoleParts): OperatorHandler {
     const names = known.map(({ receiver }) => receiver);
     const shown = [...names, ...deliveries.map(({ receiver }) => receiver)];
     const data = {
-      ...(await commonOf(parts, ctx, request, person, shown)),
+      ...(await commonLocals(parts, ctx, request, person, shown)),
       filter,
       deliveries,
       receivers: names,
@@ -126,7 +126,7 @@ function delivery(parts: ConsoleParts): OperatorHandler {
   return async (ctx, request, person) => {
     const found = await console.find(request.id);
     if (found === undefined) return pages.error(ctx, { status: 404, error: "no_delivery" });
-    const all = await commonOf(parts, ctx, request, person, [found.receiver]);
+    const all = await commonLocals(parts, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const token = (action: string): string => seals.token(person, [action, found.id]);
@@ -154,7 +154,7 @@ function receivers(parts: ConsoleParts): OperatorHandler {
       for (const action of actionsOf(report)) tokens[action] = seals.token(person, [action, receiver]);
       return { report, tokens };
     });
-    const all = await commonOf(
+    const all = await commonLocals(
       parts,
       ctx,
       request,

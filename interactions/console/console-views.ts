@@ -117,7 +117,7 @@ export interface DeliveriesLocals extends ConsoleLocals {
   readonly next?: string;
   /** Whether this is not the first page. */
   readonly isLater: boolean;
-  /** What stands above the list. Missing above a part of it. */
+  /** The summary above the list. Missing above a part of the list. */
   readonly overview?: ConsoleOverview;
   /** Hidden field of the form that sends all matching deliveries again; without it there is no such form. */
   readonly redriveAll?: string;

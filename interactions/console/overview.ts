@@ -1,4 +1,7 @@
-/** What stands above the list of all deliveries: what waits and is parked, the last hour, and how each receiver does. */
+/**
+ * The summary above the list of all deliveries: how many wait or are parked, the last hour, and the state of each
+ * receiver.
+ */
 import type { Translator } from "../../core/texts.ts";
 import type { SpanCounts } from "../../records/deliveries/delivery.ts";
 import type { Moments } from "../look/moments.ts";
@@ -12,7 +15,7 @@ export interface ConsoleOverview {
 
 /** The size of the chart in its own units; the style sheet stretches it. */
 const CHART = { width: 240, height: 48, gap: 4 } as const;
-/** So that a single delivery beside thousands is still seen. */
+/** Keeps a single delivery visible beside thousands. */
 const MIN_BAR = 3;
 
 /** Sums over all receivers, the chart of the last hour, and the receivers, those with problems first. */

@@ -14,7 +14,7 @@ import { seeOther } from "../answers.ts";
 import type { Form } from "../forms.ts";
 import {
   callerAt,
-  commonOf,
+  commonLocals,
   type ConsoleAction,
   type ConsoleParts,
   consoleResult,
@@ -46,12 +46,12 @@ export function createPeoplePages(parts: PeopleParts): readonly OperatorPage[] {
   const onPerson = submit(parts, (form, sub, operator) => removal(parts, sub, form, operator));
   return [
     { path: PEOPLE_PATH, methods: { GET: people(parts), POST: find(parts) } },
-    { path: `${PEOPLE_PATH}/:uid`, methods: { GET: person(parts), POST: recently(parts, onPerson) } },
+    { path: `${PEOPLE_PATH}/:uid`, methods: { GET: person(parts), POST: withRecentSignIn(parts, onPerson) } },
   ];
 }
 
 /** Asks for a recent sign-in first. A form that was sent is lost. */
-function recently({ gate }: PeopleParts, handler: OperatorHandler): OperatorHandler {
+function withRecentSignIn({ gate }: PeopleParts, handler: OperatorHandler): OperatorHandler {
   return async (ctx, request) => {
     const operator = await gate.enterRecently(ctx, request);
     if (operator !== undefined) await handler(ctx, request, operator);
@@ -61,7 +61,7 @@ function recently({ gate }: PeopleParts, handler: OperatorHandler): OperatorHand
 function people(parts: PeopleParts): OperatorHandler {
   const { pages, seals } = parts;
   return async (ctx, request, operator) => {
-    const all = await commonOf(parts, ctx, request, operator);
+    const all = await commonLocals(parts, ctx, request, operator);
     const data = { ...all, csrf: seals.token(operator, FIND) };
     pages.send(ctx, peoplePage, data, languageOf(operator));
   };
@@ -87,7 +87,7 @@ function find(parts: PeopleParts): OperatorHandler {
     const found = await accountNamed(typed.trim());
     if (found !== undefined)
       return seeOther(ctx, `${ctx.exchange.deployment.url}${PEOPLE_PATH}/${found.sub}`);
-    const all = await commonOf(parts, ctx, request, operator);
+    const all = await commonLocals(parts, ctx, request, operator);
     const data = { ...all, csrf: seals.token(operator, FIND), unknown: typed };
     return pages.send(ctx, peoplePage, data, { ...languageOf(operator), status: 400 });
   };
@@ -113,7 +113,7 @@ function person(parts: PeopleParts): OperatorHandler {
     }
     // Nobody looks at an account without a record of it.
     await audit.append({ ...callerAt(ctx, operator), action: "account.viewed", subject: sub });
-    const shown = { ...(await commonOf(parts, ctx, request, operator)), person: account, factors };
+    const shown = { ...(await commonLocals(parts, ctx, request, operator)), person: account, factors };
     if (key === undefined) {
       const protectedAs = sub === operator.account.sub ? "own" : "operator";
       const methods = ctx.exchange.deployment.path + METHODS_PATH;
@@ -126,7 +126,7 @@ function person(parts: PeopleParts): OperatorHandler {
     return pages.send(ctx, removalPage, data, languageOf(operator));
   };
 
-  const ask = recently(parts, show);
+  const ask = withRecentSignIn(parts, show);
   return (ctx, request, operator) => (request.query.has("remove") ? ask : show)(ctx, request, operator);
 }
 

@@ -15,7 +15,7 @@ export function reasonText(t: Translator, reason: string | null): string {
   return reason === null ? "" : worded(t, "reason", reason);
 }
 
-/** What came of an attempt: the status with its name, or why there was no response, with the code to search for. */
+/** The outcome of an attempt: the status with its name, or why there was no response, with the code to search for. */
 export function attemptText(
   t: Translator,
   { status, error }: Pick<ShownAttempt, "status" | "error">,

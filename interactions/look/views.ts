@@ -104,7 +104,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
 }
 
 /**
- * Removes the script's comment lines, indentation and needless white space. Its strings must not have a space beside a
+ * Removes the script's comment lines, indentation and needless white space. Its strings must not have a space next to a
  * comma or an operator.
  */
 const compactScript = (text: string): string =>

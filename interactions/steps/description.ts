@@ -222,7 +222,7 @@ function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
   return { id, kind, label: name ?? t("methods.app"), text: texts.join(" · "), added_at, last_used_at };
 }
 
-/** Where the person goes on. Nobody knows the client of the account pages by name. */
+/** Where the person continues to. Nobody knows the client of the account pages by name. */
 const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
   client.own ? t("lead.account") : t("lead", { client: client.name });
 

@@ -14,7 +14,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import { ACR_MFA, AMR_CODE, amrOfPasskey, satisfies } from "../../provider/authentication.ts";
 import { again, codeField, expired, keptEnrolment, usernameTaken, wrongCode } from "./confirm-email.ts";
 import { parsed } from "./passkey-sign-in.ts";
-import { anew, atEnrol, CHANGED, goOn, isAt, isExpired, provenOf, stillProven } from "./sign-in.ts";
+import { atEnrol, CHANGED, isAt, isExpired, proceed, provenOf, startOver, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -30,14 +30,14 @@ import {
 const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>
   state.proven?.invited ? [...actions, "later"] : actions;
 
-/** Drops a step whose time is over. */
+/** The state without a step that has expired; `undefined` if it has not. */
 const dropped = async (
   { state }: RunningSignIn,
-  isOver: (clock: Clock) => boolean,
+  hasExpired: (clock: Clock) => boolean,
   { configuration }: Pick<StepServices, "configuration">,
 ): Promise<SignInState | undefined> => {
-  if (!isOver(configuration.clock)) return undefined;
-  return state.proven === undefined ? { ...expired("register"), ...keptEnrolment(state) } : anew(state);
+  if (!hasExpired(configuration.clock)) return undefined;
+  return state.proven === undefined ? { ...expired("register"), ...keptEnrolment(state) } : startOver(state);
 };
 
 export const enrolConfirm: Step = {
@@ -56,9 +56,9 @@ export const enrolConfirm: Step = {
     const { enrolments } = services.secondFactors;
     if (proven === undefined || enrolments === undefined) return { kind: "gone" };
     const record = await stillProven(proven, services);
-    if (record !== undefined && entry.action === "later") return goOn(entry, services, record, proven);
+    if (record !== undefined && entry.action === "later") return proceed(entry, services, record, proven);
     if (isExpired(proven, services.configuration.clock))
-      return { kind: "next", state: anew(entry.signIn.state) };
+      return { kind: "next", state: startOver(entry.signIn.state) };
     if (record === undefined || hasSecondFactor(record)) return CHANGED;
     return entry.action === "resend"
       ? resend(entry, services, enrolments, proven)
@@ -139,9 +139,9 @@ export const enrol: Step = {
     if (enrolments === undefined) return { kind: "gone" };
     if (state.proven === undefined) return makeAccount(entry, services, enrolments);
     const record = await stillProven(state.proven, services);
-    if (record !== undefined && action === "later") return goOn(entry, services, record, state.proven);
+    if (record !== undefined && action === "later") return proceed(entry, services, record, state.proven);
     if (enrolment === undefined || enrolment.as === null || enrolment.expiresAt <= clock.now())
-      return { kind: "next", state: anew(state) };
+      return { kind: "next", state: startOver(state) };
     if (record === undefined) return CHANGED;
     const at = askedAt(entry, services);
     if (action === "app") {
@@ -216,7 +216,7 @@ async function keep(
   if (recoveryCodes.length > 0)
     return { kind: "next", state: { step: "recovery-codes", proven: now }, recoveryCodes };
   const record = await stillProven(now, services);
-  return record === undefined ? CHANGED : goOn(entry, services, record, now);
+  return record === undefined ? CHANGED : proceed(entry, services, record, now);
 }
 
 export const recoveryCodes: Step = {
@@ -231,11 +231,11 @@ export const recoveryCodes: Step = {
     if (proven === undefined || enrolments === undefined) return { kind: "gone" };
     const record = await stillProven(proven, services);
     if (record === undefined)
-      return action === "submit" ? { kind: "next", state: anew(signIn.state) } : CHANGED;
+      return action === "submit" ? { kind: "next", state: startOver(signIn.state) } : CHANGED;
     if (action === "submit") {
       if (values.get("kept") !== "true")
         return { kind: "invalid", problems: [{ code: "required", fields: ["kept"] }] };
-      return goOn(entry, services, record, proven);
+      return proceed(entry, services, record, proven);
     }
     const renewed = await enrolments.renewCodes(record.sub, proven.generation, askedAt(entry, services));
     if (renewed.kind === "limited") return renewed;

@@ -5,7 +5,7 @@
  * by now.
  */
 import { callerOf } from "../../provider/exchange.ts";
-import { addFactor, anew, goOn, isAt, stillProven } from "./sign-in.ts";
+import { addFactor, isAt, proceed, startOver, stillProven } from "./sign-in.ts";
 import type { Step } from "./step.ts";
 
 export const invitation: Step = {
@@ -18,13 +18,13 @@ export const invitation: Step = {
     const { proven } = signIn.state;
     if (proven === undefined) return { kind: "gone" };
     const record = await stillProven(proven, services);
-    if (record === undefined) return { kind: "next", state: anew(signIn.state) };
+    if (record === undefined) return { kind: "next", state: startOver(signIn.state) };
     if (action === "submit") return addFactor(entry, services, record, proven);
     if (action === "never")
       await services.accounts.declineInvitation(
         record.sub,
         callerOf(ctx, { kind: "account", id: record.sub }),
       );
-    return goOn(entry, services, record, proven);
+    return proceed(entry, services, record, proven);
   },
 };

@@ -7,7 +7,7 @@ import { amrOfPasskey } from "../../provider/authentication.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { seconds } from "../../core/clock.ts";
 import type { Passkeys } from "../../accounts/factors/passkeys.ts";
-import { goOn } from "./sign-in.ts";
+import { proceed } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -24,7 +24,7 @@ export function firstState(passkeys: Pick<Passkeys, "challenge">): SignInState {
   return { loginChallenge: passkeys.challenge() };
 }
 
-/** Whether a passkey can be used now. Nothing is known of whoever is at `login`; at `reauthenticate` the account must have one. */
+/** Whether a passkey can be used now. At `login` the account is not known; at `reauthenticate` it must have one. */
 function isOffered({ state, account }: RunningSignIn, name: StepName): boolean {
   if (state.loginChallenge === undefined) return false;
   return name === "login" || (account?.factors?.passkeys.length ?? 0) > 0;
@@ -88,7 +88,7 @@ export async function signInWithPasskey(
   );
   if (result.kind === "right") {
     const { account, backupEligible } = result;
-    return goOn(entry, services, account, {
+    return proceed(entry, services, account, {
       at: seconds(configuration.clock),
       amr: amrOfPasskey(backupEligible),
     });

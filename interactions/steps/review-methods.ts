@@ -7,7 +7,7 @@
 import { factorKey } from "../../accounts/factors/factor.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { CHANGED, goOn, isAt, isExpired, stillProven } from "./sign-in.ts";
+import { CHANGED, isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -19,7 +19,7 @@ import {
   type StepServices,
 } from "./step.ts";
 
-const ANEW: SignInState = { notice: "begin-anew" };
+const BEGIN_ANEW: SignInState = { notice: "begin-anew" };
 
 export const reviewMethods: Step = {
   isOpen: (signIn) => isAt(signIn, "review-methods"),
@@ -29,7 +29,7 @@ export const reviewMethods: Step = {
   ways: () => [],
 
   prepare: async ({ state: { proven } }, services) =>
-    proven === undefined || (await stillProven(proven, services)) === undefined ? ANEW : undefined,
+    proven === undefined || (await stillProven(proven, services)) === undefined ? BEGIN_ANEW : undefined,
 
   async methods({ state: { proven } }, services) {
     const record = proven && (await stillProven(proven, services));
@@ -41,11 +41,13 @@ export const reviewMethods: Step = {
     if (proven === undefined) return { kind: "gone" };
     const record = await stillProven(proven, services);
     if (entry.action === "remove") return record ? remove(entry, services, record, proven) : CHANGED;
-    if (record === undefined) return { kind: "next", state: ANEW };
+    if (record === undefined) return { kind: "next", state: BEGIN_ANEW };
     const shown = proven.amr.includes("pwd") ? "password" : "passkey";
     const caller = callerAs(record.sub, askedAt(entry, services));
     const after = await services.accounts.reviewedFactors(record.sub, shown, proven.generation, caller);
-    return after === undefined ? { kind: "next", state: ANEW } : goOn(entry, services, after, proven);
+    return after === undefined
+      ? { kind: "next", state: BEGIN_ANEW }
+      : proceed(entry, services, after, proven);
   },
 };
 
@@ -79,7 +81,7 @@ async function remove(
   const { state, demandedAcr } = signIn;
   const { accounts, secondFactors, limits, protocol, configuration } = services;
   const { sub } = record;
-  if (isExpired(proven, configuration.clock)) return { kind: "next", state: ANEW };
+  if (isExpired(proven, configuration.clock)) return { kind: "next", state: BEGIN_ANEW };
   const method = (await methodsOf(record, services)).find(({ id }) => id === values.get("method"));
   if (method === undefined) return { kind: "invalid", problems: [{ code: "no-method", fields: [] }] };
   const at = askedAt(entry, services);

@@ -8,7 +8,7 @@ import { seconds } from "../../core/clock.ts";
 import type { RefusedCode } from "../../accounts/factors/codes.ts";
 import { type AskedAt, callerAs } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { goOn, isAt, isExpired, stillProven } from "./sign-in.ts";
+import { isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
 import { parsed } from "./passkey-sign-in.ts";
 import {
   askedAt,
@@ -87,7 +87,7 @@ async function useCode(
   if (result.kind !== "right") return refused(result, isApp);
   if (isApp && proven.stepUp !== true && entry.values.get(REMEMBER.name) === REMEMBER.value)
     await rememberBrowser(entry, services, record, at);
-  // Whoever has just lost an app is not asked to add something else.
+  // A person who has just lost an app is not asked to add something else.
   const { canAddPasskey: _lost, ...rest } = proven;
   return complete(entry, services, record, isApp ? proven : rest, AMR_CODE);
 }
@@ -151,7 +151,7 @@ function complete(
   shown: readonly string[],
 ): Promise<Outcome> {
   const all = [...new Set([...amr, ...shown])];
-  if (stepUp) return goOn(entry, services, record, { at, amr: all, stepUp });
+  if (stepUp) return proceed(entry, services, record, { at, amr: all, stepUp });
   const now = { at: seconds(services.configuration.clock), amr: all };
-  return goOn(entry, services, record, { ...now, ...(canAddPasskey && { canAddPasskey }) });
+  return proceed(entry, services, record, { ...now, ...(canAddPasskey && { canAddPasskey }) });
 }

@@ -45,7 +45,7 @@ export const isAt = ({ prompt, state }: RunningSignIn, step: StepName): boolean 
   prompt !== "consent" && state.step === step && state.proven !== undefined;
 
 /** The person begins with the password again. A code that was sent still works. */
-export function anew({ email, codeFor }: SignInState): SignInState {
+export function startOver({ email, codeFor }: SignInState): SignInState {
   return {
     notice: "begin-anew",
     ...(codeFor !== undefined && { codeFor, ...(email !== undefined && { email }) }),
@@ -94,7 +94,7 @@ export async function checkPassword(
     audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
     return { kind: "invalid", problems: [{ code: "wrong", fields }] };
   }
-  return goOn(entry, services, checked.record, {
+  return proceed(entry, services, checked.record, {
     at: seconds(services.configuration.clock),
     amr: AMR_PASSWORD,
     ...(entry.values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
@@ -126,7 +126,7 @@ export async function stillProven(
  * The next step of a person who has shown something: the second factor, if the account has one, then the sign-in methods,
  * after a reset, then the terms, if there are new ones, and then the sign-in is complete. Nothing else completes one.
  */
-export async function goOn(
+export async function proceed(
   entry: Entry,
   services: StepServices,
   record: AccountRecord,
@@ -157,8 +157,8 @@ export async function goOn(
   const { terms } = offers.registration ?? {};
   // A person who is already signed in is asked at the next sign-in.
   const needsTerms = terms !== undefined && !shown.stepUp && record.terms_version !== terms.version;
-  const isOver = !needsReview && !needsTerms;
-  const mayInvite = isOver && canAddPasskey && !remembered && isInvitable(entry, services, record);
+  const isComplete = !needsReview && !needsTerms;
+  const mayInvite = isComplete && canAddPasskey && !remembered && isInvitable(entry, services, record);
   if (mayInvite && (await accounts.invite(record.sub, callerOf(ctx, { kind: "account", id: record.sub }))))
     return { kind: "next", state: { step: "invitation", proven: { ...proven, invited: true } } };
   if (!shown.stepUp && devices.read(ctx, record) === undefined)
@@ -234,7 +234,7 @@ export async function addFactor(
   proven: Proven,
 ): Promise<Outcome> {
   if (proven.stepUp || isExpired(proven, services.configuration.clock))
-    return { kind: "next", state: anew(entry.signIn.state) };
+    return { kind: "next", state: startOver(entry.signIn.state) };
   return hasSecondFactor(record)
     ? beginEnrolment(entry, services, proven)
     : confirmEnrolment(entry, services, record, proven);
@@ -258,7 +258,7 @@ async function confirmEnrolment(
     return { kind: "next", state: { ...step, email: state.email } };
   const sent = await enrolments.sendCode(sub, uid, askedAt(entry, services));
   if (sent.kind === "limited") return sent;
-  if (sent.kind === "gone") return { kind: "next", state: anew({}) };
+  if (sent.kind === "gone") return { kind: "next", state: startOver({}) };
   return { kind: "next", state: { ...step, email: sent.to } };
 }
 

@@ -62,11 +62,11 @@ export interface SignInState {
   readonly challenge?: PasskeyChallenge;
   /** The same as the browser wants it. */
   readonly passkey?: PasskeyRequest;
-  /** `enrol-confirm`: the account that a code was sent for. Whoever has to begin anew can still use it. */
+  /** `enrol-confirm`: the account that a code was sent for. A person who has to start again can still use it. */
   readonly codeFor?: string;
   /**
-   * `enrol`: the {@link Enrolment}, or of whoever is not `proven` the {@link NewAccountEnrolment}, sealed. The latter stays
-   * while the person registers once more.
+   * `enrol`: the {@link Enrolment}, or the {@link NewAccountEnrolment} of a person who is not `proven`, sealed. The
+   * latter stays while the person registers again.
    */
   readonly enrolment?: string;
 }
@@ -74,7 +74,7 @@ export interface SignInState {
 /** What a person has shown of an account. There is no session before the rest is shown. */
 export interface Proven {
   readonly sub: string;
-  /** The `sessions_generation` of the account then. Whatever ends its sessions makes the person begin anew. */
+  /** The `sessions_generation` of the account then. Whatever ends its sessions makes the person start again. */
   readonly generation: number;
   /** When the last part was shown, in seconds since the epoch. */
   readonly at: number;
@@ -237,7 +237,7 @@ export interface PresentStep {
   readonly recoveryCodes?: readonly string[];
   /** `review-methods`: what there is now. */
   readonly methods?: readonly SignInMethod[];
-  /** Set when the fields have what the person has typed so far: showing the step anew would lose it. */
+  /** Set when the fields have what the person has typed so far: showing the step again would lose it. */
   readonly hasEntries?: true;
   /** The person can be given more time, near the end. */
   readonly extendable?: true;
@@ -252,7 +252,7 @@ export type Values = ReadonlyMap<string, string>;
 export type Outcome =
   /** Where to redirect the browser. */
   | { readonly kind: "done"; readonly location: string }
-  /** The sign-in goes on at another step. */
+  /** The sign-in continues at another step. */
   | {
       readonly kind: "next";
       readonly state: SignInState;
@@ -340,7 +340,7 @@ export interface SignInProtocol {
   extend(ctx: ServiceContext, signIn: RunningSignIn): Promise<RunningSignIn>;
   /** Stores what the person has done so far. */
   keep(signIn: RunningSignIn, state: SignInState): void;
-  /** All sessions of this account have ended. A sign-in that began in one of them goes on without it. */
+  /** All sessions of this account have ended. A sign-in that began in one of them continues without it. */
   detach(signIn: RunningSignIn, sub: string): void;
   /** The person is this account. @returns where to redirect the browser. */
   signedIn(
@@ -351,7 +351,7 @@ export interface SignInProtocol {
   ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: ServiceContext, callerOf: (actor: Actor) => Caller): Promise<string>;
-  /** The person goes on as the account of the session. @throws ConditionFailed if it has ended. */
+  /** The person continues as the account of the session. @throws ConditionFailed if it has ended. */
   continueAs(ctx: ServiceContext): Promise<string>;
   /** The client gets an error (RFC 6749 section 4.1.2.1). */
   refuse(ctx: ServiceContext, error: string, description: string): Promise<string>;

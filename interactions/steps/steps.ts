@@ -1,4 +1,4 @@
-/** The table of steps. A row and a file make a step. */
+/** The table of steps. To add a step, add a row and a file. */
 import { confirmEmail } from "./confirm-email.ts";
 import { consent } from "./consent.ts";
 import { continueAs } from "./continue.ts";

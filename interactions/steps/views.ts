@@ -72,7 +72,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     label: wayLabel(t, step, way),
     prompt: promptOf(t, step.name, way),
   }));
-  // The link for a forgotten password stands beside the password.
+  // The link for a forgotten password is next to the password.
   const hasPassword = step.fields.some(({ autocomplete }) => autocomplete.startsWith("current-password"));
   const aside = hasPassword ? ways.find(({ name }) => name === "forgot-password") : undefined;
   const { min: minLength } = step.offers.passwordLength;
@@ -125,7 +125,7 @@ function warnAfter(expiresIn: number): number {
   return 60 * Math.max(0, Math.ceil((expiresIn - LATE_SECONDS) / 60));
 }
 
-/** What stands before the link to another step. */
+/** The text before the link to another step. */
 function promptOf(t: Translator, from: StepName, to: StepName): string {
   const key = `way.prompt.${from}.${to}`;
   return t.has(key) ? t(key) : "";

@@ -173,7 +173,7 @@ describe("the next sign-in after a reset", () => {
 });
 
 describe("somebody without everything", () => {
-  it("with only the mailbox is at the second factor, and comes no further", async () => {
+  it("with only the mailbox reaches the second factor, and gets no further", async () => {
     const { visitor, step: login } = await party.reset();
     const { body: step } = await visitor.act(login, "submit", { ...NEW });
     expect(step.step).toBe("second-factor");
