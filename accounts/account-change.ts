@@ -148,7 +148,7 @@ interface Revoked {
 
 /** How an account is changed. */
 interface ChangeOptions {
-  /** A transaction of which the change is a part. Default: one of its own. */
+  /** The transaction that the change is part of. Default: a new one. */
   readonly within?: Transaction | undefined;
   /** Whether the `sub` was made for this change, so that nothing can have it. Default: `false`. */
   readonly isNew?: boolean;

@@ -1,4 +1,4 @@
-/** What the calls for accounts accept, with the descriptions that the documentation prints. */
+/** The arguments of the calls for accounts, with the descriptions that the documentation prints. */
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";

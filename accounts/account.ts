@@ -55,7 +55,7 @@ interface AccountFields {
   readonly email_verified?: boolean | undefined;
 }
 
-/** What `accounts.create` takes. */
+/** The argument of `accounts.create`. */
 export interface NewAccount extends AccountFields {
   /** Unique among usernames and e-mail addresses, ignoring case. */
   readonly email: string;
@@ -68,7 +68,7 @@ export interface NewAccount extends AccountFields {
   readonly app?: { readonly secret: string } | undefined;
 }
 
-/** What `accounts.import` takes: an account of another system, with its identifiers. */
+/** The argument of `accounts.import`: an account of another system, with its identifiers. */
 export interface ImportedAccount extends NewAccount {
   /** A UUID in lower case. Default: a new one. */
   readonly sub?: string | undefined;
@@ -82,7 +82,7 @@ export interface ImportedAccount extends NewAccount {
   readonly roles?: Readonly<Record<string, readonly string[]>> | undefined;
 }
 
-/** What `accounts.update` takes. Only the given fields change; `null` removes a value. */
+/** The argument of `accounts.update`. Only the given fields change; `null` removes a value. */
 export interface AccountChanges extends AccountFields {
   /**
    * A new address is unverified unless the same call sets `email_verified`. An account that has passkeys and no password
@@ -251,7 +251,7 @@ interface SignInGenerations {
   readonly tokensGeneration: number;
 }
 
-/** What a person allows a client, and the `sessions_generation` of the session in which they allow it. */
+/** A consent that a person gives a client, and the `sessions_generation` of the session in which they give it. */
 interface NewConsent extends Consent {
   readonly sessionsGeneration: number;
 }
@@ -411,7 +411,7 @@ export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">
   return disabled;
 }
 
-/** What codes and links of the account depend on. */
+/** The state of the account that its codes and links depend on. */
 export function stateOf({
   email,
   password_generation = 0,

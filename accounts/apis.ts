@@ -37,7 +37,9 @@ const MAX_OPAQUE_SECONDS = 36_000;
 export const MAX_JWT_SECONDS = 900;
 const DEFAULT_JWT_SECONDS = 600;
 
-/** What access tokens for an API are: `opaque` ones are introspected, a `jwt` is verified with the JWKS (RFC 9068). */
+/**
+ * The kind of access tokens for an API: `opaque` ones are introspected, a `jwt` is verified with the JWKS (RFC 9068).
+ */
 export type ApiTokens = ApiRecord["tokens"];
 
 /** The settings of an API. */

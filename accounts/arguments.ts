@@ -119,7 +119,7 @@ export function flag(): z.ZodType<boolean> {
 /** An identifier to look up: any string, because an unknown one is not an error. */
 export const anyString: z.ZodType<string> = z.string({ error: "must be a string" });
 
-/** What every call that changes something accepts. */
+/** The options of every call that changes something. */
 export interface CallOptions {
   /** Who requests the change, for the audit. Default: `{ kind: "system" }`. */
   readonly actor?: Actor | undefined;

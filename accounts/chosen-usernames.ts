@@ -1,7 +1,7 @@
 /** Rules for usernames that people choose themselves. Imports and the library may set others. */
 import { normaliseName, usernameProblem } from "./text-rules.ts";
 
-/** What is wrong with a chosen username. `reserved`: nobody may choose it. */
+/** A problem with a chosen username. `reserved`: nobody may choose it. */
 type ChosenUsernameProblem = "invalid" | "reserved";
 
 /** The scripts in common modern use (Unicode UAX 31, Table 5). */

@@ -24,13 +24,13 @@ interface PlannedAction {
   readonly at: number;
 }
 
-/** What the plan reads of an account. */
+/** The parts of an account that the plan reads. */
 export type PlannedAccount = Pick<
   AccountRecord,
   "sub" | "user_id" | "portal" | "services" | (typeof PROFILE_FIELDS)[number]
 >;
 
-/** What the plan reads of a directory entry. */
+/** The parts of a directory entry that the plan reads. */
 export interface PlannedEntry {
   readonly group: EntryRecord["group"];
   readonly receiver: Pick<NonNullable<EntryRecord["receiver"]>, "types"> | null;

@@ -7,7 +7,7 @@ import { isLoopback } from "../config/value-forms.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
 
-/** What is wrong with a text, completing "NAME: …"; `undefined` if nothing is. */
+/** A problem with a text, completing "NAME: …"; `undefined` if nothing is. */
 export type Problem = string | undefined;
 
 /** Of a text field or a display name, in characters. */

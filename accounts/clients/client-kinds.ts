@@ -50,7 +50,7 @@ export function hasSetting(kind: ClientKind, setting: string): boolean {
 /** Whether clients of this kind prove who they are. */
 export const isConfidential = (kind: ClientKind): boolean => KEEPS_SECRETS.some((each) => each === kind);
 
-/** What is wrong with a setting, and where. */
+/** A problem with a setting: its path and a message. */
 export interface SettingProblem {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -66,7 +66,7 @@ export interface KindSettings extends ClientAddresses {
   readonly refresh_tokens?: { readonly rotate?: boolean | undefined } | undefined;
 }
 
-/** What is wrong with these settings of a client of this kind, whatever its other settings are. */
+/** The problems with these settings of a client of this kind, whatever its other settings are. */
 export function kindProblems({ kind, ...settings }: KindSettings): SettingProblem[] {
   const foreign = Object.entries(settings)
     .filter(([name, value]) => !isUnset(value) && !hasSetting(kind, name))

@@ -1,4 +1,4 @@
-/** What the calls for clients accept, with the descriptions that the documentation prints. */
+/** The arguments of the calls for clients, with the descriptions that the documentation prints. */
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
@@ -309,7 +309,7 @@ export type ClientInput = Omit<NewClient, "kind" | "redirect_uris"> &
     readonly jwks?: ClientKeys | undefined;
   };
 
-/** What must be known to check a client. */
+/** The configuration that the rules for clients depend on. */
 export interface ClientRules {
   /** Whether a deployment is reachable from other machines. */
   readonly production: boolean;

@@ -74,7 +74,7 @@ export interface ClientKeys {
   readonly keys: readonly ClientKey[];
 }
 
-/** What only `public` clients have. */
+/** The settings that only `public` clients have. */
 export interface PublicSettings {
   /**
    * An application on a device. Its addresses may also be `http://127.0.0.1` and `http://[::1]` with any port (RFC 8252
@@ -137,7 +137,7 @@ export interface NewDeviceClient extends Omit<
   readonly kind: "device";
 }
 
-/** What `clients.register` takes. The kind can't be changed later. */
+/** The argument of `clients.register`. The kind can't be changed later. */
 export type AnyNewClient =
   | NewClient
   | NewClientWithKeys
@@ -146,7 +146,10 @@ export type AnyNewClient =
   | NewMachineClientWithKeys
   | NewDeviceClient;
 
-/** What `clients.update` takes. Only the given settings change; a setting that the kind of client does not have is an error. */
+/**
+ * The argument of `clients.update`. Only the given settings change; a setting that the kind of client does not have is
+ * an error.
+ */
 export type ClientChanges = {
   readonly [K in keyof (ClientSettings & PublicSettings)]?: (ClientSettings & PublicSettings)[K] | undefined;
 } & {
@@ -191,13 +194,13 @@ export interface Client {
   readonly updated_at: number;
 }
 
-/** What `register` returns for a client with a secret, which can't be read again. */
+/** The result of `register` for a client with a secret, which can't be read again. */
 export interface ClientCredentials {
   readonly client_id: string;
   readonly client_secret: string;
 }
 
-/** What `register` returns. A client that has keys, or can keep no secret, gets none. */
+/** The result of `register`. A client that has keys, or can keep no secret, gets none. */
 export type RegisteredClient = Pick<ClientCredentials, "client_id"> & Partial<ClientCredentials>;
 
 /**

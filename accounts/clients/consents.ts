@@ -12,7 +12,7 @@ import type { AccountWriter } from "../account-change.ts";
 
 const PAGE = 1000;
 
-/** What the account has allowed the client so far. */
+/** The consent that the account has given the client so far. */
 export function consentOf(record: Pick<AccountRecord, "consents">, clientId: string): Consent {
   return ownValue(record.consents, clientId) ?? { scopes: [], claims: [] };
 }

@@ -49,7 +49,7 @@ export interface Enrolment {
   readonly as: FactorState;
   /** The secret of a new app in Base32, and its `otpauth:` address for a QR code. `null`: the account has an app. */
   readonly app: { readonly secret: string; readonly uri: string } | null;
-  /** What the browser makes a passkey with. `null`: passkeys are off, or the account has ten. */
+  /** The options for the browser to make a passkey. `null`: passkeys are off, or the account has ten. */
   readonly passkey: { readonly publicKey: PasskeyCreation } | null;
   /** Milliseconds since the epoch: ten minutes after it began. */
   readonly expiresAt: number;
@@ -189,7 +189,7 @@ export interface EnrolmentsOptions {
 
 const LIFETIME_MS = 600_000;
 
-/** What a code was sent for. */
+/** The account that a code was sent for, and its state then. */
 interface CodeFor {
   readonly sub: string;
   readonly as: FactorState;

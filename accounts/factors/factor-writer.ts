@@ -89,7 +89,7 @@ interface FactorAddition {
   put(): Promise<readonly string[]>;
 }
 
-/** What changes of factors store and mail besides the account. */
+/** Stores and mails what a change of factors needs besides the account. */
 export interface FactorWriter {
   /** Puts new recovery codes in place of the old ones. */
   putRecoveryCodes(tx: Transaction, sub: string): readonly string[];

@@ -1,4 +1,4 @@
-/** What a second factor of an account is, and how changes of factors are called. */
+/** The second factors of an account, and the calls that change them. */
 import { hash, randomBytes } from "node:crypto";
 import type { z } from "zod";
 import type { Configuration } from "../../config/configuration.ts";
@@ -109,7 +109,7 @@ export function factorsGeneration({ factors }: Pick<AccountRecord, "factors">): 
   return factors?.generation ?? 0;
 }
 
-/** What an account was like when an enrolment began. No factor is added once any of it has changed. */
+/** The state of an account when an enrolment began. No factor is added once any of it has changed. */
 export interface FactorState {
   readonly email: string;
   readonly password_generation: number;
@@ -162,12 +162,12 @@ export interface OwnFactorChange {
   readonly keepsLast?: boolean | undefined;
 }
 
-/** What a change of factors returns. */
+/** The result of a change of factors. */
 export interface ChangedFactors {
   readonly kind: "changed";
   /** The new ones, to be shown once; empty if the old ones stay. */
   readonly recoveryCodes: readonly string[];
-  /** What the session that stays has to carry from now on. */
+  /** The value that the session that stays has to carry from now on. */
   readonly sessions_generation: number;
 }
 

@@ -132,7 +132,7 @@ const ALGORITHMS: readonly number[] = [-7, -8, -257];
 const RSA_BYTES = { least: 256, most: 512 };
 const MAX_COUNTER = 2 ** 32 - 1;
 
-/** Base64url of at most so many bytes. */
+/** Base64url of at most this many bytes. */
 const bytes = (most: number) =>
   z
     .string()

@@ -25,8 +25,7 @@ export interface AttemptLimits {
   /**
    * A submitted sign-in form.
    * @param attempt.name as typed.
-   * @param attempt.device the id of a device cookie that belongs to the account of this name. It has a bucket of its own, and
-   *   is stopped by no other.
+   * @param attempt.device the id of a device cookie that belongs to the account of this name. It has its own bucket, and no other bucket stops it.
    * @param attempt.guessed whether so many tries with this name have failed in a row that a browser without a device
    *   cookie is limited further.
    */
@@ -74,8 +73,7 @@ export interface AttemptLimits {
   change(sub: string): Promise<Attempt>;
   /**
    * A code of an authenticator app, or a recovery code, after the right password.
-   * @param attempt.device the id of a browser that has signed in to the account completely before. It has a bucket of its
-   *   own, and is stopped by no other.
+   * @param attempt.device the id of a browser that has signed in to the account completely before. It has its own bucket, and no other bucket stops it.
    */
   secondFactor(attempt: {
     readonly factor: "app" | "recovery";
@@ -92,7 +90,7 @@ interface MailRequest {
   readonly name: string;
   /** The caller's IP address. */
   readonly address: string;
-  /** The id of a device cookie that belongs to the account of this name. It has a bucket of its own, and is stopped by no other. */
+  /** The id of a device cookie that belongs to the account of this name. It has its own bucket, and no other bucket stops it. */
   readonly device?: string | undefined;
 }
 
@@ -115,7 +113,7 @@ export interface LimitDeclaration {
 /** Attempts with a name after 100 failures in a row, until one succeeds. */
 const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
 
-/** Wrong codes of an app, and wrong recovery codes. Each counts by itself. */
+/** Wrong codes of an app, and wrong recovery codes. Each is counted separately. */
 const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
 
 /** How often one account, or one registration, may learn that a username is taken. */

@@ -57,7 +57,7 @@ export interface PasswordCheck {
 /** Failures in a row after which further tries are limited. */
 const FAILURES_BEFORE_LIMIT = 100;
 
-/** What counting sign-ins and notifying their owner needs. */
+/** The options for counting sign-ins and notifying their owner. */
 export interface SignInNoticeOptions {
   readonly store: SignInStore;
   /** The HMAC key under which names, accounts and sign-ins are stored. */

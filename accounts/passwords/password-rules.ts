@@ -87,7 +87,10 @@ function namesIn(names: readonly (string | null | undefined)[]): ReadonlySet<str
   return new Set([...normal, ...local].flatMap((name) => [name, name.replaceAll(/\s+/gu, "")]));
 }
 
-/** The length of a new password. `profile: strict` asks for 15 characters at least, as for a single factor (NIST SP 800-63B). */
+/**
+ * The length of a new password. `profile: strict` asks for at least 15 characters, as for a single factor (NIST SP
+ * 800-63B).
+ */
 export function passwordLength(
   { minLength, maxLength }: Pick<PasswordRules, "minLength" | "maxLength">,
   profile: "documented" | "strict",

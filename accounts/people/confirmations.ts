@@ -16,7 +16,7 @@ import {
 import { MAIL, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 
-/** What the person presents: the code as typed, or the token of the link. */
+/** The proof that the person presents: the code as typed, or the token of the link. */
 export type ConfirmationProof = { readonly code: string } | { readonly link: string };
 
 /** The code and the token of the link, in plain text: for the mail and nothing else. */

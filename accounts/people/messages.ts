@@ -169,7 +169,7 @@ const FACTOR_CHANGES = [
   "recovery-codes",
 ] as const;
 
-/** What happened to the second factors. */
+/** The change of the second factors that a mail is about. */
 function changeOf({ params }: Values): (typeof FACTOR_CHANGES)[number] {
   return FACTOR_CHANGES.find((change) => change === params["change"]) ?? "all-removed";
 }
@@ -248,7 +248,7 @@ const MAIL_PICTURES: ReadonlyMap<string, string> = new Map([
 /** Pixels, as on the pages. */
 const DEFAULT_RADIUS = 10;
 
-/** What mail uses of the theme, or the problems with it. */
+/** The parts of the theme that mail uses, or the problems with it. */
 function readLook(theme: InteractionSettings["theme"]) {
   const colours = palettes(theme);
   const problems: string[] = [];

@@ -29,7 +29,7 @@ import {
   refusalOf,
 } from "./requests.ts";
 
-/** What a person entered, unchanged. `date_of_birth` is `YYYY-MM-DD`. */
+/** The form as the person entered it. `date_of_birth` is `YYYY-MM-DD`. */
 export interface RegistrationForm extends Readonly<Partial<Record<ExtraField, string | undefined>>> {
   readonly email: string;
   /** `null`: the account gets a passkey instead. */
@@ -79,7 +79,7 @@ export type RegistrationConfirmed =
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface Registrations {
-  /** What the form asks for, and the terms to accept. */
+  /** The fields that the form asks for, and the terms to accept. */
   readonly settings: Pick<RegistrationSettings, "fields" | "terms" | "passwordless">;
   /**
    * Checks the form, and stores it for an hour with the mail to its address. An earlier registration of this
@@ -130,7 +130,7 @@ interface FirstPasskey {
   readonly factor: NonNullable<ConfirmedAccount["passkey"]>;
 }
 
-/** What is stored until the address is confirmed, and until there is a passkey. */
+/** The form as it is stored until the address is confirmed, and until there is a passkey. */
 type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
   /** `null`: the account gets a passkey instead. */
   readonly password_hash: string | null;

@@ -1,4 +1,4 @@
-/** What registration, reset and change of address have in common: who asks, and the limits. */
+/** The common parts of registration, reset and change of address: who asks, and the limits. */
 import { randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Actor, Caller } from "../../records/audit/audit-event.ts";
