@@ -143,7 +143,7 @@ export interface SessionGeneration {
   remembered?: boolean;
 }
 
-/** What the sign-in form reports to oidc-provider. */
+/** The result that the sign-in form reports to oidc-provider. */
 interface LoginResult {
   readonly accountId: string;
   readonly generation?: number;

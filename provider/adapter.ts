@@ -14,7 +14,7 @@ export interface OidcAdapterOptions {
   readonly sessionMax: number;
   /** The keyed digest under which the code that a person types is stored. */
   readonly userCodeDigest: (userCode: string) => string;
-  /** What is stored with a new sign-in. Default: nothing. */
+  /** The state to store with a new sign-in. Default: none. */
   readonly firstState?: (() => object) | undefined;
   /** @returns `undefined` for an unknown or disabled client. */
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;

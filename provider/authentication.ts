@@ -21,10 +21,12 @@ export const KNOWN_ACRS: readonly string[] = [ACR_PASSWORD, ACR_MFA, ACR_PASSKEY
 
 /** `amr` of a sign-in with a password (RFC 8176 section 2). */
 export const AMR_PASSWORD: readonly string[] = ["pwd"];
-/** What a code of an authenticator app, or a recovery code, adds to a password. */
+/** The `amr` that a code of an authenticator app, or a recovery code, adds to a password. */
 export const AMR_CODE: readonly string[] = ["otp", "mfa"];
 
-/** What a passkey adds: both factors in one. @param backupEligible whether it can be copied to other devices. */
+/**
+ * The `amr` that a passkey adds: both factors in one. @param backupEligible whether it can be copied to other devices.
+ */
 export const amrOfPasskey = (backupEligible: boolean): readonly string[] => [
   backupEligible ? "swk" : "hwk",
   "user",

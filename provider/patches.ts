@@ -69,7 +69,7 @@ function emptySessionsUnwritten(provider: Provider): void {
   });
 }
 
-/** What a session stores for each client, by `client_id`. */
+/** The entries of a session for its clients, by `client_id`. */
 type Authorizations = Record<string, object>;
 
 type AuthorizationFor = (

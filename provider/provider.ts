@@ -73,7 +73,7 @@ export interface ProviderOptions {
   readonly backchannel: Pick<BackchannelLogout, "listen">;
   /** Whether people can make accounts of their own. */
   readonly offersRegistration: boolean;
-  /** What is stored with a new sign-in. */
+  /** The state to store with a new sign-in. */
   readonly firstState?: (() => object) | undefined;
   readonly secondFactors: AllowedFactors;
   /** Called with each new instance, before it serves. */

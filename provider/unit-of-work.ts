@@ -68,7 +68,7 @@ export interface UnitsOfWork {
   run<T>(request: UnitRequest, work: (unit: Unit) => Promise<T>): Promise<T>;
 }
 
-/** What a unit knows about its request. */
+/** The parts of a request that its unit uses. */
 export type UnitRequest = Pick<Exchange, "underWaySince" | "deadline" | "client" | "api" | "browser">;
 
 const GRANT = "Grant";
@@ -159,7 +159,7 @@ class PendingUnit implements Unit {
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
-  /** What was consumed, after the commit. */
+  /** The consumed artifact, after the commit. */
   #consumed: StoredArtifact | undefined;
   /** The time of the store at some moment after something was consumed. */
   #storeTime: Promise<number> | undefined;

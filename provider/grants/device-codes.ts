@@ -209,7 +209,7 @@ export function createConnectedDevices(
   };
 }
 
-/** What oidc-provider stores with a device code. */
+/** The parts that oidc-provider stores with a device code. */
 interface DevicePayload {
   readonly iat?: number;
   readonly params?: { readonly scope?: string; readonly resource?: string | readonly string[] };

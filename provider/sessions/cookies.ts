@@ -41,7 +41,7 @@ export function hostCookieName(
   return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, purpose)}`;
 }
 
-/** What Koa's cookies need of the signing keys. */
+/** The methods of the signing keys that Koa's cookies use. */
 export interface CookieSignatures extends Signer {
   /** 0 when one of the keys made the signature, else -1. */
   index(data: string, signature: string): number;

@@ -92,7 +92,7 @@ export interface SignInSessionsParts {
   readonly sessionMax: number;
 }
 
-/** What oidc-provider and this service store of a session. */
+/** The members of a session that oidc-provider and this service store. */
 interface SessionPayload extends UsedSession {
   readonly iat?: number;
   readonly loginTs?: number;
