@@ -1,6 +1,6 @@
 /** The error of an endpoint: a documented status and code, and a description without secrets. */
 
-/** What an error response needs besides status, code and description. */
+/** The options of an error besides its status, code and description. */
 export interface EndpointErrorOptions {
   /** Seconds, for `Retry-After`. */
   readonly retryAfter?: number;

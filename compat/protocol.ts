@@ -42,7 +42,7 @@ export function createProtocol(
     const answer = await run(exchange, input, currentProvider, sessionCookie);
     const unit = units.current();
     await requireAllowedClient(exchange, unit);
-    // oidc-provider turns errors of the storage into errors of its own; the unit of work has the original.
+    // oidc-provider turns errors of the storage into its own errors; the unit of work has the original.
     if (unit?.failure !== undefined) throw unit.failure;
     const { status, body } = answer;
     if (status >= 500) throw new Error(`oidc-provider answered ${status} at ${exchange.endpoint}`);
