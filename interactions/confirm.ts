@@ -26,7 +26,7 @@ export const CONFIRM_PATH = "/confirm";
 /** The parameter of the address for browsers that don't have the sign-in. */
 export const ELSEWHERE = "elsewhere";
 
-/** What the page says: a link confirms nothing in this browser, or nothing any more, or undoes a change. */
+/** The message of the page: a link confirms nothing in this browser, or nothing any more, or undoes a change. */
 interface ConfirmMessage {
   readonly kind: "elsewhere" | "gone" | "taken" | "blocked" | "undo" | "undo-factor";
   /** `undo` and `undo-factor` only: the address that comes back, if one does, and the form that asks for it. */
@@ -76,7 +76,7 @@ export interface ConfirmHandlers {
 /** Why a change can't be undone: another account has the address, or the account is disabled. */
 type UndoProblem = "taken" | "blocked";
 
-/** What to answer, as a page or as JSON. */
+/** The answer, to be sent as a page or as JSON. */
 type Answer =
   /** `used`: the link was good when the form was shown. Another tab may have gone on with a link for a new password. */
   | { readonly kind: "elsewhere" | "gone" | "used" }
@@ -304,7 +304,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
   };
 }
 
-/** What the step `undo` is made of. */
+/** The contents of the step `undo`. */
 interface Undo {
   /** The address that comes back; `null`: a first second factor is undone. */
   readonly email: string | null;

@@ -14,7 +14,7 @@ interface CookieContext extends CookieRequest, CookieResponse {
   readonly exchange: { readonly deployment: Pick<Deployment, "secure"> };
 }
 
-/** What the cookie depends on. */
+/** The parts of an account that the cookie depends on. */
 type CookieAccount = Pick<AccountRecord, "sub" | "password_generation">;
 
 export interface DeviceCookies {

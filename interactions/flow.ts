@@ -18,7 +18,7 @@ import {
 import { openedEnrolment } from "./steps/sealed-enrolment.ts";
 import { firstStep, STEPS } from "./steps/steps.ts";
 
-/** What a person or a program submits. */
+/** A submission by a person or a program. */
 export interface Submission {
   /** The hidden field of the form. */
   readonly csrf: string;

@@ -16,7 +16,7 @@ export async function readable(read: () => Promise<Form>): Promise<Form | undefi
   }
 }
 
-/** What the origin check needs of a Koa context. */
+/** The parts of a Koa context that the origin check needs. */
 export interface FormOrigin {
   get(field: string): string;
   readonly exchange: { readonly deployment: { readonly url: string } };
@@ -79,7 +79,7 @@ export function formLocals(
   };
 }
 
-/** What the keyboard of a phone should know, by `autocomplete`. */
+/** Hints for the keyboard of a phone, by `autocomplete`. */
 const KEYBOARDS: Readonly<Record<string, Locals>> = {
   username: { autocapitalize: "none", autocorrect: "off", spellcheck: "false" },
   email: { autocapitalize: "none", autocorrect: "off", spellcheck: "false", inputmode: "email" },

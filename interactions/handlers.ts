@@ -44,7 +44,7 @@ function addressOf({ exchange: { deployment, uid, step } }: ServiceContext): str
 export function createInteractionHandlers(parts: InteractionParts): InteractionHandlers {
   const { flow, pages, links, ui } = parts;
 
-  /** This browser has no such sign-in. If a link in mail led here, its own page says what to do. */
+  /** This browser has no such sign-in. If a link in mail led here, the page of that link says what to do. */
   function missing(ctx: ServiceContext): void {
     if (ctx.method === "GET" && links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
       return seeOther(ctx, `${ctx.exchange.deployment.path}${CONFIRM_PATH}?${ELSEWHERE}=1`);

@@ -9,7 +9,7 @@ import type { StepDescription } from "./steps/description.ts";
 import { languageOf } from "./steps/step.ts";
 import { describeFor } from "./steps/views.ts";
 
-/** What the person submitted at your page. */
+/** The form that the person submitted at your page. */
 export interface SubmittedStep {
   /** The member `csrf` of the description, sent back by your form. */
   readonly csrf: string;

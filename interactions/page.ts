@@ -22,13 +22,13 @@ export interface Visit {
   readonly here?: string;
 }
 
-/** What {@link Pages.visit} should know of the request. */
+/** Hints about the request for {@link Pages.visit}. */
 export interface VisitHints extends LanguageHints {
   /** Whether a GET of this address shows the page again. Default: the request is one. */
   readonly isRepeatable?: boolean;
 }
 
-/** What sending a page needs of a Koa context. */
+/** The parts of a Koa context that sending a page needs. */
 export interface PageContext extends LanguageWishes {
   status: number;
   type: string;

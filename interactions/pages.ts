@@ -104,7 +104,7 @@ function linkProblems(links: InteractionSettings["links"]): readonly string[] {
   });
 }
 
-/** What every page of a language shows around its content. */
+/** The frame that every page of a language has around its content. */
 function frame(
   t: Translator,
   locale: string,

@@ -74,7 +74,7 @@ export const consentApi = ({ api, scopes }: RequestedApi): ConsentApi => ({
   scopes: scopes.map((scope) => ({ name: scope, label: api.scopes[scope] ?? scope })),
 });
 
-/** What a consent stores of APIs. */
+/** The APIs as a consent stores them. */
 export const allowedApis = (apis: readonly RequestedApi[]): Record<string, readonly string[]> =>
   Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
 
@@ -100,7 +100,7 @@ const INTERACTION = "Interaction";
 /** The text that the hidden field of an interaction's forms signs. */
 const formOf = (uid: string): string => `interaction ${uid}`;
 
-/** What the steps know of the person who is signed in. */
+/** The data about the signed-in person that the steps get. */
 const knownAccount = ({
   sub,
   email,

@@ -22,7 +22,7 @@ export interface SampleStep {
   readonly methods?: readonly SignInMethod[];
 }
 
-/** What the service of the samples offers. @param text replaces every text from outside. */
+/** The offers of the service of the samples. @param text replaces every text from outside. */
 function sampleOffers(text: string): Offers {
   const asked = { name: "required", surname: "required", username: "optional" } as const;
   return {

@@ -42,7 +42,7 @@ export const DEVICE_PATH = "/device";
 /** A wrong code is shown again up to this many characters. */
 const MAX_SHOWN = 64;
 
-/** What is wrong with a code. */
+/** A problem with a code. */
 type CodeProblem =
   | { readonly reason: "required" | "unknown" | "used" | "expired" | "unavailable" | "secondFactor" }
   /** Seconds. */
@@ -258,7 +258,7 @@ export function devicePage(parts: DevicePageParts): PersonPage {
 
   return {
     path: DEVICE_PATH,
-    // Wrong codes have limits of their own.
+    // Wrong codes have their own limits.
     isUnlimited: true,
     show(visit) {
       const { notice } = visit.locals;

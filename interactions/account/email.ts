@@ -19,7 +19,7 @@ import {
 const PATH = "/account/email";
 const NEW_PATH = "/account/email/new";
 
-/** What is wrong with a new address or a code. */
+/** A problem with a new address or a code. */
 type EmailProblem =
   | { readonly reason: "invalid" | "same" | "noCode" | "noTries" | "gone" }
   | { readonly reason: "wrongCode"; readonly triesLeft: number }

@@ -37,7 +37,7 @@ type FactorKind = "app" | "passkey";
 
 const PATHS: Readonly<Record<FactorKind, string>> = { app: NEW_APP_PATH, passkey: NEW_PASSKEY_PATH };
 
-/** What is wrong with a code from a mail, or with a new factor. */
+/** A problem with a code from a mail, or with a new factor. */
 type NewFactorProblem =
   | { readonly reason: "noCode" | "noTries" | "gone" | "wrongApp" | "wrongPasskey" | "name" }
   | { readonly reason: "wrongCode"; readonly triesLeft: number }
@@ -83,7 +83,7 @@ export const newAppView: Page<NewAppLocals> = {
 
 /** `account-new-passkey`: a form whose script makes the passkey. */
 interface NewPasskeyLocals extends NewFactorLocals {
-  /** What `navigator.credentials.create` takes, as JSON. */
+  /** The argument of `navigator.credentials.create`, as JSON. */
   readonly passkey: string;
   readonly setUp: string;
 }
@@ -247,7 +247,7 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
   return {
     path,
     needs: "recent sign-in",
-    // Each call of an enrolment takes points of its own.
+    // Each call of an enrolment takes its own points.
     isUnlimited: true,
     show: (visit) => begin(visit),
     submit(visit, form) {

@@ -1,4 +1,4 @@
-/** What all pages of the signed-in person have in common: who may see them, and which forms count. */
+/** The common parts of all pages of the signed-in person: who may see them, and which forms count. */
 import type { ServiceContext } from "../../provider/exchange.ts";
 import { originOf } from "../../records/audit/origin.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
@@ -30,7 +30,7 @@ export interface Place {
   readonly isCurrent: boolean;
 }
 
-/** What every page of the person is given. Paths are as the browser sees them. */
+/** The data that every page of the person gets. Paths are as the browser sees them. */
 export interface PersonLocals {
   /** Who is signed in. The name may be empty. */
   readonly person: { readonly name: string; readonly email: string };
@@ -40,7 +40,7 @@ export interface PersonLocals {
   /** The path of this page, which its forms are sent to. */
   readonly action: string;
   readonly csrf: string;
-  /** What has just been done. */
+  /** The change that has just been made. */
   readonly notice?: Notice;
 }
 
@@ -88,7 +88,7 @@ export interface PersonVisit {
   readonly person: SignedIn;
   /** The query of the address; no parameter is repeated. */
   readonly query: AccountRequest["query"];
-  /** What every page is given. */
+  /** The data that every page gets. */
   readonly locals: PersonLocals;
   /** The language of the page. */
   readonly locale: string;
@@ -108,7 +108,7 @@ export interface PersonVisit {
   readonly done: (path: string, notice: Notice, now?: SignedIn) => void;
 }
 
-/** Where and by whom something was asked that may send mail. */
+/** The origin of a request that may send mail: the deployment, the browser and the caller. */
 export function askedAt(
   { ctx, caller, locale }: PersonVisit,
   devices: Pick<DeviceCookies, "has" | "read">,

@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { decrypt, encrypt, type Signer } from "../../core/sealing.ts";
 
-/** What a page says about the change that led to it; its text is `account.notice.<notice>`. */
+/** The notice of a page about the change that led to it; its text is `account.notice.<notice>`. */
 export const NOTICES = [
   "profile",
   "password",

@@ -91,7 +91,7 @@ export const methodsView: Page<MethodsLocals> = {
   },
 };
 
-/** What a safe account still needs, the most important first; `undefined`: nothing. */
+/** The most important thing that the account lacks to be safe; `undefined` if nothing. */
 function missingOf({ factors, canAdd }: Pick<MethodsLocals, "factors" | "canAdd">): string | undefined {
   const { app, passkeys, recovery_codes_left: left } = factors;
   if (app?.stopped) return "stopped";

@@ -58,7 +58,7 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
   ];
 }
 
-/** What every page of the console is given. @param shown receivers on the page, which get their names. */
+/** The data that every page of the console gets. @param shown receivers on the page, which get their names. */
 export async function commonLocals(
   { console, clock, seals }: ConsoleParts,
   ctx: ServiceContext,
@@ -196,7 +196,7 @@ export async function receivedForm(
 
 /** The action that a form requests. */
 export interface ConsoleAction {
-  /** What the form's token must be valid for. */
+  /** The action and target that the form's token must be valid for. */
   readonly proof: readonly string[];
   /** Path of the page that shows the result, below the base URL. */
   readonly page: string;

@@ -79,7 +79,7 @@ export interface ConsoleResult {
   readonly values: Readonly<Record<string, string | number>>;
 }
 
-/** What every page of the console is given. Paths are as the browser sees them. */
+/** The data that every page of the console gets. Paths are as the browser sees them. */
 export interface ConsoleLocals {
   /** Path of the list. */
   readonly list: string;
@@ -108,7 +108,7 @@ export interface ConsoleLocals {
 /** `deliveries`: the list, a form that filters it, and a form that sends all matching deliveries again. */
 export interface DeliveriesLocals extends ConsoleLocals {
   readonly filter: DeliveryFilter;
-  /** What was typed as the account, if it is no `sub`. */
+  /** The account as typed, if it is not a `sub`. */
   readonly wrongSub?: string;
   /** The receivers to choose from. */
   readonly receivers: readonly string[];

@@ -4,7 +4,7 @@ import type { EntryKind } from "../../records/directory/directory.ts";
 import type { Notifications, ShownAttempt, ShownDelivery } from "../../notifier/notifications.ts";
 import type { ReceiverReport, TestResult } from "../../notifier/receivers.ts";
 
-/** What the console shows of a delivery. */
+/** The parts of a delivery that the console shows. */
 export type ConsoleDelivery = Omit<ShownDelivery, "sequence" | "failures" | "storedAt">;
 
 /** A delivery with its attempts, oldest first. */
@@ -32,7 +32,7 @@ export interface DeliveryConsole extends Pick<
   ): Promise<{ readonly deliveries: readonly ConsoleDelivery[]; readonly next?: string }>;
   find(id: string): Promise<ConsoleDeliveryDetail | undefined>;
   receivers(): Promise<readonly ConsoleReceiver[]>;
-  /** The names of the services, groups and portals of receivers. What is no longer there has none. */
+  /** The names of the services, groups and portals of receivers. An entry that no longer exists has none. */
   names(receivers: readonly string[]): Promise<ReadonlyMap<string, string>>;
   redriveAll(
     filter: NonNullable<Parameters<Notifications["redriveAll"]>[0]>,

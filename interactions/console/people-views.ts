@@ -1,4 +1,4 @@
-/** What the console's pages about people are given, and what their views print. */
+/** The data of the console's pages about people, and the texts that their views print. */
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -18,11 +18,11 @@ export function hasFactor({ app, passkeys }: Factors, key: string): boolean {
 /** `people`: the form that finds an account by its exact name. */
 export interface PeopleLocals extends ConsoleLocals {
   readonly csrf: string;
-  /** What was typed, if no account has this name. */
+  /** The name as typed, if no account has it. */
   readonly unknown?: string;
 }
 
-/** What the pages show of an account. */
+/** The data about an account that the pages show. */
 export interface ShownLocals extends ConsoleLocals {
   readonly person: Pick<
     AccountRecord,

@@ -1,4 +1,4 @@
-/** What the codes of notifications mean, in the words of operators. */
+/** The meanings of the codes of notifications, in words for operators. */
 import { STATUS_CODES } from "node:http";
 import type { Translator } from "../../core/texts.ts";
 import type { ShownAttempt } from "../../notifier/notifications.ts";

@@ -2,7 +2,7 @@
 import { type CookieRequest, type CookieResponse, readCookie, setCookie } from "../../core/cookies.ts";
 import { closestLocale } from "../../core/texts.ts";
 
-/** What choosing a language needs of a Koa context. */
+/** The parts of a Koa context that choosing a language needs. */
 export interface LanguageWishes extends CookieRequest, CookieResponse {
   readonly method: string;
   readonly querystring: string;
@@ -10,7 +10,7 @@ export interface LanguageWishes extends CookieRequest, CookieResponse {
   acceptsLanguages(available: string[]): string | false;
 }
 
-/** What is known besides the browser's headers. */
+/** Hints about the language besides the browser's headers. */
 export interface LanguageHints {
   /** `ui_locales` of the request. */
   readonly uiLocales?: string | undefined;

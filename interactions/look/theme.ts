@@ -129,7 +129,7 @@ export function readTheme(theme: InteractionSettings["theme"]): Theme {
 const COMPACT =
   "@media screen and (min-width: 40rem) and (hover: hover) and (pointer: fine) { html { font-size: 87.5%; } }";
 
-/** What doesn't depend on light and dark. */
+/** The variables that don't depend on light and dark. */
 function shape(theme: InteractionSettings["theme"]): string {
   const { radius = DEFAULT_RADIUS, fonts = DEFAULT_FONTS, density } = theme;
   const families = fonts.split(",").map((each) => each.trim());

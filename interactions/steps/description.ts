@@ -34,7 +34,7 @@ export interface DescribedField extends Omit<Field, "value" | "options"> {
   readonly hint?: string;
   /** What the field contains; of a checkbox, what it sends if it is checked. Empty for passwords. */
   readonly value: string;
-  /** What can be chosen. */
+  /** The values to choose from. */
   readonly options?: readonly { readonly value: string; readonly label: string }[];
   readonly problems: readonly DescribedProblem[];
 }
@@ -58,9 +58,9 @@ export interface DescribedAction {
   readonly href: string;
 }
 
-/** What signs the person in besides the password, or spares them the second factor. */
+/** A way to sign in besides the password, or a browser that is spared the second factor. */
 export interface DescribedMethod {
-  /** What the action `remove` sends as `method`. */
+  /** The value that the action `remove` sends as `method`. */
   readonly id: string;
   /** `browser`: a remembered one, which is not asked for the second factor. */
   readonly kind: SignInMethod["kind"];
@@ -194,7 +194,7 @@ function titleOf(step: PresentStep): string {
   return isOffered ? "invitation.submit" : `${step.name}.title`;
 }
 
-/** What `enrol` offers. Left out: what this person can't add, or what is not enough for the client. */
+/** The factors that `enrol` offers, without those that this person can't add or that are not enough for the client. */
 function newFactors(signIn: RunningSignIn): Pick<StepDescription, "app" | "passkey"> {
   const { app, passkey } = offeredFactors(signIn);
   return { ...(app !== null && { app }), ...(passkey !== null && { passkey }) };
@@ -226,11 +226,11 @@ function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
 const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
   client.own ? t("lead.account") : t("lead", { client: client.name });
 
-/** What a step says below its title. The first paragraph belongs to the title. */
+/** The text of a step below its title. The first paragraph belongs to the title. */
 export const paragraphsOf = (t: Translator, step: PresentStep): readonly string[] =>
   PARAGRAPHS[step.name](t, step);
 
-/** What each step says below its title, one text a paragraph. */
+/** The text of each step below its title, one text per paragraph. */
 const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) => readonly string[]>> = {
   login: (t, step) => [purposeOf(t, step)],
   register: (t, step) => [purposeOf(t, step)],

@@ -19,7 +19,7 @@ import {
   type StepServices,
 } from "./step.ts";
 
-/** What a sign-in begins with, where passkeys are on. */
+/** The first state of a sign-in, where passkeys are on. */
 export function firstState(passkeys: Pick<Passkeys, "challenge">): SignInState {
   return { loginChallenge: passkeys.challenge() };
 }

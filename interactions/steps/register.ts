@@ -6,7 +6,7 @@ import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step 
 /** The action of somebody who wants a passkey instead. */
 const WITHOUT_PASSWORD = "without-password";
 
-/** What the pages offer for `gender`, besides leaving it empty. */
+/** The values that the pages offer for `gender`, besides leaving it empty. */
 const GENDERS: readonly string[] = ["female", "male", "other"];
 
 /** The fields that the configuration can ask for, in the order of the page. */

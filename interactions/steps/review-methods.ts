@@ -51,7 +51,9 @@ export const reviewMethods: Step = {
   },
 };
 
-/** What there is besides the password: the app, then passkeys, the oldest first, then browsers, the newest first. */
+/**
+ * The sign-in methods besides the password: the app, then passkeys, the oldest first, then browsers, the newest first.
+ */
 async function methodsOf(
   record: AccountRecord,
   { accounts, secondFactors }: Pick<StepServices, "accounts" | "secondFactors">,

@@ -1,4 +1,4 @@
-/** What a step of a running sign-in is: its fields, its actions, and what submitting it does. */
+/** The steps of a running sign-in: their fields, their actions, and the effect of submitting them. */
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { Configuration, RegistrationSettings } from "../../config/configuration.ts";
@@ -42,7 +42,7 @@ export const STEP_NAMES = [
 ] as const;
 export type StepName = (typeof STEP_NAMES)[number];
 
-/** What a person has done so far in a running sign-in. Stored with it. */
+/** The progress of a person in a running sign-in, stored with it. */
 export interface SignInState {
   /** The step that the person is at. Default: the one that the prompt of the protocol asks for. */
   readonly step?: StepName;
@@ -71,14 +71,14 @@ export interface SignInState {
   readonly enrolment?: string;
 }
 
-/** What a person has shown of an account. There is no session before the rest is shown. */
+/** The factors of an account that a person has shown. There is no session before the rest is shown. */
 export interface Proven {
   readonly sub: string;
   /** The `sessions_generation` of the account then. Whatever ends its sessions makes the person start again. */
   readonly generation: number;
   /** When the last part was shown, in seconds since the epoch. */
   readonly at: number;
-  /** What was shown. */
+  /** The factors that were shown, as `amr`. */
   readonly amr: readonly string[];
   /** The second factors of the account then. */
   readonly app: boolean;
@@ -146,7 +146,7 @@ export interface RunningSignIn {
   readonly state: SignInState;
   /** The `acr` that the request and its client need; `undefined` if a password is enough. */
   readonly demandedAcr?: string;
-  /** What is in the state, opened. */
+  /** The enrolment in the state, opened. */
   readonly enrolment?: Enrolment | NewAccountEnrolment;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
@@ -166,7 +166,7 @@ export const MORE_TIME = "more-time";
 /** How long before its end a sign-in warns the person and offers more time. */
 export const LATE_SECONDS = 300;
 
-/** What the service offers to everybody. */
+/** The features that the service offers to everybody. */
 export interface Offers {
   /** How people register, if they can. */
   readonly registration?: Pick<RegistrationSettings, "fields" | "terms" | "passwordless">;
@@ -188,7 +188,7 @@ export interface Field {
   readonly required: boolean;
   /** The initial value, or what a checkbox sends when it is checked. Never a secret. */
   readonly value?: string;
-  /** What can be chosen, besides nothing. */
+  /** The values to choose from, besides none. */
   readonly options?: readonly string[];
   readonly checked?: boolean;
 }
@@ -202,11 +202,14 @@ export interface Problem {
   readonly values?: Readonly<Record<string, number | string>>;
 }
 
-/** What signs a person in besides the password, or spares them the second factor. Times are in seconds since the epoch. */
+/**
+ * A way to sign in besides the password, or a browser that is spared the second factor. Times are in seconds since the
+ * epoch.
+ */
 export type SignInMethod =
   | {
       readonly kind: "app" | "passkey";
-      /** What the action `remove` sends. */
+      /** The value that the action `remove` sends. */
       readonly id: string;
       /** `app`, or the credential id. */
       readonly factor: string;
@@ -226,7 +229,7 @@ export interface PresentStep {
   /** With what the person entered before, except for secrets. */
   readonly fields: readonly Field[];
   readonly actions: readonly string[];
-  /** What the action `passkey` answers. */
+  /** The request that the action `passkey` answers. */
   readonly passkey?: PasskeyRequest;
   /** The steps that the person can go to instead, with their paths. */
   readonly ways: readonly { readonly name: StepName; readonly path: string }[];
@@ -284,7 +287,7 @@ export interface Step {
   readonly fields: (signIn: RunningSignIn, offers: Offers) => readonly Field[];
   /** What can be submitted: `submit` for the fields, or a choice. In the order of the page. */
   readonly actions: (signIn: RunningSignIn, offers: Offers) => readonly string[];
-  /** What the action `passkey` answers. */
+  /** The request that the action `passkey` answers. */
   readonly passkey?: (
     signIn: RunningSignIn,
     services: Pick<StepServices, "secondFactors">,
@@ -297,7 +300,7 @@ export interface Step {
     signIn: RunningSignIn,
     services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
   ) => Promise<readonly SignInMethod[]>;
-  /** What has to be stored before the step is shown; `undefined` if nothing. */
+  /** The state to store before the step is shown; `undefined` if none. */
   readonly prepare?: (
     signIn: RunningSignIn,
     services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
@@ -386,7 +389,7 @@ export function askedAt(
   };
 }
 
-/** What a sign-in says about the language of its pages. */
+/** The language hints of a sign-in for its pages. */
 export function languageOf({ uiLocales, account }: RunningSignIn): LanguageHints {
   return { uiLocales, account: account?.locale ?? undefined };
 }

@@ -24,7 +24,7 @@ export interface StepWithPicture extends PresentStep {
   readonly qrCode?: string;
 }
 
-/** What only the view of consent gets. */
+/** The variables that only the view of consent gets. */
 function consentLocals(t: Translator, { client, shares = [], apis = [] }: StepDescription): Locals {
   const { name, policy_uri: policy = "", tos_uri: terms = "" } = client;
   return {
@@ -40,7 +40,7 @@ function consentLocals(t: Translator, { client, shares = [], apis = [] }: StepDe
   };
 }
 
-/** What only the views of `enrol` and `recovery-codes` get. */
+/** The variables that only the views of `enrol` and `recovery-codes` get. */
 function enrolLocals(described: StepDescription, qrCode: string): Locals {
   const { app, recovery_codes = [] } = described;
   return {
