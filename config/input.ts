@@ -1,7 +1,6 @@
 /** The configuration as a caller writes it. */
 import type { Clock } from "../core/clock.ts";
 import type {
-  InteractionSettings,
   Mailer,
   MailMessage,
   NotificationSettings,
@@ -9,6 +8,7 @@ import type {
   Settings,
   SmtpSettings,
 } from "./configuration.ts";
+import type { InteractionSettings } from "./pages/settings.ts";
 
 /** `T` as a caller may write it: keys with a default are optional at every level, and keep their documentation. */
 export type Input<T> = T extends readonly unknown[] | ((...parameters: never[]) => unknown)

@@ -39,7 +39,7 @@ import {
   whole,
   withMethods,
 } from "./documented-schema.ts";
-import { interactions } from "./page-schema.ts";
+import { interactions } from "./pages/schema.ts";
 import type { MailInput, SignInServiceConfig } from "./input.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
 import { backendOf, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";

@@ -1,6 +1,6 @@
 /** The pages that people see: views, texts and theme combined. */
 import { hash } from "node:crypto";
-import type { InteractionSettings } from "../config/configuration.ts";
+import type { InteractionSettings } from "../config/pages/settings.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { securityHeaders } from "../core/security-headers.ts";

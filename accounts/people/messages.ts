@@ -2,12 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import ejs from "ejs";
-import type {
-  Configuration,
-  InteractionSettings,
-  MailAttachment,
-  MailMessage,
-} from "../../config/configuration.ts";
+import type { Configuration, MailAttachment, MailMessage } from "../../config/configuration.ts";
+import type { InteractionSettings } from "../../config/pages/settings.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import { palettes } from "../../core/palette.ts";

@@ -8,7 +8,7 @@ import {
   REGISTRATION_FIELDS,
   type RegistrationRequest,
   type RegistrationSettings,
-} from "../../config/configuration.ts";
+} from "../../config/pages/settings.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
 import { chosenUsernameProblem } from "../chosen-usernames.ts";

@@ -1,5 +1,5 @@
 /** The theme of the pages, as CSS. */
-import type { InteractionSettings } from "../../config/configuration.ts";
+import type { InteractionSettings } from "../../config/pages/settings.ts";
 import { isColour, isFontList, isPrintable } from "../../config/value-forms.ts";
 import { bestOf, LIGHT, type Palette, palettes, TEXT_CONTRAST } from "../../core/palette.ts";
 import { MAX_BYTES, readPicture } from "../../core/pictures.ts";

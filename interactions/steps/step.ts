@@ -1,7 +1,8 @@
 /** The steps of a running sign-in: their fields, their actions, and the effect of submitting them. */
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
-import type { Configuration, RegistrationSettings } from "../../config/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { RegistrationSettings } from "../../config/pages/settings.ts";
 import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";

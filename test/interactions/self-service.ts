@@ -1,5 +1,6 @@
 /** A service in which people help themselves: registration, password resets, and the mail that they get. */
-import type { RegistrationSettings, MailMessage } from "../../config/configuration.ts";
+import type { MailMessage } from "../../config/configuration.ts";
+import type { RegistrationSettings } from "../../config/pages/settings.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import {
   type RunningOptions,

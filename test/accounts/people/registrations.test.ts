@@ -1,6 +1,6 @@
 /** Registration by people themselves, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { RegistrationRequest, RegistrationSettings } from "../../../config/configuration.ts";
+import type { RegistrationRequest, RegistrationSettings } from "../../../config/pages/settings.ts";
 import { defaults } from "../../../config/defaults.ts";
 import { createPeople } from "../../../accounts/people/people.ts";
 import type { PeopleOptions } from "../../../accounts/people/requests.ts";

@@ -1,7 +1,8 @@
 /** Registration, resets and changes of address over a real storage, with the mail that they store. */
 import { createSecretKey, randomBytes } from "node:crypto";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import type { RateLimits, RegistrationSettings } from "../../../config/configuration.ts";
+import type { RateLimits } from "../../../config/configuration.ts";
+import type { RegistrationSettings } from "../../../config/pages/settings.ts";
 import { defaults } from "../../../config/defaults.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
 import type { SessionsEnded } from "../../../accounts/account-change.ts";

@@ -1,4 +1,4 @@
-/** What the configuration accepts about the pages: the section `interactions`. */
+/** What the keys of `interactions` accept. */
 import { z } from "zod";
 import type {
   InteractionSettings,
@@ -6,9 +6,9 @@ import type {
   PasskeySettings,
   RegistrationSettings,
   Theme,
-} from "./configuration.ts";
-import { defaults } from "./defaults.ts";
-import { callable, described, flag, list, REQUIRED, section, text, whole } from "./documented-schema.ts";
+} from "./settings.ts";
+import { defaults } from "../defaults.ts";
+import { callable, described, flag, list, REQUIRED, section, text, whole } from "../documented-schema.ts";
 import {
   isColour,
   isFontList,
@@ -20,7 +20,7 @@ import {
   isPrintable,
   PATH_FORM,
   WEB_ADDRESS_FORM,
-} from "./value-forms.ts";
+} from "../value-forms.ts";
 
 const domain = text(253, isHostName, "a domain in lower case, such as `example.com`");
 
