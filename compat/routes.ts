@@ -148,7 +148,7 @@ function isOffered({ route }: Destination, { directory }: EndpointParts): boolea
   return directory.hasApis().catch(() => true);
 }
 
-/** Says where OpenID Connect is when nobody has answered a client that asks for discovery at another address. */
+/** Tells a client where discovery is if it looked elsewhere and nothing else answered. */
 function adviseOnDiscovery(ctx: Context, { deployments, stripPrefix }: EndpointParts["configuration"]): void {
   if (ctx.status !== 404 || (ctx.body ?? undefined) !== undefined) return;
   const [path = ""] = ctx.originalUrl.split("?", 1);

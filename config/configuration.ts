@@ -55,15 +55,15 @@ export interface ConfiguredKeys {
 
 /** Lifetimes in seconds. */
 export interface Lifetimes {
-  /** Seconds of an authorization code. Default 60. */
+  /** Lifetime of an authorization code, in seconds. Default 60. */
   readonly authorizationCode: number;
-  /** Seconds of an access token: `expires_in` of the response. Default 36000. */
+  /** Lifetime of an access token, in seconds: `expires_in` of the response. Default 36000. */
   readonly accessToken: number;
-  /** Seconds of a refresh token. Default 2592000. */
+  /** Lifetime of a refresh token, in seconds. Default 2592000. */
   readonly refreshToken: number;
-  /** Seconds of an ID token. Default 3600. */
+  /** Lifetime of an ID token, in seconds. Default 3600. */
   readonly idToken: number;
-  /** Seconds since its last use after which a sign-in session ends. Default 1209600. */
+  /** Seconds without use after which a sign-in session ends. Default 1209600. */
   readonly session: number;
   /** Seconds after the sign-in when a session ends, even if it is in use. Default 7776000. */
   readonly sessionMax: number;
@@ -75,7 +75,7 @@ export interface Lifetimes {
 export interface RefreshTokenRules {
   /** Each use returns a new refresh token. Default `false`. */
   readonly rotate: boolean;
-  /** Seconds in which a rotated token still gets the response that rotated it. Default 10. */
+  /** Seconds for which a rotated token, used again, gets the same response. Default 10. */
   readonly reuseWindow: number;
   /** Each use extends the lifetime of the token. Default `false`. */
   readonly sliding: boolean;
@@ -88,8 +88,8 @@ export interface PasswordRules {
   /** Argon2id: memory in KiB. Default 19456. */
   readonly memory: number;
   /**
-   * Argon2id: passes. With the memory at least as costly as OWASP asks: 47104 KiB and 1 pass, 19456 and 2, 12288 and 3,
-   * 9216 and 4, or 7168 and 5. Default 2.
+   * Argon2id: passes. Memory and passes must cost at least what OWASP recommends: 47104 KiB and 1 pass, 19456 and 2, 12288
+   * and 3, 9216 and 4, or 7168 and 5. Default 2.
    */
   readonly passes: number;
   /** Argon2id: lanes. Default 1. */
@@ -114,7 +114,7 @@ export interface BreachCheckSettings {
    * `"https://api.pwnedpasswords.com/range"`.
    */
   readonly url: string;
-  /** Seconds until the password is accepted without an answer. Default 2. */
+  /** Seconds to wait for an answer; without one, the password is accepted. Default 2. */
   readonly timeout: number;
 }
 
@@ -183,7 +183,7 @@ export interface NotificationSettings {
   };
   /** Limits on parallel attempts. */
   readonly concurrency: {
-    /** Parallel attempts of a process; one in five is reserved for receivers without one. Default 50. */
+    /** Parallel attempts of a process; one in five is reserved for receivers that have none. Default 50. */
     readonly total: number;
     /** Parallel attempts of a process to one receiver. Default 10. */
     readonly perReceiver: number;
@@ -201,7 +201,7 @@ export interface NotificationSettings {
   };
   /** How long finished deliveries are stored. */
   readonly retention: {
-    /** Seconds for which the payload is stored after success. Default 604800. */
+    /** Seconds for which payloads are stored after delivery. Default 604800. */
     readonly payloads: number;
     /** Seconds for which finished records are stored, and parked deliveries with their payloads. Default 7776000. */
     readonly records: number;
@@ -217,7 +217,7 @@ export interface NotificationSettings {
 
 /** An e-mail to one person. */
 export interface MailMessage {
-  /** `<ID@HOST>`, the same on every attempt: a message that was accepted already can be recognised by it. */
+  /** `<ID@HOST>`, the same on every attempt, so that duplicates can be recognised. */
   readonly messageId: string;
   /** The sender, as an address or `Name <address>`. */
   readonly from: string;
@@ -226,7 +226,7 @@ export interface MailMessage {
   readonly subject: string;
   readonly text: string;
   readonly html: string;
-  /** Pictures that the HTML shows. Left out: none. */
+  /** Pictures in the HTML, if there are any. */
   readonly attachments?: readonly MailAttachment[];
 }
 
@@ -275,7 +275,7 @@ export interface MetricsSettings {
 }
 
 /**
- * A store that the host brings: a `RecordStore` of `sign-in-service/adapters`. Only `adapters/` knows what its methods
+ * A store that the host provides: a `RecordStore` of `sign-in-service/adapters`. Only `adapters/` knows what its methods
  * take; the configuration checks that they are there.
  */
 export type OwnStore = Readonly<Record<(typeof STORE_METHODS)[number], (...values: never[]) => unknown>>;
@@ -316,11 +316,11 @@ export interface Settings {
   /** Second factors. */
   readonly secondFactor: {
     /**
-     * Whether a person who has signed in with a password is asked now and then to add a passkey, on a device that can make
-     * one. Default `true`.
+     * Whether people who sign in with a password are asked now and then to add a passkey, on devices that can create one.
+     * Default `true`.
      */
     readonly offer: boolean;
-    /** Days for which people can choose not to be asked for it again in a browser. Default: not offered. */
+    /** Days for which people can choose not to be asked for a second factor again in a browser. Default: not offered. */
     readonly remember?: number;
   };
   /** The service's cookies. */

@@ -219,7 +219,7 @@ const settings = {
     }),
     reuseWindow: described(integer(0, MAX_LIFETIME_SECONDS).optional(), {
       form: `a whole number from 0 to ${MAX_LIFETIME_SECONDS}`,
-      description: "Seconds in which a rotated token still gets the response that rotated it",
+      description: "Seconds for which a rotated token, used again, gets the same response",
       otherwise: "`refreshTokens.reuseWindow`",
     }),
     sliding: described(flag().optional(), {

@@ -13,17 +13,17 @@ export interface Theme {
   /** Radius of corners, in pixels. Default 10. */
   readonly radius?: number;
   /**
-   * `compact` makes everything on the pages an eighth smaller, but only where people use a mouse on a screen that is not
-   * narrow. Default `comfortable`.
+   * `compact` makes everything on the pages an eighth smaller, but only with a mouse and on a screen that is not narrow.
+   * Default `comfortable`.
    */
   readonly density?: "comfortable" | "compact";
-  /** Fonts of the person's device to use; none is loaded. Default `system-ui, sans-serif`. */
+  /** Fonts to use if the person's device has them; none is downloaded. Default `system-ui, sans-serif`. */
   readonly fonts?: string;
   /** Logo, shown instead of the name. Default: the name. */
   readonly logo?: string;
-  /** Logo for people whose system is dark; at most 8,000 bytes together with `logo`. Default: `logo`. */
+  /** Logo for dark mode; at most 8,000 bytes together with `logo`. Default: `logo`. */
   readonly logoDark?: string;
-  /** Icon of the browser's tab. Default: the first letter of the name. */
+  /** Icon in the browser's tab. Default: the first letter of the name. */
   readonly favicon?: string;
 }
 
@@ -63,12 +63,12 @@ export interface RegistrationSettings {
   readonly fields?: Readonly<Partial<Record<(typeof REGISTRATION_FIELDS)[number], "required" | "optional">>>;
   /** Terms of use that people have to accept. */
   readonly terms?: {
-    /** The terms of use that people accept. */
+    /** Address of the terms of use. */
     readonly url: string;
-    /** Their version; people who accepted another one are asked at their next sign-in. */
+    /** Version of the terms; people who accepted another one are asked again at their next sign-in. */
     readonly version: string;
   };
-  /** The only domains of e-mail addresses that can register; subdomains are other domains. Default: all. */
+  /** Only e-mail addresses at these domains can register; subdomains are not included. Default: all. */
   readonly domains?: readonly string[];
   /** Lets people register with a passkey instead of a password; requires passkeys. Default `false`. */
   readonly passwordless?: boolean;
@@ -82,13 +82,13 @@ export interface RegistrationSettings {
 /** Passkeys (WebAuthn). */
 export interface PasskeySettings {
   /**
-   * Whether there are passkeys. With `false`, those that people have don't work, and an app or a recovery code is needed
-   * in their place: a password alone still signs nobody in who has one. Default `true`.
+   * Whether people can use passkeys. With `false`, existing passkeys don't work, but a password alone still doesn't sign in
+   * the people who have one: they also need an app or a recovery code. Default `true`.
    */
   readonly enabled: boolean;
   /**
    * Domain of passkeys (`rpId`): the host of each deployment, or a domain above it, but no public suffix such as `co.uk`.
-   * Passkeys work for no other one. Default: `cookies.domain`, otherwise the one host of the deployments.
+   * Passkeys work for no other domain. Default: `cookies.domain`, otherwise the one host of the deployments.
    */
   readonly rpId?: string;
   /** Earlier domains, whose passkeys still work. Default `[]`. */
@@ -99,7 +99,7 @@ export interface PasskeySettings {
 export interface InteractionSettings {
   /** Whether people can register; production needs `mail` for it. Default `false`. */
   readonly registration: boolean | RegistrationSettings;
-  /** Usernames that people can't choose themselves, whatever the case. Default: `admin`, `root`, `support` and others. */
+  /** Usernames that people can't choose for themselves, regardless of case. Default: `admin`, `root`, `support` and others. */
   readonly reservedUsernames: readonly string[];
   /** Languages of the pages; the first is the default. Default `["en","pl"]`. */
   readonly locales: readonly string[];
@@ -109,7 +109,7 @@ export interface InteractionSettings {
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The look. */
   readonly theme: Theme;
-  /** Passkeys. They are off where a host is an IP address. */
+  /** Passkeys. They are off if a host is an IP address. */
   readonly passkeys: PasskeySettings;
   /** Links in the footer of each page; `{locale}` stands for the page's language. */
   readonly links: PageLinks;
