@@ -1,4 +1,4 @@
-// Exits with 0 if the process in this container is well. A server is asked on its port. A worker, which has none, is asked
+// Exits with 0 if the process in this container is healthy. A server is asked on its port. A worker, which has none, is asked
 // on its metrics port: `healthcheck.mjs metrics`, with the variables SIGN_IN_METRICS_PORT and SIGN_IN_METRICS_TOKEN_FILE.
 import { readFileSync } from "node:fs";
 
