@@ -16,7 +16,7 @@ const SHOWN = /^[A-Za-z_$][\w$.-]{0,31}$/u;
 const MAX_UNKNOWN_KEYS = 20;
 
 /**
- * A path such as `config.proxy[1]`: the only form in which messages name a place inside a value.
+ * A path such as `config.proxy[1]`. Messages name a place inside a value only in this form.
  *
  * @param root the name of the whole value.
  * @param shown names that may be repeated.

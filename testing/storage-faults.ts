@@ -6,8 +6,8 @@ import { StorageUnavailable } from "../core/errors.ts";
 /** What a test can do to the storage of its service. */
 export interface StorageFaults {
   /**
-   * The next commits fail, and nothing of them is written. Requests that need one get a 503. What the service records
-   * in the background, such as the audit of sign-ins, doesn't count.
+   * The next commits fail and write nothing. Requests that need one get a 503. What the service records in the
+   * background, such as the audit of sign-ins, doesn't count.
    * @param count how many; default 1.
    */
   failCommits(count?: number): void;

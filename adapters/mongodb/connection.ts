@@ -225,9 +225,9 @@ export interface Connection {
    */
   run<T>(work: () => Promise<T>, wait?: number): Promise<T>;
   /**
-   * Runs `work` in a transaction, and repeats it while it conflicts with others. It sees a snapshot of the database
-   * and its own writes. If it throws or calls `abortTransaction`, nothing is written. It passes the session to each
-   * operation and runs them one after the other.
+   * Runs `work` in a transaction, and repeats it while it conflicts with others. It sees a snapshot of the database and
+   * its own writes. If it throws or calls `abortTransaction`, nothing is written. It passes the session to each
+   * operation and runs the operations sequentially.
    * @param wait time-out in milliseconds; nothing is committed after it unless the commit had begun. Default 4500.
    * @throws StorageUnavailable as `run` does.
    */

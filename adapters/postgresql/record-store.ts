@@ -54,7 +54,7 @@ export interface PostgresOptions {
 
 /** The oldest version that has all features the statements use. */
 const OLDEST = 140_000;
-/** An arbitrary number. It makes processes that start together create the tables one after the other. */
+/** An arbitrary number. It makes processes that start together take turns to create the tables. */
 const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
 /** How long after the deadline an answer may still arrive. */

@@ -116,7 +116,7 @@ function createRollback(database: DatabaseSync): () => void {
   };
 }
 
-/** The transactions of one connection, one after the other. The next may begin before the last is on disk. */
+/** The transactions of one connection, run sequentially. The next may begin before the last is on disk. */
 export function createTransaction(
   database: DatabaseSync,
   durability: Pick<Durability, "reached" | "check">,
@@ -227,8 +227,8 @@ export class GroupCommit {
   }
 
   /**
-   * Runs `work` in a transaction soon. Rejects with the error of `work`, after which nothing of it is written, or
-   * with `StorageUnavailable`.
+   * Runs `work` in a transaction soon. Rejects with the error of `work`, whose writes are then rolled back, or with
+   * `StorageUnavailable`.
    * @param wait milliseconds after which work that has not begun is refused.
    * @param lasting whether it must be on disk before it is acknowledged.
    */

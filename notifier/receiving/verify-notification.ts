@@ -14,9 +14,9 @@ export interface ReceivedNotification extends NotificationBody {
 export type RequestHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
- * The request is not a notification to trust. `reason`: `malformed` (a header or the body is missing or
- * not in the documented form), `timestamp` (more than five minutes off), `signature` (none matches). The message
- * contains nothing of the request.
+ * The request is not a notification to trust. `reason`: `malformed` (a header or the body is missing or not in the
+ * documented form), `timestamp` (more than five minutes off), `signature` (none matches). The message contains no part
+ * of the request.
  */
 export class InvalidNotification extends SignInError {
   readonly reason: "malformed" | "timestamp" | "signature";

@@ -107,8 +107,8 @@ export class LaneWorker {
     const { delivery } = claim;
     const { attempt, breaker, settings } = this.#options;
     const prepared = await this.#prepare(claim);
-    // Hand it back if the worker was stopped just after the claim, so that another can claim it immediately. Also if the
-    // process stood still for so long that the lease could end during the attempt.
+    // Hand it back if the worker was stopped just after the claim, so that another can claim it immediately. Also if
+    // the process was suspended for so long that the lease could end during the attempt.
     if (this.#stopping || this.#isLate(claim)) return (await this.#finish(claim, { kind: "kept" })).next;
     if ("outcome" in prepared) {
       if (prepared.paused !== undefined) await breaker.pause(delivery.receiver, prepared.paused);

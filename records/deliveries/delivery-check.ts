@@ -18,7 +18,7 @@ async function waitingIn(access: LaneAccess, { value }: Found): Promise<Read<Sto
   return all.filter((delivery) => delivery.value.state === "waiting");
 }
 
-/** Whether the first waiting delivery is the head, and no other is, and the lane says so. */
+/** Whether only the first waiting delivery is the head, and the lane agrees. */
 function hasRightHead({ value }: Found, waiting: readonly Read<StoredDelivery>[]): boolean {
   if ((value as unknown as Lane).isEmpty !== (waiting.length === 0)) return false;
   return waiting.every((delivery, index) => delivery.value.isHead === (index === 0));

@@ -71,7 +71,7 @@ describe("a restored service", () => {
       for (const surname of ["One", "Two"]) await running.service.accounts.update(ada.sub, { surname });
       const jwks = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
 
-      // The service goes on writing meanwhile.
+      // The service keeps writing meanwhile.
       const stop = new AbortController();
       const writing = (async () => {
         for (let index = 0; !stop.signal.aborted; index += 1)
@@ -88,7 +88,7 @@ describe("a restored service", () => {
       expect([statSync(file), statSync(key)].map(({ mode }) => mode & 0o777)).toEqual([0o600, 0o600]);
       const seen = (await running.service.audit.list({ action: "storage.backed_up" })).records;
       expect(seen).toMatchObject([{ actor: { kind: "command_line" }, subject: null }]);
-      // A later change, with a generation that the restored account must not come to.
+      // A later change, whose generation the restored account must never reach.
       await running.service.accounts.endSessions(ada.sub);
       const late = await news.tokens({ scope: "openid" }, ADA);
       await running.close();

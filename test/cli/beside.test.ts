@@ -86,7 +86,10 @@ describe("a command that only reads", () => {
     proxy: false,
     interactions: { theme: { name: "Elsewhere" } },
   };
-  /** Every command that only reads, with its exit code. `storage check` is none: it uses up a number of each counter. */
+  /**
+   * Every command that only reads, with its exit code. `storage check` is not one of them, because it uses up a number
+   * of each counter.
+   */
   const READING: readonly (readonly [words: string, code: number])[] = [
     ["accounts find ada", 0],
     ["accounts list", 0],

@@ -157,7 +157,7 @@ async function until(isTrue: (kids: readonly string[]) => boolean): Promise<void
   }
 }
 
-/** Runs the program, and kills it after so many milliseconds. */
+/** Runs the program, and kills it after this many milliseconds. */
 async function killed(after: number): Promise<void> {
   const running = start("cli/main.ts", { args: ["keys", "rotate", "signing", "--config", config] });
   await pause(after);

@@ -1,7 +1,7 @@
 /**
  * Four processes on one storage and one Redis, each request to the next one: no process needs what another remembers,
- * and nothing that was acknowledged is lost when they are killed. A machine that is too slow for all of it at once
- * answers 503, and the clients repeat the request after Retry-After.
+ * and nothing that was acknowledged is lost when they are killed. A machine that is too slow for all of this answers
+ * 503, and the clients repeat the request after Retry-After.
  */
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
@@ -146,7 +146,7 @@ const RECEIVER = {
 
 const kinds = (outcomes: readonly Outcome[]): string[] => outcomes.map(({ kind }) => kind).toSorted();
 
-/** Asks the first processes at once, one change each. */
+/** Requests one change from each of the first processes at the same time. */
 const meet = (changes: readonly Change[]): Promise<Outcome[]> =>
   Promise.all(changes.map((change, index) => cluster.apps[index]!.order(change)));
 

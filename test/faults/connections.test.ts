@@ -110,7 +110,10 @@ const redis = (key: "artifacts" | "queue", most: number) => async (): Promise<Ba
   };
 };
 
-/** Requests that need the storage, one after the other from each caller, until the signal. @returns what was answered. */
+/**
+ * Sends requests that need the storage until the signal, one at a time for each caller. @returns the statuses of the
+ * answers.
+ */
 async function load(url: string, signal: AbortSignal): Promise<ReadonlySet<number>> {
   const answers = new Set<number>();
   const headers = { authorization: "Bearer unknown" };

@@ -45,7 +45,7 @@ const FAULTS: readonly Fault[] = [
   },
 ];
 
-/** Outside `npm run test:all`: a server that stands still, and one that is killed. */
+/** Outside `npm run test:all`: only a server that hangs, and one that is killed. */
 const CASES = FAULTS.slice(0, rounds(2, FAULTS.length)).flatMap((fault) =>
   fault.at.slice(0, rounds(1, fault.at.length)).map((at) => [fault.name, at, fault] as const),
 );

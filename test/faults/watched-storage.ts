@@ -14,7 +14,7 @@ export interface Call {
 export interface Hold {
   /** Resolves when all of them have arrived. */
   readonly reached: Promise<void>;
-  /** Lets them go on, in the order in which they came; later ones are not held. */
+  /** Releases them in the order of their arrival; later ones are not held. */
   release(): void;
 }
 
@@ -29,7 +29,7 @@ export interface HoldOptions {
 export interface Gate {
   /** How many are held. */
   readonly held: number;
-  /** Lets them go on; later ones are not held. */
+  /** Releases them; later ones are not held. */
   open(): void;
 }
 

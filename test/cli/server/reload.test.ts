@@ -166,7 +166,7 @@ describe("SIGHUP", () => {
     servers.write(theme);
     expect(await hangUp(server)).toEqual([RELOADED]);
     expect(await loginPage(url)).toContain("Northwind Trails");
-    // A sign-in that has begun before goes on.
+    // A sign-in that began before the reload continues.
     await person.submit(person.form("password"), { username: "ada", password: "analytical-engine" });
     expect(person.location?.searchParams.get("state")).toBe("kept");
 

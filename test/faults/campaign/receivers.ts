@@ -67,7 +67,7 @@ function give(answer: Answer, response: ServerResponse): boolean {
   else if (answer === "cut") socket.destroy();
   else if (answer === "cut head") socket.end("HTTP/1.1 200 OK\r\nContent-Le");
   else if (answer === "cut body") socket.end("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
-  // The status is the answer, whatever becomes of the body after it.
+  // The status is the answer, whatever happens to the body after it.
   return answer === "take" || answer === "cut body";
 }
 
