@@ -107,6 +107,14 @@ describe("a passkey on the first page", () => {
     expect(asked.visitor.browser.location?.searchParams.has("code")).toBe(true);
   });
 
+  it("of a security key, which stays in one device, is hwk", async () => {
+    const key = await addPhone(running, running.ada.sub, clock, { synced: false });
+    const asked = await firstPage();
+    const { body } = await use(asked, key);
+    const claims = await claimsOf(asked.visitor, body.location);
+    expect([claims["acr"], claims["amr"]]).toEqual([PASSKEY, ["hwk", "user", "mfa"]]);
+  });
+
   it("comes first in a browser where one was used, and the cookie for that names nobody", async () => {
     const asked = await firstPage();
     expect(namesOf(asked.step).slice(0, 2)).toEqual(["submit", "passkey"]);
@@ -315,7 +323,16 @@ describe("without passkeys", () => {
     return { visitor, step };
   }
 
-  it("the first page is as before", async () => {
+  it("the first page is as before, and the start says so", async () => {
+    const says = (log: readonly string[]): string | undefined =>
+      log
+        .map((line) => (JSON.parse(line) as { readonly msg: string }).msg)
+        .find((msg) => /^passkeys/.test(msg));
+    expect(says(plain.log)).toBe("passkeys are off: interactions.passkeys.enabled is false");
+    expect(says(running.log)).toBeUndefined();
+    const byAddress = await startService();
+    await byAddress.close();
+    expect(says(byAddress.log)).toMatch(/^passkeys are off: browsers make none for an IP address/);
     const { step } = await atLogin();
     expect([namesOf(step)[0], step.passkey, step.fields[0]?.autocomplete]).toEqual([
       "submit",

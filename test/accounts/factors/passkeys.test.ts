@@ -1,5 +1,7 @@
 /** Passkeys with an authenticator whose keys and signatures are real, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { decodeAttestationObject, isoCBOR } from "@simplewebauthn/server/helpers";
+import { factorStateOf } from "../../../accounts/factors/factor.ts";
 import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
 import { createPasskeys, type PasskeyChallenge, type Passkeys } from "../../../accounts/factors/passkeys.ts";
 import { checkPasskeyDomains } from "../../../accounts/factors/factors.ts";
@@ -62,6 +64,48 @@ async function owned(options: Partial<AuthenticatorOptions> = {}, who = sub): Pr
   const authenticator = createAuthenticator({ origin: ORIGIN, ...options });
   await expect(enrol(authenticator, {}, who)).resolves.toMatchObject({ kind: "changed" });
   return authenticator;
+}
+
+/** An authenticator with a passkey that the account has got while the service was this domain. */
+async function madeFor(id: string): Promise<TestAuthenticator> {
+  const authenticator = createAuthenticator({ origin: ORIGIN });
+  const asked = publicKeyOf(await begin());
+  const then = createPasskeys({
+    relyingParty: { ...RELYING_PARTY, id, previousIds: [] },
+    records: stage.storage.records,
+    audit: { note: () => undefined },
+    clock: stage.clock,
+  });
+  const credential = authenticator.create({ ...asked, rp: { id } });
+  const passkey = await then.checkNew(credential, asked.challenge, "Phone");
+  if (passkey === undefined) throw new Error("the passkey was refused");
+  const factor = { kind: "passkey", passkey, userHandle: asked.user.id } as const;
+  await stage.accounts.addFactor(sub, factor, factorStateOf(await record()), {}, AT.caller);
+  return authenticator;
+}
+
+/** Labels and values (RFC 9052 section 7). */
+type CoseKey = Readonly<Record<number, number | Uint8Array>>;
+const EXPONENT = Uint8Array.of(1, 0, 1);
+const POINT = new Uint8Array(48).fill(1);
+
+/** The same credential with another statement of its authenticator, or another key. */
+function withAttestation(credential: PublicKeyCredentialJson, fmt: string, key?: CoseKey) {
+  const bytes = new Uint8Array(Buffer.from(String(credential.response["attestationObject"]), "base64url"));
+  const authData = decodeAttestationObject(bytes).get("authData");
+  const head = 55 + Buffer.from(credential.id, "base64url").length;
+  const cose = key && new Map(Object.entries(key).map(([label, value]) => [Number(label), value]));
+  const changed = cose && Buffer.concat([authData.subarray(0, head), isoCBOR.encode(cose)]);
+  const statement = { alg: -7, sig: new Uint8Array(70), x5c: [Uint8Array.of(48, 0)] };
+  const attestationObject = isoCBOR.encode(
+    new Map<string, unknown>([
+      ["fmt", fmt],
+      ["attStmt", new Map(Object.entries(fmt === "none" ? {} : statement))],
+      ["authData", changed === undefined ? authData : new Uint8Array(changed)],
+    ]) as Parameters<typeof isoCBOR.encode>[0],
+  );
+  const encoded = Buffer.from(attestationObject).toString("base64url");
+  return { ...credential, response: { ...credential.response, attestationObject: encoded } };
 }
 
 /** Asks for any passkey and answers. */
@@ -139,6 +183,39 @@ describe("a passkey", () => {
     await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ passkeys: [] });
   });
 
+  it.each<readonly [string, CoseKey]>([
+    ["RS256 with 1,024 bits", { 1: 3, 3: -257, [-1]: new Uint8Array(128).fill(255), [-2]: EXPONENT }],
+    ["RS256 with 8,192 bits", { 1: 3, 3: -257, [-1]: new Uint8Array(1_024).fill(255), [-2]: EXPONENT }],
+    ["RSA with SHA-1", { 1: 3, 3: -65_535, [-1]: new Uint8Array(256).fill(255), [-2]: EXPONENT }],
+    ["RSA that says ES256", { 1: 3, 3: -7, [-1]: new Uint8Array(256).fill(255), [-2]: EXPONENT }],
+    ["ES256 on another curve", { 1: 2, 3: -7, [-1]: 2, [-2]: POINT, [-3]: POINT }],
+    ["ES384", { 1: 2, 3: -35, [-1]: 2, [-2]: POINT, [-3]: POINT }],
+    ["EdDSA on another curve", { 1: 1, 3: -8, [-1]: 7, [-2]: POINT }],
+    ["no algorithm", { 1: 2, [-1]: 1, [-2]: POINT, [-3]: POINT }],
+  ])("is not added with a key of %s", async (_what, key) => {
+    const enrolment = await begin();
+    const credential = createAuthenticator({ origin: ORIGIN }).create(publicKeyOf(enrolment));
+    const made = withAttestation(credential, "none", key);
+    await expect(enrolments.addPasskey(enrolment, made, "Phone", {}, AT)).resolves.toEqual({ kind: "wrong" });
+  });
+
+  it("is added whatever its authenticator attests, which is not looked at, and keeps known transports", async () => {
+    const enrolment = await begin();
+    const authenticator = createAuthenticator({ origin: ORIGIN });
+    const credential = authenticator.create(publicKeyOf(enrolment));
+    const { response } = withAttestation(credential, "packed");
+    const transports = ["internal", "usb", "usb", "<script>", "x".repeat(5_000)];
+    const attested = { ...credential, response: { ...response, transports } };
+    await expect(enrolments.addPasskey(enrolment, attested, "Phone", {}, AT)).resolves.toMatchObject({
+      kind: "changed",
+    });
+    await expect(signIn(authenticator)).resolves.toMatchObject({ kind: "right" });
+    const { allowCredentials } = await passkeys.accountRequest(await record(), passkeys.challenge());
+    expect(allowCredentials).toEqual([
+      { type: "public-key", id: credential.id, transports: ["internal", "usb"] },
+    ]);
+  });
+
   it.each<readonly [string, AnswerOverrides]>([
     ["another type", { type: "webauthn.create" }],
     ["another challenge", { challenge: "AAAA" }],
@@ -196,6 +273,15 @@ describe("a passkey", () => {
     const eve = await person("eve@example.com");
     const hers = await owned({}, eve);
     await expect(signIn(hers, {}, sub)).resolves.toEqual(REFUSED);
+    expect(stage.noted).toMatchObject([
+      {
+        action: "second_factor",
+        subject: sub,
+        outcome: "failure",
+        reason: "wrong",
+        detail: { factor: "passkey" },
+      },
+    ]);
     await expect(signIn(hers, {}, eve)).resolves.toMatchObject({ kind: "right", account: { sub: eve } });
   });
 
@@ -223,6 +309,18 @@ describe("a passkey", () => {
     const phone = await owned();
     for (let count = 0; count < 3; count += 1)
       await expect(signIn(phone)).resolves.toMatchObject({ kind: "right" });
+  });
+
+  it("with a counter is counted up once by two processes at the same moment", async () => {
+    const key = await owned({ counts: true, synced: false });
+    const other = stage.otherFactors().passkeys as Passkeys;
+    // Each has a challenge of its own: what a copy of the key would answer.
+    const results = await Promise.all(
+      [passkeys, other, passkeys, other].map((who) => who.use(...answer(key, { counter: 7 }), undefined, AT)),
+    );
+    expect(results.map(({ kind }) => kind).toSorted()).toEqual(["refused", "refused", "refused", "right"]);
+    await expect(signIn(key, { counter: 7 })).resolves.toEqual(REFUSED);
+    await expect(signIn(key, { counter: 8 })).resolves.toMatchObject({ kind: "right" });
   });
 
   it("belongs to one account: its id can't be added to another one", async () => {
@@ -304,6 +402,29 @@ describe("a passkey", () => {
     await expect(checkPasskeyDomains(records, moved)).rejects.toMatchObject({ code: "configuration" });
     const named = { ...moved, previousIds: ["login.example"] };
     await expect(checkPasskeyDomains(records, named)).resolves.toBeUndefined();
+  });
+
+  it("of an earlier domain is asked for where there is none of the current one, and signs in", async () => {
+    const earlier = await madeFor("old.example");
+    const asked = await passkeys.accountRequest(await record(), passkeys.challenge());
+    expect([asked.rpId, asked.allowCredentials.map(({ id }) => id)]).toEqual(["old.example", earlier.ids]);
+    const challenge = passkeys.challenge();
+    const request = await passkeys.accountRequest(await record(), challenge);
+    await expect(passkeys.use(earlier.get(request), challenge, sub, AT)).resolves.toMatchObject({
+      kind: "right",
+    });
+    // In the name of the current domain it answers nothing.
+    const wrong = passkeys.challenge();
+    const forged = earlier.get({ ...wrong, rpId: "old.example" }, { rpId: "login.example" });
+    await expect(passkeys.use(forged, wrong, undefined, AT)).resolves.toEqual(REFUSED);
+
+    const current = await owned();
+    const again = await passkeys.accountRequest(await record(), passkeys.challenge());
+    expect([again.rpId, again.allowCredentials.map(({ id }) => id)]).toEqual(["login.example", current.ids]);
+    expect(publicKeyOf(await begin()).excludeCredentials.map(({ id }) => id)).toEqual([
+      ...earlier.ids,
+      ...current.ids,
+    ]);
   });
 
   it("signs nobody in once the service has given its domain up", async () => {
