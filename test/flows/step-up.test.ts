@@ -67,11 +67,14 @@ function publicKeyOf({ passkey }: JsonAnswer["body"]) {
   return passkey.publicKey;
 }
 
-async function claimsOf(visitor: JsonVisitor, location = ""): Promise<ReturnType<typeof decodeJwt>> {
+async function idTokenOf(visitor: JsonVisitor, location = ""): Promise<string> {
   await visitor.browser.get(location);
   const answer = await news.exchange(visitor.browser.location?.searchParams.get("code") ?? "");
-  return decodeJwt(String(answer.body["id_token"]));
+  return String(answer.body["id_token"]);
 }
+
+const claimsOf = async (visitor: JsonVisitor, location?: string): Promise<ReturnType<typeof decodeJwt>> =>
+  decodeJwt(await idTokenOf(visitor, location));
 
 async function refused(found: Awaited<ReturnType<typeof halfway>>, overrides: AnswerOverrides) {
   const asked = publicKeyOf(found.step);
@@ -89,7 +92,7 @@ describe("a passkey after the password", () => {
     const { body } = await withCredential(found, phone.get(publicKeyOf(found.step)));
     const claims = await claimsOf(found.visitor, body.location);
     expect(claims["acr"]).toBe(PASSKEY);
-    expect(claims["amr"]).toEqual(["pwd", expect.stringMatching(/^[sh]wk$/), "user", "mfa"]);
+    expect(claims["amr"]).toEqual(["pwd", "swk", "user", "mfa"]);
   });
 
   it.each<[string, AnswerOverrides]>([
@@ -221,6 +224,32 @@ describe("a session by password and code", () => {
     expect(body.step).toBe("login");
   });
 
+  it.each<[string, Parameters]>([
+    ["acr_values", { scope: "openid", acr_values: PASSKEY }],
+    ["an essential acr", essential],
+  ])("steps up for %s if the hint names its person; else everything is asked for", async (_name, wish) => {
+    const bob = new JsonVisitor(news.browser());
+    const { body: login } = await bob.open(news.authorizeUrl({ scope: "openid" }));
+    const { body: end } = await bob.act(login, "submit", { username: BOB.username, password: BOB.password });
+    const idTokens = [await idTokenOf(bob, end.location)];
+    const { visitor } = await signedIn();
+    idTokens.unshift(await idTokenOf(visitor, news.authorizeUrl({ scope: "openid", prompt: "none" })));
+    const steps: JsonAnswer["body"][] = [];
+    for (const id_token_hint of idTokens)
+      steps.push((await visitor.open(news.authorizeUrl({ ...wish, id_token_hint }))).body);
+    expect(steps.map(({ step }) => step)).toEqual(["second-factor", "login"]);
+    // Ada may sign in again, with everything: the client asked for bob, and gets nobody.
+    const [, step] = steps;
+    const { body: asked } = await visitor.act(step!, "submit", {
+      username: ADA.username,
+      password: ADA.password,
+    });
+    const { body } = await withCredential({ visitor, step: asked }, phone.get(publicKeyOf(asked)));
+    await visitor.browser.get(body.location ?? "");
+    const { searchParams } = visitor.browser.location ?? new URL("x:");
+    expect([searchParams.get("error"), searchParams.has("code")]).toEqual(["login_required", false]);
+  });
+
   it("can't step up once it has ended", async () => {
     const { visitor } = await signedIn();
     const { body: step } = await visitor.open(news.authorizeUrl(essential));
@@ -298,7 +327,7 @@ describe("an essential passkey, and bob, who has only an app", () => {
       const { body: done } = await add(step);
       const claims = await claimsOf(visitor, done.location);
       expect(claims).toMatchObject({ acr: PASSKEY, auth_time: Math.floor(clock.now() / 1000) });
-      expect(claims["amr"]).toEqual(["pwd", "otp", "mfa", expect.stringMatching(/^[sh]wk$/), "user"]);
+      expect(claims["amr"]).toEqual(["pwd", "otp", "mfa", "swk", "user"]);
       const factors = await running.service.accounts.factors(running.bob.sub);
       expect([factors?.app === null, factors?.passkeys.length]).toEqual([false, 1]);
     },
