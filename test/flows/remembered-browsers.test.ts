@@ -64,6 +64,19 @@ async function remember(who: typeof ADA | typeof BOB = ADA): Promise<void> {
 const again = (who: typeof ADA | typeof BOB = ADA, parameters: Parameters = {}) =>
   password(who, { prompt: "consent", ...parameters });
 
+/** Signs out everywhere else, in a browser of ada's that is not remembered. */
+async function endOthers(): Promise<void> {
+  await claimsOf((await again()).location);
+  const other = new JsonVisitor(news.browser());
+  clock.advance(60);
+  const step = await password(ADA, {}, other);
+  const { body } = await other.act(step, "submit", { code: totpCode(SECRET, clock.now()) });
+  await claimsOf(body.location, other);
+  await other.browser.get(`${running.openid}/account/sessions`);
+  await other.browser.submit(other.browser.form("action"));
+  expect(other.browser.html).toContain("You are signed out everywhere but here.");
+}
+
 const hasCookie = (): boolean => visitor.browser.jar.all().some(({ name }) => name.includes("_remembered_"));
 
 describe("a remembered browser", () => {
@@ -163,6 +176,30 @@ describe("a remembered browser", () => {
     }
   });
 
+  it("is not remembered after a recovery code, which may be all that is left of a lost app", async () => {
+    const { recovery_codes } = await running.service.accounts.resetRecoveryCodes(running.ada.sub);
+    const step = await password();
+    const { body } = await visitor.act(step, "recovery", { code: recovery_codes[0] ?? "", remember: "1" });
+    await expect(claimsOf(body.location)).resolves.toMatchObject({ acr: MFA });
+    expect(hasCookie()).toBe(false);
+  });
+
+  it("is not remembered by a step-up, which does not offer it", async () => {
+    await remember();
+    await claimsOf((await again()).location);
+    const { jar } = visitor.browser;
+    jar.clear(jar.all().find(({ name }) => name.includes("_remembered_"))?.name ?? "");
+    clock.advance(60);
+    const { body: step } = await visitor.open(news.authorizeUrl({ scope: "openid", acr_values: MFA }));
+    expect([step.step, step.fields.map(({ name }) => name)]).toEqual(["second-factor", ["code"]]);
+    const { body } = await visitor.act(step, "submit", {
+      code: totpCode(SECRET, clock.now()),
+      remember: "1",
+    });
+    await expect(claimsOf(body.location)).resolves.toMatchObject({ acr: MFA });
+    expect(hasCookie()).toBe(false);
+  });
+
   it("is not remembered after a wrong code: only the box stays ticked", async () => {
     const step = await password();
     const { body } = await visitor.act(step, "submit", { code: "000000", remember: "1" });
@@ -177,6 +214,7 @@ describe("a remembered browser", () => {
     ["a new address", (sub) => running.service.accounts.update(sub, { email: "ada@elsewhere.example" })],
     ["the end of all sessions", (sub) => running.service.accounts.endSessions(sub)],
     ["new recovery codes", (sub) => running.service.accounts.resetRecoveryCodes(sub)],
+    ["all others signed out on the page of sessions", endOthers],
     ["30 days", async () => clock.advance(30 * 86_400)],
   ])("ends with %s", async (what, act) => {
     await remember();

@@ -1,6 +1,7 @@
 /** Enrolment, removal, the link that undoes a first factor, and remembered browsers, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.ts";
+import { createRememberedBrowsers } from "../../../accounts/factors/remembered-browsers.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
 import { AT, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "../people/stage.ts";
@@ -198,8 +199,10 @@ describe("the first factor", () => {
     await expect(enrolments.undo(second, AT)).resolves.toEqual(GONE);
   });
 
-  it("stays after a password reset by mail", async () => {
+  it("stays after a password reset by mail, and another one needs no code", async () => {
     await enrol();
+    await expect(enrolments.sendCode(sub, "place", AT)).resolves.toEqual(GONE);
+    await expect(stage.mails()).resolves.toEqual([]);
     await stage.passwordResets.start(undefined, "ada@example.com", AT);
     const { link } = await stage.mail();
     await stage.passwordResets.finish({ link }, NEW_PASSWORD, AT);
@@ -319,6 +322,25 @@ describe("a remembered browser", () => {
     const cookie = await remember();
     await act();
     await expect(isRemembered(cookie)).resolves.toBe(false);
+  });
+
+  it("is one no longer where the configuration has fewer days, or none", async () => {
+    const cookie = await remember();
+    const { storage, clock } = stage;
+    const options = { records: storage.records, auditStore: storage.audit, clock };
+    const [fewer, none] = [7, undefined].map((days) => createRememberedBrowsers(options, days));
+    for (const [days, isStill] of [
+      [0, true],
+      [7, false],
+    ] as const) {
+      clock.advance(days * 86_400);
+      const account = await record();
+      await expect(isRemembered(cookie)).resolves.toBe(true);
+      await expect(fewer!.isRemembered(account, cookie)).resolves.toBe(isStill);
+      await expect(fewer!.list(account)).resolves.toHaveLength(isStill ? 1 : 0);
+      await expect(none!.isRemembered(account, cookie)).resolves.toBe(false);
+      await expect(none!.list(account)).resolves.toEqual([]);
+    }
   });
 
   it("stays when only the profile changes", async () => {
