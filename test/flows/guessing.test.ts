@@ -257,6 +257,14 @@ describe("after 100 failures in a row of the password grant", () => {
     expect((await failGrants(20, ["ada"])).filter(isLimited)).toEqual([]);
   });
 
+  it("a right password counts as a wrong one where the account has a second factor", async () => {
+    await start();
+    await running.service.accounts.addApp(running.ada.sub, { secret: "JBSWY3DPEHPK3PXP" });
+    for (const person of [ADA, wrong("ada"), ADA])
+      expect((await news.password(person)).body["error"]).toBe("invalid_grant");
+    expect(await signIns.failures(...counted)).toBe(3);
+  });
+
   it("the same holds for a name that nobody has, and a name that is too long is not counted [D-GUESS-4]", async () => {
     await start();
     await failGrants(4, ["nobody"]);

@@ -88,6 +88,11 @@ describe("an account with an authenticator app", () => {
     const refused = await news.password({ ...password, password: "this is not the password" });
     expect(right).toMatchObject({ status: refused.status, body: refused.body });
     expect(right.body["error"]).toBe("invalid_grant");
+    // The right one gives no point back: ten are all there are.
+    for (let tries = 2; tries < 10; tries += 1)
+      expect((await news.password(password)).headers.has("retry-after")).toBe(false);
+    const limited = await news.password(password);
+    expect([limited.body["error"], limited.headers.has("retry-after")]).toEqual(["invalid_grant", true]);
   });
 
   it("is asked for the second factor only after the right password", async () => {
@@ -134,6 +139,23 @@ describe("an account with an authenticator app", () => {
     expect(status).toBe(429);
     const recovered = await visitor.act(step, "recovery", { code: recoveryCodes[0] ?? "" });
     expect(recovered.body.done).toBe(true);
+  });
+
+  it("is guessed by a stranger, which does not keep its owner out of a browser that has signed in before", async () => {
+    const own = await halfway();
+    const { body } = await own.visitor.act(own.step, "submit", { code: code() });
+    await own.visitor.browser.get(body.location ?? "");
+    const halfKnown = await halfway();
+    const stranger = await halfway();
+    for (let tries = 0; tries < 5; tries += 1)
+      await stranger.visitor.act(stranger.step, "submit", { code: wrong() });
+    clock.advance(60);
+    // The right password alone has not made a browser known.
+    for (const { visitor, step } of [stranger, halfKnown])
+      expect((await visitor.act(step, "submit", { code: code() })).status).toBe(429);
+    const again = await halfway({ prompt: "login" }, own.visitor);
+    const { body: done } = await again.visitor.act(again.step, "submit", { code: code() });
+    expect(done.done).toBe(true);
   });
 });
 
@@ -183,6 +205,10 @@ it.each(SHORT_CUTS)("nobody gets past the second factor by %s", async (_name, tr
 
 describe("what was proven", () => {
   it("counts for five minutes", async () => {
+    const inTime = await halfway();
+    clock.advance(299);
+    const { body: done } = await inTime.visitor.act(inTime.step, "submit", { code: code() });
+    expect(done.done).toBe(true);
     const { visitor, step } = await halfway();
     clock.advance(300);
     const { body } = await visitor.act(step, "submit", { code: code() });

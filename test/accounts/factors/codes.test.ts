@@ -1,5 +1,6 @@
 /** Codes of an app and recovery codes, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { StorageUnavailable } from "../../../core/errors.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
 import { AT, openPeople, PASSWORD, type PeopleStage } from "../people/stage.ts";
 
@@ -112,6 +113,41 @@ describe("a code of the app", () => {
     60_000,
   );
 
+  it("is accepted after 99 wrong ones, and counting begins anew", async () => {
+    for (const count of [99, 99]) {
+      for (let tries = 0; tries < count; tries += 1) {
+        await expect(use(wrong())).resolves.toEqual(WRONG);
+        if (tries % 5 === 4) stage.clock.advance(900);
+      }
+      stage.clock.advance(900);
+      await expect(use(at(0))).resolves.toEqual(RIGHT);
+    }
+    await expect(stage.mails()).resolves.toEqual([]);
+  });
+
+  it("costs no try, and none of the 100, when the storage fails", async () => {
+    let fails = false;
+    const down = (): Promise<never> => Promise.reject(new StorageUnavailable("down"));
+    const broken = await openPeople({}, undefined, {}, (store) => ({
+      ...store,
+      get: store.get.bind(store),
+      list: store.list.bind(store),
+      commit: (...commit) => (fails ? down() : store.commit(...commit)),
+    }));
+    try {
+      const account = await broken.accounts.create({ email: "eve@example.com", app: { secret: SECRET } });
+      const code = (typed: string) => broken.factors.codes.useApp(account.sub, typed, AT);
+      fails = true;
+      for (let tries = 0; tries < 6; tries += 1)
+        await expect(code(wrong())).rejects.toBeInstanceOf(StorageUnavailable);
+      fails = false;
+      for (let tries = 0; tries < 5; tries += 1) await expect(code(wrong())).resolves.toEqual(WRONG);
+      await expect(code(wrong())).resolves.toMatchObject({ kind: "limited" });
+    } finally {
+      await broken.storage.close();
+    }
+  });
+
   it.each([
     ["is disabled", () => stage.accounts.disable(sub)],
     ["is deleted", () => stage.accounts.delete(sub)],
@@ -127,6 +163,15 @@ describe("a code of the app", () => {
     await stage.accounts.addApp(eve.sub, { secret: "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ" });
     await expect(stage.factors.codes.useApp(eve.sub, at(0), AT)).resolves.toEqual(WRONG);
     await expect(stage.factors.codes.useRecovery(eve.sub, codes[0] ?? "", AT)).resolves.toEqual(WRONG);
+    expect(stage.noted).toMatchObject(
+      ["app", "recovery"].map((factor) => ({
+        action: "second_factor",
+        subject: eve.sub,
+        outcome: "failure",
+        reason: "wrong",
+        detail: { factor },
+      })),
+    );
   });
 });
 
