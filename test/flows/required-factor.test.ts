@@ -86,17 +86,19 @@ describe("a session of a remembered browser, which has shown only the password",
 
 describe("the last factor", () => {
   it.each([
-    ["can't be removed while a client of a service that the person uses needs one", true, 1],
-    ["can be removed by a person who does not use such a service", false, 0],
-  ])("%s", async (_name, uses, left) => {
+    ["can't be removed while a client of a service that the person uses needs one", true, false, 1],
+    ["can be removed by a person who does not use such a service", false, false, 0],
+    ["can be removed while that client is disabled", true, true, 0],
+  ])("%s", async (_name, uses, isDisabled, left) => {
     await party.add(await party.browser(), "app");
     if (uses) await running.service.accounts.assign(party.person.sub, VAULT.service);
+    if (isDisabled) await running.service.clients.disable(VAULT.client_id);
     const browser = await party.browser(`${METHODS}/change?factor=app`);
     await browser.submit(formOf(browser, "remove"));
-    expect(browser.html.includes("You can’t remove your last second factor")).toBe(uses);
+    expect(browser.html.includes("You can’t remove your last second factor")).toBe(left === 1);
     const factors = await party.factors();
     expect([factors.app === null ? 0 : 1, factors.recovery_codes_left]).toEqual([left, left * 10]);
     // Operators help people who have lost theirs.
-    await expect(running.service.accounts.removeFactor(party.person.sub, "app")).resolves.toBe(uses);
+    await expect(running.service.accounts.removeFactor(party.person.sub, "app")).resolves.toBe(left === 1);
   });
 });
