@@ -28,6 +28,7 @@ const recover = (code: string, who = stage.factors) => who.codes.useRecovery(sub
 const wrong = () => (at(0) === "000000" || at(1) === "000000" || at(-1) === "000000" ? "111111" : "000000");
 const RIGHT = { kind: "right" };
 const WRONG = { kind: "wrong" };
+const down = (): Promise<never> => Promise.reject(new StorageUnavailable("down"));
 const kinds = (results: readonly { readonly kind: string }[]) => results.map(({ kind }) => kind).toSorted();
 
 describe("a code of the app", () => {
@@ -127,7 +128,6 @@ describe("a code of the app", () => {
 
   it("costs no try, and none of the 100, when the storage fails", async () => {
     let fails = false;
-    const down = (): Promise<never> => Promise.reject(new StorageUnavailable("down"));
     const broken = await openPeople({}, undefined, {}, (store) => ({
       ...store,
       get: store.get.bind(store),
