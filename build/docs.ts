@@ -4,12 +4,17 @@ import { join } from "node:path";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { openapiPage } from "./openapi.ts";
-import type { Page } from "./page.ts";
+import { type Page, pageWithFiles } from "./page.ts";
 import { architecturePicture } from "./picture.ts";
 import { auditPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
 import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
+
+const yourApplicationPage = pageWithFiles(
+  "docs/your-application.md",
+  ["express", "koa", "next"].map((name) => `examples/your-application/${name}.ts`),
+);
 
 /** All generated files. */
 export const pages: readonly Page[] = [
@@ -25,6 +30,7 @@ export const pages: readonly Page[] = [
   securityPage,
   seedPage,
   traceabilityPage,
+  yourApplicationPage,
 ];
 
 /** Finds the outdated files. @param write Whether to update them. */

@@ -31,7 +31,29 @@ export function pageWithTables(file: string, tables: () => Readonly<Record<strin
     generate: () =>
       Object.entries(tables()).reduce(
         (document, [name, table]) => withTable(document, name, table),
-        readFileSync(join(import.meta.dirname, "..", file), "utf8"),
+        textOf(file),
       ),
   };
+}
+
+/**
+ * A page that shows whole files of this repository, each in one block: "```ts PATH".
+ *
+ * @throws Error if the page has no such block.
+ */
+export function pageWithFiles(file: string, shown: readonly string[]): Page {
+  return {
+    file,
+    generate: () =>
+      shown.reduce((document, path) => {
+        const [before = "", rest] = document.split(`\`\`\`ts ${path}\n`);
+        if (rest === undefined) throw new Error(`${file} must have a block for ${path}`);
+        const after = rest.slice(rest.indexOf("\n```\n"));
+        return `${before}\`\`\`ts ${path}\n${textOf(path).trimEnd()}${after}`;
+      }, textOf(file)),
+  };
+}
+
+function textOf(file: string): string {
+  return readFileSync(join(import.meta.dirname, "..", file), "utf8");
 }

@@ -1,11 +1,8 @@
 /** The applications of docs/your-application.md, with a real service and a browser. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { signIn } from "../flows/relying-party.ts";
 import { onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
-import { blocks, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 const FOLDER = "examples/your-application";
@@ -51,11 +48,6 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
   afterAll(async () => {
     await application.stop();
     await service.close();
-  });
-
-  it("is the file that the document shows", () => {
-    const shown = blocks().find(({ info }) => info === `ts ${FOLDER}/${file}`);
-    expect(shown?.code).toBe(readFileSync(join(ROOT, FOLDER, file), "utf8"));
   });
 
   it("protects a page: the person signs in and comes back to it", async () => {
