@@ -24,7 +24,7 @@ describe.each(["oauth2", "openid"] as const)("max_age without the scope openid a
     news = relyingParty(running, kind, NEWS);
   });
 
-  it("shows the form for an older sign-in, and not for a recent one", async () => {
+  it("shows the form for an older sign-in, and not for a recent one [D-AUTHZ-18]", async () => {
     const browser = news.browser();
     await news.authorize(browser);
     clock.advance(100);
@@ -71,7 +71,7 @@ describe.each(["oauth2", "openid"] as const)("max_age without the scope openid a
   });
 });
 
-it("max_age holds for a pushed request without openid, too", async () => {
+it("max_age holds for a pushed request without openid, too [D-AUTHZ-18]", async () => {
   const news = relyingParty(running, "openid", NEWS);
   const browser = news.browser();
   await news.authorize(browser);
@@ -102,7 +102,7 @@ async function authTime(party: RelyingParty, location: URL | undefined): Promise
 describe("auth_time", () => {
   const request = { scope: "openid", max_age: "1000" };
 
-  it("is when the person was authenticated, not when the terms were accepted", async () => {
+  it("is when the person was authenticated, not when the terms were accepted [D-AUTHZ-19]", async () => {
     await running.close();
     const config = { ...(await newStorage()), clock };
     running = await startSelfService({ registration: { terms: TERMS } }, { config });
@@ -117,7 +117,7 @@ describe("auth_time", () => {
     await expect(authTime(news, browser.location)).resolves.toBe(at);
   });
 
-  it("is when the person was authenticated, not when consent was given", async () => {
+  it("is when the person was authenticated, not when consent was given [D-AUTHZ-19]", async () => {
     const partner = relyingParty(running, "openid", PARTNER);
     const browser = partner.browser();
     await browser.get(partner.authorizeUrl(request));
@@ -153,7 +153,7 @@ describe("a request that names a person", () => {
     }
   });
 
-  it("gets no code for somebody else who is signed in, and login_required with prompt=none", async () => {
+  it("gets no code for somebody else who is signed in, and login_required with prompt=none [D-AUTHZ-20]", async () => {
     for (const [, parameters] of named) {
       const browser = news.browser();
       await news.authorize(browser, {}, BOB);
@@ -167,7 +167,7 @@ describe("a request that names a person", () => {
     }
   });
 
-  it("gets login_required after somebody else has signed in for it, and not the form again", async () => {
+  it("gets login_required after somebody else has signed in for it, and not the form again [D-AUTHZ-20]", async () => {
     for (const before of [undefined, BOB]) {
       for (const [what, parameters] of named) {
         const browser = news.browser();
@@ -184,7 +184,7 @@ describe("a request that names a person", () => {
     }
   });
 
-  it("gets login_required after the last step: a consent of somebody else gives no code", async () => {
+  it("gets login_required after the last step: a consent of somebody else gives no code [D-AUTHZ-20]", async () => {
     const partner = relyingParty(running, "openid", PARTNER);
     const { id_token = "" } = readTokens(
       await partner.exchange(await consentedCode(partner, { scope: "openid" })),

@@ -83,7 +83,7 @@ describe("an account with an authenticator app", () => {
     expect(hasSession(other)).toBe(false);
   });
 
-  it("gets no tokens by the password grant, with the answer for a wrong password", async () => {
+  it("gets no tokens by the password grant, with the answer for a wrong password [D-TOKEN-23]", async () => {
     const right = await news.password(password);
     const refused = await news.password({ ...password, password: "this is not the password" });
     expect(right).toMatchObject({ status: refused.status, body: refused.body });

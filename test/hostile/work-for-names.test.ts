@@ -65,7 +65,7 @@ async function guess(browser: Browser, username: string, status: number): Promis
 }
 
 describe("a wrong password at the form", () => {
-  it("costs the same reads and writes for a known and an unknown name, without and with a device cookie", async () => {
+  it("costs the same reads and writes for a known and an unknown name, without and with a device cookie [D-LIMIT-5]", async () => {
     await start();
     const withCookie = news.browser();
     await news.authorize(withCookie, {}, BOB);
@@ -78,7 +78,7 @@ describe("a wrong password at the form", () => {
     }
   });
 
-  it("costs one read when it is limited, of the failures: the name is not looked up", async () => {
+  it("costs one read when it is limited, of the failures: the name is not looked up [D-LIMIT-5]", async () => {
     const few = { points: 2, seconds: 900 };
     await start({ ...UNLIMITED, signIn: { accountAndAddress: few, account: few, address: few } });
     for (const name of ["ada", unknown()]) {
@@ -112,7 +112,7 @@ describe("a wrong password of the password grant", () => {
 describe("limits of others", () => {
   const few = { points: 3, seconds: 900 };
 
-  it("stop no browser that has signed in to the account before, not even those of its own address", async () => {
+  it("stop no browser that has signed in to the account before, not even those of its own address [D-LIMIT-4]", async () => {
     await start({ ...UNLIMITED, signIn: { ...UNLIMITED.signIn, address: few } });
     const known = news.browser();
     await news.authorize(known);
@@ -127,7 +127,7 @@ describe("limits of others", () => {
     await guess(known, "bob", 429);
   });
 
-  it("stop no client with a secret that the service generated, and one with a chosen secret", async () => {
+  it("stop no client with a secret that the service generated, and one with a chosen secret [D-LIMIT-6]", async () => {
     await start({ ...UNLIMITED, clientSecret: few });
     const made = await running.service.clients.register({
       client_id: "made",

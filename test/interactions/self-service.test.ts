@@ -165,7 +165,7 @@ describe("prompt=create [D-UI-5]", () => {
     expect(code(browser)).toEqual(expect.any(String));
   });
 
-  it("is announced, and refused without registration", async () => {
+  it("is announced, and refused without registration [D-ACCOUNT-12]", async () => {
     const discovery = await fetch(`${service.openid}/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({
       prompt_values_supported: ["none", "login", "consent", "create"],

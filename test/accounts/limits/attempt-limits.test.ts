@@ -125,14 +125,14 @@ describe("attempts to sign in", () => {
     await expect(allowedOf(1, from("b", "192.0.2.1"))).resolves.toBe(1);
   });
 
-  it("from a known device have their own bucket, so others can't lock it out [D-TOKEN-21]", async () => {
+  it("from a known device have their own bucket, so others can't lock it out [D-TOKEN-21, D-LIMIT-4]", async () => {
     await allowedOf(10, from("a", "192.0.2.1"));
     await allowedOf(10, from("a", "192.0.2.2"));
     await expect(allowedOf(10, from("a", "192.0.2.3", "phone"))).resolves.toBe(2);
     await expect(allowedOf(10, from("a", "192.0.2.4", "desk"))).resolves.toBe(2);
   });
 
-  it("from an address without points are allowed on a known device, which has points of its own [D-TOKEN-21]", async () => {
+  it("from an address without points are allowed on a known device, which has points of its own [D-TOKEN-21, D-LIMIT-4]", async () => {
     for (const account of ["a", "b", "c"]) await allowedOf(2, from(account, "192.0.2.1"));
     await expect(allowedOf(2, from("d", "192.0.2.1"))).resolves.toBe(0);
     await expect(allowedOf(5, from("d", "192.0.2.1", "phone"))).resolves.toBe(2);

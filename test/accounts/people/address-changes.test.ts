@@ -20,7 +20,7 @@ const UNDONE = { kind: "undone", reset: expect.stringMatching(/^[\w-]{43}$/) };
 const email = async () => (await stage.accounts.find(sub))?.email;
 
 describe("a change of address", () => {
-  it("takes effect when it is confirmed, and both addresses are notified [D-ADDRESS-1]", async () => {
+  it("takes effect when it is confirmed, and both addresses are notified [D-ADDRESS-1, D-ACCOUNT-12]", async () => {
     for (const kind of ["code", "link"] as const) {
       const address = `${kind}@example.com`;
       const old = await email();
