@@ -35,8 +35,8 @@ export interface RateLimits {
    * @returns the answer of each bucket.
    */
   take(buckets: readonly Bucket[]): Promise<readonly Taken[]>;
-  /** Whether the bucket has a point, without taking it. */
-  look(bucket: Bucket): Promise<Taken>;
+  /** Whether each bucket has a point, without taking it. */
+  look(buckets: readonly Bucket[]): Promise<readonly Taken[]>;
   /** Gives one point back to each bucket after a success. */
   giveBack(buckets: readonly Bucket[]): Promise<void>;
 }
@@ -153,10 +153,7 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
 
   return {
     take: (buckets) => add(buckets, 1),
-    async look(bucket) {
-      const [taken] = await add([bucket], 0);
-      return taken as Taken;
-    },
+    look: (buckets) => add(buckets, 0),
     async giveBack(buckets) {
       await add(buckets, -1);
     },

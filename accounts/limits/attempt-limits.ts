@@ -1,12 +1,11 @@
 /** Rate limits of guesses: which buckets an attempt takes a point from (decisions.md, Rate limits). */
 import { createHmac, type KeyObject } from "node:crypto";
-import { isIPv4 } from "node:net";
-import ipaddr from "ipaddr.js";
 import type { RateLimit, RateLimits } from "../../config/configuration.ts";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { Bucket, RateLimits as Counters } from "../../records/rate-limits.ts";
+import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
 import { typedName } from "../text-rules.ts";
+import { callerNetwork, callerNetworks } from "./networks.ts";
 
 /** An attempt that has taken its points, and whether it may continue. */
 export interface Attempt {
@@ -320,22 +319,18 @@ export function noteLimited(
   }
 }
 
-const refusalOf = ({ limit, key, seconds }: Bucket): Refusal => ({ limit, bucket: key, seconds });
-
-/** Longer than any IPv6 address with its zone. */
-const MAX_ADDRESS_LENGTH = 64;
-
-/**
- * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 address. Other text (a proxy may write
- * `unknown`) is a caller of its own, by its first 64 characters.
- */
-export function callerNetwork(address: string): string {
-  if (isIPv4(address)) return `${Buffer.from(address.split(".").map(Number)).toString("hex")}/32`;
-  if (address.length > MAX_ADDRESS_LENGTH || !ipaddr.isValid(address))
-    return address.slice(0, MAX_ADDRESS_LENGTH);
-  const parsed = ipaddr.process(address);
-  const [bytes, bits] = [parsed.toByteArray(), parsed.kind() === "ipv4" ? 32 : 64];
-  return `${Buffer.from(bytes.slice(0, bits / 8)).toString("hex")}/${bits}`;
+/** @param taken the answer of each bucket. */
+function verdictOf(
+  buckets: readonly Bucket[],
+  taken: readonly Taken[],
+): Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> {
+  return {
+    allowed: taken.every(({ allowed }) => allowed),
+    retryAfter: Math.max(...taken.map(({ retryAfter }) => retryAfter)),
+    refusedBy: buckets
+      .filter((_bucket, index) => !taken[index]?.allowed)
+      .map(({ limit, key, seconds }) => ({ limit, bucket: key, seconds })),
+  };
 }
 
 /**
@@ -360,51 +355,50 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     ...LIMITS[limit].rule(limits),
     key: keyOf(...parts),
   });
+  /** A bucket for each network of the caller. */
+  function perCaller(limit: LimitName, address: string, ...parts: readonly string[]): readonly Bucket[] {
+    const { points, seconds } = LIMITS[limit].rule(limits);
+    return callerNetworks(address).map(({ network, share }) => ({
+      limit,
+      points: points * share,
+      seconds,
+      key: keyOf(...parts, network),
+    }));
+  }
 
   /** A refused attempt is not a guess, so it takes no points. */
   async function take(buckets: readonly Bucket[]): Promise<Attempt> {
-    const taken = await counters.take(buckets);
     const giveBack = (): Promise<void> => counters.giveBack(buckets);
-    return {
-      allowed: taken.every(({ allowed }) => allowed),
-      retryAfter: Math.max(...taken.map(({ retryAfter }) => retryAfter)),
-      refusedBy: buckets.filter((_bucket, index) => !taken[index]?.allowed).map(refusalOf),
-      succeed: giveBack,
-      withdraw: giveBack,
-    };
+    return { ...verdictOf(buckets, await counters.take(buckets)), succeed: giveBack, withdraw: giveBack };
   }
 
   /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
   function mailBuckets(what: "asked" | "sent", { name, address, device }: MailRequest): readonly Bucket[] {
-    const network = callerNetwork(address);
-    const subject = [what, ...subjectOf(name, network)];
+    const subject = [what, ...subjectOf(name, callerNetwork(address))];
     // Requests from elsewhere must not keep the owner of an account from a new password.
     if (device !== undefined) return [bucket("mail.device", ...subject, "device", device)];
     return [
-      bucket("mail.recipientAndCaller", ...subject, network),
-      bucket("mail.recipientAndCallerDaily", ...subject, network),
+      ...perCaller("mail.recipientAndCaller", address, ...subject),
+      ...perCaller("mail.recipientAndCallerDaily", address, ...subject),
       bucket("mail.recipient", ...subject),
       bucket("mail.recipientDaily", ...subject),
     ];
   }
   function askedBuckets(request: MailRequest): readonly Bucket[] {
     const own = mailBuckets("asked", request);
-    return request.device === undefined
-      ? [...own, bucket("mail.caller", callerNetwork(request.address))]
-      : own;
+    return request.device === undefined ? [...own, ...perCaller("mail.caller", request.address)] : own;
   }
   return {
     signIn({ name, address, device, guessed }) {
-      const network = callerNetwork(address);
-      const subject = subjectOf(name, network);
+      const subject = subjectOf(name, callerNetwork(address));
       // Guesses by others, even from the same address, don't lock out a browser that has signed in to this account
       // before.
       if (device !== undefined)
         return take([bucket("signIn.accountAndAddress", ...subject, "device", device)]);
       return take([
-        bucket("signIn.accountAndAddress", ...subject, network),
+        ...perCaller("signIn.accountAndAddress", address, ...subject),
         bucket("signIn.account", ...subject),
-        bucket("signIn.address", network),
+        ...perCaller("signIn.address", address),
         ...(guessed ? [bucket("signIn.guessed", ...subject)] : []),
       ]);
     },
@@ -420,18 +414,17 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     async clientSecret({ client, address }, check) {
       const match = check();
       if (match === "generated") return { allowed: true, matches: true, retryAfter: 0, refusedBy: [] };
-      const wrongSecrets = bucket("clientSecret", client, callerNetwork(address));
-      if (match === undefined) return { ...(await take([wrongSecrets])), matches: false };
-      const { allowed, retryAfter } = await counters.look(wrongSecrets);
-      return { allowed, matches: true, retryAfter, refusedBy: allowed ? [] : [refusalOf(wrongSecrets)] };
+      const wrongSecrets = perCaller("clientSecret", address, client);
+      if (match === undefined) return { ...(await take(wrongSecrets)), matches: false };
+      return { ...verdictOf(wrongSecrets, await counters.look(wrongSecrets)), matches: true };
     },
-    deviceRequest: ({ client, address }) => take([bucket("deviceRequests", client, callerNetwork(address))]),
+    deviceRequest: ({ client, address }) => take(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
-      take([bucket("deviceCodes.account", sub), bucket("deviceCodes.address", callerNetwork(address))]),
-    interaction: (address) => take([bucket("interactions", callerNetwork(address))]),
+      take([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
+    interaction: (address) => take(perCaller("interactions", address)),
     mail: (request) => take(askedBuckets(request)),
     registration: (request) =>
-      take([...askedBuckets(request), bucket("registrations", callerNetwork(request.address))]),
+      take([...askedBuckets(request), ...perCaller("registrations", request.address)]),
     recipient: async (request) => (await take(mailBuckets("sent", request))).allowed,
     change: (sub) => take([bucket("changes", sub)]),
     secondFactor: ({ factor, sub, device }) =>

@@ -6,7 +6,7 @@ import { callerAddress, requestedHost } from "../../compat/caller.ts";
 import { EndpointError } from "../../compat/errors.ts";
 import { Fields, parseFields } from "../../compat/form-fields.ts";
 import { plainBasic } from "../../compat/client-credentials.ts";
-import { callerNetwork } from "../../accounts/limits/attempt-limits.ts";
+import { callerNetwork } from "../../accounts/limits/networks.ts";
 import { appendToQuery } from "../../provider/responses.ts";
 import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../provider/claims.ts";
 import { rounds } from "../rounds.ts";

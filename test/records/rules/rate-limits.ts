@@ -33,7 +33,10 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
         const [taken] = await limits.take([bucket(key)]);
         return taken!;
       },
-      look: (key) => limits.look(bucket(key)),
+      async look(key) {
+        const [looked] = await limits.look([bucket(key)]);
+        return looked!;
+      },
       giveBack: (key) => limits.giveBack([bucket(key)]),
     };
   }
