@@ -223,7 +223,8 @@ export function createApis({ storage, deployments }: ApisOptions): Apis {
           lifetime: settings.lifetime ?? (tokens === "jwt" ? DEFAULT_JWT_SECONDS : MAX_OPAQUE_SECONDS),
           introspection,
           assign: settings.assign ?? false,
-          tokens_epoch: stored?.tokens_epoch ?? newTokensEpoch(),
+          // Its tokens belong to the service that people are assigned to and unassigned from.
+          tokens_epoch: stored?.service === settings.service ? stored.tokens_epoch : newTokensEpoch(),
         };
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (stored !== undefined && JSON.stringify(withoutMark(stored)) === JSON.stringify(record))

@@ -243,7 +243,10 @@ export const clientCommands: readonly Command[] = [
     examples: ["clients revoke-tokens nightly-export --yes"],
     load: async () => onService(revokeTokens),
   },
-  turning("disable", "blocks a client, which is then treated like an unknown one"),
+  turning(
+    "disable",
+    "blocks a client, which is then treated like an unknown one, and ends its codes and tokens",
+  ),
   turning("enable", "accepts a disabled client again"),
   {
     words: ["clients", "remove"],

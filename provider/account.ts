@@ -43,6 +43,8 @@ export interface GrantGenerations {
   readonly tokens: number;
   readonly service: number;
   readonly client: number;
+  /** Of the client. It changes when all codes and tokens of the client end. */
+  readonly epoch: string;
   /** What a token for an API also carries. */
   readonly api?: ApiGeneration;
   /** Grants only: that of each authorized API, by its identifier. */
@@ -77,13 +79,13 @@ export const isAssigned = ({ services }: AccountRecord, service: string): boolea
 /** The generations that a grant of this account at this client carries if it is issued now. */
 export function currentGenerations(account: AccountRecord, client: ClientRecord): GrantGenerations {
   const { tokens, service, client: own } = generationsOf(account, client.client_id, client.service);
-  return { tokens, service, client: own };
+  return { tokens, service, client: own, epoch: client.tokens_epoch };
 }
 
 /**
  * Whether a code or token with these generations is still valid. Deleting an account, unassigning it and changing its
- * password raise a counter, so everything that was issued before is refused immediately. A disabled account has no valid
- * tokens.
+ * password raise a counter, and disabling or moving a client gives it another epoch, so everything that was issued before
+ * is refused immediately. A disabled account has no valid tokens.
  */
 export function isCurrent(carried: unknown, account: AccountRecord, client: ClientRecord): boolean {
   if (isDisabled(account)) return false;
@@ -92,13 +94,14 @@ export function isCurrent(carried: unknown, account: AccountRecord, client: Clie
   return (
     generations?.tokens === now.tokens &&
     generations.service === now.service &&
-    generations.client === now.client
+    generations.client === now.client &&
+    generations.epoch === now.epoch
   );
 }
 
 /** What a token of a `machine` client depends on. It ends when either value changes. */
 export interface TokenEpochs {
-  readonly client: string | undefined;
+  readonly client: string;
   readonly api: string;
 }
 

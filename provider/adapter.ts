@@ -118,10 +118,15 @@ function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
   return payload;
 }
 
-/** Codes and tokens carry the generations of their grant; the tokens of a `machine` client, which have none, its epochs. */
+/**
+ * Codes and tokens carry the generations of their grant; the tokens of a `machine` client, which have none, its epochs; and
+ * a device code the epoch of its client until a person decides about it.
+ */
 function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): void {
   if (model === "ClientCredentials" && unit.client !== undefined && unit.api !== undefined)
     payload["generations"] = currentEpochs(unit.client, unit.api);
+  if (model === DEVICE_CODE && grantKey === undefined && unit.client !== undefined)
+    payload["generations"] = { epoch: unit.client.tokens_epoch };
   if (!descendants.has(model) || grantKey === undefined) return;
   const generations = unit.known("Grant", grantKey)?.payload["generations"] as GrantGenerations | undefined;
   if (generations === undefined) return;

@@ -220,7 +220,8 @@ export interface Clients {
   /** All clients, ordered by `client_id`. */
   list(): Promise<Client[]>;
   /**
-   * Changes the given settings. A call that changes nothing writes nothing.
+   * Changes the given settings. A call that changes nothing writes nothing. Moving the client to another service ends its
+   * codes and tokens.
    * @throws NotFound when there is no such client.
    * @throws UnknownReference when the service, or an API or scope of `apis`, is not in the directory.
    */
@@ -241,9 +242,12 @@ export interface Clients {
    * @throws NotFound when there is no such client.
    */
   revokeTokens(client_id: string, options?: CallOptions): Promise<void>;
-  /** From now on the client is refused like an unknown one. `false` if there is no such client. */
+  /**
+   * From now on the client is refused like an unknown one, and its codes and tokens have ended for good. `false` if there is
+   * no such client.
+   */
   disable(client_id: string, options?: CallOptions): Promise<boolean>;
-  /** Undoes `disable`. `false` if there is no such client. */
+  /** Accepts the client again. Earlier codes and tokens stay invalid. `false` if there is no such client. */
   enable(client_id: string, options?: CallOptions): Promise<boolean>;
   /**
    * Removes the client, its tokens and its consents; assignments stay. Reads every account. `false` if there is no such

@@ -151,7 +151,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     const isKnown = record.secrets.some(
       ({ hash, expires_at }) => hash === digest.hash && expires_at === undefined,
     );
-    return isKnown ? record : withoutTokens({ ...record, secrets: [digest] });
+    return isKnown ? record : withoutMachineTokens({ ...record, secrets: [digest] });
   }
 
   async function setDisabled(
@@ -237,7 +237,9 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         if (!isPublic(before)) throw noClient();
         const { kind } = before;
         refuse(kindProblems({ ...changes, kind }));
-        const after = withSecret(withSettings(before, changes), changes.client_secret);
+        const updated = withSecret(withSettings(before, changes), changes.client_secret);
+        // Its codes and tokens belong to the service that people were asked about.
+        const after = updated.service === before.service ? updated : withoutTokens(updated);
         refuse(addressProblems(after, production));
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
@@ -265,7 +267,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         return {
           action: "client.secret_rotated",
           // Whoever knows the old secret may have tokens, too.
-          record: keepOldFor === 0 ? withoutTokens(record) : record,
+          record: keepOldFor === 0 ? withoutMachineTokens(record) : record,
         };
       });
       return { client_secret };
@@ -344,6 +346,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
           service: null,
           secrets: [],
           grant_types: ["authorization_code"],
+          tokens_epoch: newTokensEpoch(),
           created_at: now,
           updated_at: now,
         };
@@ -358,12 +361,14 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   };
 }
 
-/**
- * The record with a new epoch, which ends the earlier tokens of a `machine` client. Tokens of people don't carry the
- * epoch.
- */
+/** The record with a new epoch, which ends all codes and tokens of the client for good. */
 function withoutTokens(record: ClientRecord): ClientRecord {
-  return record.kind === "machine" ? { ...record, tokens_epoch: newTokensEpoch() } : record;
+  return { ...record, tokens_epoch: newTokensEpoch() };
+}
+
+/** Ends the tokens of a `machine` client. Those of people don't depend on the secret. */
+function withoutMachineTokens(record: ClientRecord): ClientRecord {
+  return record.kind === "machine" ? withoutTokens(record) : record;
 }
 
 /** @throws TypeError with one part for each problem. */

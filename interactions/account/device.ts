@@ -208,7 +208,8 @@ export function devicePage(parts: DevicePageParts): PersonPage {
         if (found.kind !== "waiting") return found;
         const { device } = found;
         const client = await clients.record(device.client_id);
-        if (client === undefined || client.disabled) return { kind: "unknown" };
+        const hasEnded = client === undefined || client.disabled || client.tokens_epoch !== device.epoch;
+        if (hasEnded) return { kind: "unknown" };
         const apis = await requestedApis(client, device, directory);
         const { account } = visit.person;
         const isUnavailable =

@@ -12,9 +12,10 @@ import { hmac } from "../../core/sealing.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
-import { isCurrent, type SignedIn } from "../account.ts";
+import { type GrantGenerations, isCurrent, type SignedIn } from "../account.ts";
 import { artifactKey } from "../adapter.ts";
 import { type ApiTokens, identifiersOf, type RequestedApi } from "../apis.ts";
+import { clientRecord } from "../clients.ts";
 import type { CurrentProvider } from "../current-provider.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { GrantHandler } from "./code-grant.ts";
@@ -93,6 +94,8 @@ export function polledGrant(
     // oidc-provider would end the family. A device may poll again because it lost the answer, or poll twice at once; nobody but
     // the device has ever seen the code.
     if (found.consumedAt !== undefined) throw new errors.InvalidGrant("the code was already used");
+    if (epochOf(found) !== clientRecord(ctx.oidc.client).tokens_epoch)
+      throw new errors.InvalidGrant("the codes of this client have ended");
     // oidc-provider would use the code up with its first answer.
     if (found.payload["error"] !== undefined) throw new errors.AccessDenied("the user refused");
     if (isDecided(found)) {
@@ -114,9 +117,15 @@ function isExpired({ payload }: Artifact, clock: Clock): boolean {
   return typeof payload["exp"] !== "number" || payload["exp"] <= seconds(clock);
 }
 
+/** The epoch of the client for which the code was made. */
+const epochOf = ({ payload }: Artifact): string | undefined =>
+  (payload["generations"] as Partial<GrantGenerations> | undefined)?.epoch;
+
 /** A device whose code a person has typed. */
 export interface WaitingDevice {
   readonly client_id: string;
+  /** The `tokens_epoch` of the client when it asked: under another one, the code has ended. */
+  readonly epoch: string | undefined;
   /** The scope that it asks for. */
   readonly scope: string;
   /** Identifiers of the APIs that it asks for. */
@@ -245,6 +254,7 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
       const { iat = 0, params, deviceInfo } = code.payload as DevicePayload;
       const device = {
         client_id: code.clientId,
+        epoch: epochOf(code),
         scope: params?.scope ?? "",
         resource: identifiersOf(params?.resource),
         askedAt: iat,

@@ -161,8 +161,8 @@ export interface ClientRecord {
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
   /** What the client may request of APIs: identifier → scopes. Missing: nothing. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;
-  /** Random. Tokens that a `machine` client got under an earlier one are invalid. The internal client has none. */
-  readonly tokens_epoch?: string;
+  /** Random. What the client got under an earlier one is invalid: device codes, codes, and tokens. */
+  readonly tokens_epoch: string;
   readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
@@ -185,7 +185,7 @@ export interface ApiRecord {
   readonly introspection: readonly string[];
   /** Whether people are assigned to the service when they authorize a client for the API. */
   readonly assign: boolean;
-  /** Random. An API that is removed and put again gets another one, so that its earlier tokens stay invalid. */
+  /** Random. An API that is moved to another service, or removed and put again, gets another one: its earlier tokens stay invalid. */
   readonly tokens_epoch: string;
 }
 

@@ -41,13 +41,15 @@ async function command(...words: readonly string[]): Promise<Record<string, unkn
 describe("beside a running server", () => {
   it("a client is refused as soon as it is disabled, and its old secret as soon as it has a new one [D-CLI-5]", async () => {
     const news = relyingParty(running, "openid", NEWS);
-    const { refresh_token } = await news.tokens();
+    let { refresh_token } = await news.tokens();
     const refreshed = async (client = NEWS): Promise<number> =>
       (await relyingParty(running, "openid", client).refresh(refresh_token)).status;
     expect(await refreshed()).toBe(200);
     await command("clients", "disable", "news");
     expect(await refreshed()).toBe(400);
     await command("clients", "enable", "news");
+    expect(await refreshed()).toBe(400);
+    ({ refresh_token } = await news.tokens());
     expect(await refreshed()).toBe(200);
     const { client_secret } = await command("clients", "rotate-secret", "news", "--yes");
     expect(await refreshed()).toBe(400);

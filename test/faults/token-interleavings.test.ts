@@ -13,7 +13,7 @@ import {
   type Wire,
   withToken,
 } from "./person.ts";
-import { type ClientName, openStage, PASSWORD, type Stage } from "./stage.ts";
+import { type ClientName, type Credentials, openStage, PASSWORD, type Stage } from "./stage.ts";
 import type { HoldOptions } from "./watched-storage.ts";
 
 let stage: Stage;
@@ -124,15 +124,21 @@ describe("while a code is exchanged, between its reading and the commit", () => 
     },
   );
 
-  it("the client is disabled: its tokens are refused until it is enabled again", async () => {
+  it.each<[string, (news: Credentials) => Promise<unknown>]>([
+    ["disabled", ({ client_id }) => stage.service.clients.disable(client_id)],
+    [
+      "moved to another service",
+      ({ client_id }) => stage.service.clients.update(client_id, { service: "2" }),
+    ],
+  ])("the client is %s: its tokens are refused, also when that is undone", async (_what, change) => {
     const { code } = await signedIn(stage);
     const { news } = stage.clients;
     const wire = exchange(stage.oauth2, news, code);
-    const answer = await one(wire, "artifacts.commit", () => stage.service.clients.disable(news.client_id));
-    const tokens = await tokensOf(answer);
+    const tokens = await tokensOf(await one(wire, "artifacts.commit", () => change(news)));
     await expectDead(tokens);
     await stage.service.clients.enable(news.client_id);
-    await expectWorks(tokens);
+    await stage.service.clients.update(news.client_id, { service: "1" });
+    await expectDead(tokens);
   });
 
   it("the client is removed: none of its tokens works", async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../accounts/account.ts";
 import type { Accounts } from "../../accounts/account.ts";
+import type { Clients } from "../../accounts/clients/client.ts";
 import { type Held, Holdings, STOP } from "./holdings.ts";
 import { relyingParty, type RelyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
@@ -72,6 +73,37 @@ describe("what an account change ends immediately", () => {
     expect(await accounts.unassign(nothing.account.sub, ["3"])).toBe(false);
     expect(await left(nothing)).toEqual([true, true, true]);
   });
+
+  it.each<[what: string, change: (clients: Clients) => Promise<unknown>]>([
+    [
+      "a client that was disabled and enabled again",
+      async (clients) => {
+        await clients.disable(NEWS.client_id);
+        await clients.enable(NEWS.client_id);
+      },
+    ],
+    [
+      "a client that was moved to another service",
+      (clients) => clients.update(NEWS.client_id, { service: SHOP.service }),
+    ],
+    [
+      "a client that was moved there and back",
+      async (clients) => {
+        await clients.update(NEWS.client_id, { service: SHOP.service });
+        await clients.update(NEWS.client_id, { service: NEWS.service });
+      },
+    ],
+  ])(
+    "%s has lost its codes and tokens for good; the session lives on [D-ACCOUNT-18]",
+    async (_what, change) => {
+      const { clients } = running.service;
+      const held = await everything();
+      await change(clients);
+      expect(await left(held)).toEqual([false, true, true]);
+      await clients.update(NEWS.client_id, { service: NEWS.service });
+      expect((await openid.exchange(await openid.code({}, held.person, held.browser))).status).toBe(200);
+    },
+  );
 
   it("an unfinished sign-in can't be completed after it [D-ACCOUNT-9]", async () => {
     for (const [change, works] of [

@@ -249,14 +249,21 @@ describe("polling", () => {
     expect(await party.poll(codes)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
   });
 
-  it("is invalid_client for a client that is disabled, and goes on when it is enabled [D-DEVICE-3]", async () => {
+  it("is invalid_client for a client that is disabled, and its codes have ended when it is enabled [D-DEVICE-3, D-ACCOUNT-18]", async () => {
     const party = television();
     const codes = await party.codes();
     await party.connect(codes);
+    const waiting = await party.codes();
     await running.service.clients.disable("television");
     expect((await party.poll(codes)).body).toMatchObject({ error: "invalid_client" });
     await running.service.clients.enable("television");
-    expect((await party.poll(codes)).status).toBe(200);
+    for (const ended of [codes, waiting])
+      expect((await party.poll(ended)).body).toMatchObject({ error: "invalid_grant" });
+    const browser = await enter(await party.visit(waiting), waiting.user_code);
+    expect([browser.status, browser.title]).toEqual([400, "Connect a device"]);
+    const fresh = await party.codes();
+    await party.connect(fresh);
+    expect((await party.poll(fresh)).status).toBe(200);
   });
 
   it.each([

@@ -216,6 +216,7 @@ export function client(id: string, parts: Partial<ClientRecord> = {}): ClientRec
     first_party: true,
     refresh_tokens: { rotate: true },
     error_status: "documented",
+    tokens_epoch: "epoch",
     disabled: false,
     created_at: 1_800_000_000,
     updated_at: 1_800_000_000,
