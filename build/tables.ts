@@ -1,6 +1,6 @@
 /** The tables in `docs/` that are generated from declarations. The text around them is written by hand. */
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
-import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/attempt-limits.ts";
+import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { defaults } from "../config/defaults.ts";
 import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { KINDS } from "../records/all-kinds.ts";

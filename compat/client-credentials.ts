@@ -2,6 +2,7 @@
 import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isConfidential } from "../accounts/clients/client-kinds.ts";
+import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
 import { formDecoded } from "../provider/clients.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { callerOf } from "../provider/exchange.ts";
@@ -46,50 +47,80 @@ function assertedClient(assertion: string | undefined): string | undefined {
  * neither. oidc-provider checks them. It reads Basic credentials only in the form-encoded way of RFC 6749 section
  * 2.3.1, so it gets the plain reading in that encoding; the secret check tries the other reading.
  */
-export function clientCredentials(clients: Pick<ClientInternals, "record">, audit: AuditLog): Step {
-  /** Wrong secrets are noted where they are checked. */
-  async function withAssertion(exchange: EndpointExchange, next: () => Promise<void>): Promise<void> {
+export function clientCredentials(
+  clients: Pick<ClientInternals, "record">,
+  limits: Pick<AttemptLimits, "wrongClient">,
+  audit: AuditLog,
+): Step {
+  return async (exchange, next) => {
+    const presents = await readCredentials(exchange, clients);
+    if (presents === undefined) return next();
     try {
       await next();
     } catch (error) {
-      const { ctx, client } = exchange;
-      if (client !== undefined && error instanceof EndpointError && error.error === "invalid_client")
-        audit.note({
-          ...callerOf(ctx, ANONYMOUS),
-          action: "client.authentication",
-          subject: client.client_id,
-          outcome: "failure",
-          reason: "assertion",
-        });
-      throw error;
+      const isWrong = error instanceof EndpointError && error.error === "invalid_client";
+      // A wrong secret has been counted where it was compared.
+      if (!isWrong || exchange.isSecretCounted) throw error;
+      throw await counted(exchange, presents, error);
     }
-  }
-
-  return async (exchange, next) => {
-    const { authorization } = exchange.ctx.req.headers;
-    const { body } = exchange;
-    if (authorization === undefined) {
-      const assertion = body?.one("client_assertion");
-      const id = body?.one("client_id") ?? assertedClient(assertion);
-      await findClient(exchange, clients, id);
-      const isOpen = exchange.client !== undefined && !isConfidential(exchange.client.kind);
-      const sent = [body?.one("client_secret"), assertion].filter(
-        (each) => each !== undefined && each !== "",
-      );
-      if (isOpen && sent.length > 0) throw badRequest("invalid_client", "this client has no credentials");
-      if (!id || (!isOpen && sent.length === 0)) throw missing();
-      return assertion === undefined ? next() : withAssertion(exchange, next);
-    }
-    const plain = plainBasic(authorization);
-    await findClient(exchange, clients, plain?.id);
-    if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
-    if (plain.id === "" || plain.secret === "") throw missing();
-    if (exchange.client !== undefined && !isConfidential(exchange.client.kind))
-      throw badRequest("invalid_client", "this client has no credentials");
-    const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
-    exchange.authorization = `Basic ${Buffer.from(formEncoded).toString("base64")}`;
-    return next();
   };
+
+  /** Takes a point for wrong credentials, and records the failure. @returns the error, with the time to wait if there is one. */
+  async function counted(
+    { ctx, client, address }: EndpointExchange,
+    presents: Presents,
+    { status, error, message }: EndpointError,
+  ): Promise<EndpointError> {
+    const attempt = await limits.wrongClient({ client: client?.client_id, address });
+    noteFailure(
+      audit,
+      {
+        ...callerOf(ctx, ANONYMOUS),
+        action: "client.authentication",
+        ...(client && { subject: client.client_id }),
+        reason: client === undefined ? "unknown" : client.disabled ? "disabled" : presents,
+      },
+      attempt,
+    );
+    return new EndpointError(
+      status,
+      error,
+      message,
+      attempt.allowed ? {} : { retryAfter: attempt.retryAfter },
+    );
+  }
+}
+
+/** The reason in the audit when these were wrong. */
+type Presents = "credentials" | "assertion";
+
+/** @returns what the request presents; `undefined` for a client without credentials. */
+async function readCredentials(
+  exchange: EndpointExchange,
+  clients: Pick<ClientInternals, "record">,
+): Promise<Presents | undefined> {
+  const { authorization } = exchange.ctx.req.headers;
+  const { body } = exchange;
+  if (authorization === undefined) {
+    const assertion = body?.one("client_assertion");
+    const id = body?.one("client_id") ?? assertedClient(assertion);
+    await findClient(exchange, clients, id);
+    const isOpen = exchange.client !== undefined && !isConfidential(exchange.client.kind);
+    const sent = [body?.one("client_secret"), assertion].filter((each) => each !== undefined && each !== "");
+    if (isOpen && sent.length > 0) throw badRequest("invalid_client", "this client has no credentials");
+    if (!id || (!isOpen && sent.length === 0)) throw missing();
+    if (isOpen) return undefined;
+    return assertion === undefined ? "credentials" : "assertion";
+  }
+  const plain = plainBasic(authorization);
+  await findClient(exchange, clients, plain?.id);
+  if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
+  if (plain.id === "" || plain.secret === "") throw missing();
+  if (exchange.client !== undefined && !isConfidential(exchange.client.kind))
+    throw badRequest("invalid_client", "this client has no credentials");
+  const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
+  exchange.authorization = `Basic ${Buffer.from(formEncoded).toString("base64")}`;
+  return "credentials";
 }
 
 /** Introspection is for clients that prove who they are (RFC 7662 section 2.1). */

@@ -66,7 +66,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const atomic = atomically(units);
   const inBrowser = ofBrowser(parts.findBrowser);
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
-  const credentials = clientCredentials(clients, audit);
+  const credentials = clientCredentials(clients, limits, audit);
   const requireRegistered = createRedirectCheck(parts);
   const owners = new TokenOwners();
   const token = bearer({ artifacts, clients, accounts, owners });

@@ -164,7 +164,7 @@ export interface RateLimits {
   readonly deviceRequests: RateLimit;
   /** Wrong codes of devices entered by one account, and from one address (IPv6: /64). Default 10 in 900 seconds. */
   readonly deviceCodes: RateLimit;
-  /** Wrong secrets for one client from one address. Default 20 in 900 seconds. */
+  /** Wrong secrets and assertions for one client from one address. Default 20 in 900 seconds. */
   readonly clientSecret: RateLimit;
   /** Sign-ins started from one address. Default 600 in 900 seconds. */
   readonly interactions: RateLimit;

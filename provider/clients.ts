@@ -6,7 +6,7 @@ import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { DEVICE_GRANT, isConfidential } from "../accounts/clients/client-kinds.ts";
-import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
 import { callerOf, exchangeIn } from "./exchange.ts";
 
 /** Our record of a client of oidc-provider. It is read on each request, so it is up to date. */
@@ -97,6 +97,7 @@ export function createSecretCheck(
     const ctx = Provider.ctx;
     const record = clientRecord(client);
     const exchange = exchangeIn(ctx);
+    if (exchange !== undefined) exchange.isSecretCounted = true;
     const readings = [presented];
     const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
     if (decoded !== undefined) readings.push(decoded);
@@ -112,9 +113,11 @@ export function createSecretCheck(
         if (attempt.allowed && attempt.matches) return attempt;
         const { client_id: subject } = record;
         const caller = ctx === undefined ? { actor: ANONYMOUS } : callerOf(ctx, ANONYMOUS);
-        const event = { ...caller, action: "client.authentication", subject } as const;
-        if (attempt.allowed) audit.note({ ...event, outcome: "failure", reason: "credentials" });
-        else noteLimited(audit, event, attempt);
+        noteFailure(
+          audit,
+          { ...caller, action: "client.authentication", subject, reason: "credentials" },
+          attempt,
+        );
         return attempt;
       });
     if (

@@ -40,6 +40,8 @@ export interface Exchange {
   roles?: readonly string[];
   /** The APIs that an authorization names, by identifier. */
   apis?: Map<string, ApiRecord>;
+  /** Set when the client's secret was compared: a wrong one has taken its point. */
+  isSecretCounted?: boolean;
   /** Set while the rate limit of the client's secret is still being read; the response waits for it. */
   verdict?: Promise<Verdict>;
   /** Set when a rate limit refused an attempt: seconds until the next one can succeed. */

@@ -22,6 +22,8 @@ export interface Taken {
   readonly allowed: boolean;
   /** Seconds until there is a point again, for `Retry-After`. */
   readonly retryAfter: number;
+  /** How many points of the window are taken, with this one. */
+  readonly used: number;
 }
 
 /**
@@ -87,13 +89,15 @@ class Windows {
       const after = taken + points;
       this.changed.set(nameOf(bucket), after > 0 ? { taken: after, ends_at_ms } : undefined);
     }
-    return answers;
+    return answers.map(({ allowed, retryAfter, used }) => ({ allowed, retryAfter, used: used + points }));
   }
 
   #answer(bucket: Bucket): Taken {
     const open = this.#open(bucket);
-    if (open === undefined || open.taken < bucket.points) return { allowed: true, retryAfter: 0 };
-    return { allowed: false, retryAfter: Math.max(1, Math.ceil((open.ends_at_ms - this.#now) / 1000)) };
+    const used = open?.taken ?? 0;
+    if (open === undefined || used < bucket.points) return { allowed: true, retryAfter: 0, used };
+    const retryAfter = Math.max(1, Math.ceil((open.ends_at_ms - this.#now) / 1000));
+    return { allowed: false, retryAfter, used };
   }
 
   #open(bucket: Bucket): Window | undefined {

@@ -9,7 +9,6 @@ import type * as webauthnHelpers from "@simplewebauthn/server/helpers";
 import { z } from "zod";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import {
@@ -20,7 +19,6 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
-import { type AskedAt, callerAs } from "../people/requests.ts";
 import { forgetWrongCodes } from "./codes.ts";
 import type { NewPasskey } from "./factor.ts";
 
@@ -114,15 +112,13 @@ export interface Passkeys {
   use(
     credential: unknown,
     challenge: PasskeyChallenge,
-    sub: string | undefined,
-    at: AskedAt,
+    sub?: string,
   ): Promise<UsedPasskey | { readonly kind: "refused" }>;
 }
 
 export interface PasskeysOptions {
   readonly relyingParty: RelyingParty;
   readonly records: Records;
-  readonly audit: Pick<AuditCollector, "note">;
   readonly clock: Clock;
 }
 
@@ -169,7 +165,7 @@ const attestation = z.object({
 /** The transports of WebAuthn section 5.8.4. Others are dropped, so that nobody can store arbitrary text. */
 const TRANSPORTS: ReadonlySet<string> = new Set(["ble", "hybrid", "internal", "nfc", "smart-card", "usb"]);
 
-export function createPasskeys({ relyingParty, records, audit, clock }: PasskeysOptions): Passkeys {
+export function createPasskeys({ relyingParty, records, clock }: PasskeysOptions): Passkeys {
   const { id: rpId, previousIds, origins } = relyingParty;
   const rpIds = [rpId, ...previousIds];
   let library: Promise<Library> | undefined;
@@ -265,7 +261,7 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
       }
     },
 
-    async use(credential, challenge, sub, at) {
+    async use(credential, challenge, sub) {
       const read = assertion.safeParse(credential);
       if (!read.success || challenge.expiresAt <= clock.now()) return { kind: "refused" };
       if (isCrossOrigin(read.data.response.clientDataJSON)) return { kind: "refused" };
@@ -274,10 +270,6 @@ export function createPasskeys({ relyingParty, records, audit, clock }: Passkeys
         if (used !== undefined) return { kind: "right", ...used };
       } catch (error) {
         if (!(error instanceof AlreadyExists)) throw error;
-      }
-      if (sub !== undefined) {
-        const event = { ...callerAs(sub, at), action: "second_factor", subject: sub } as const;
-        audit.note({ ...event, outcome: "failure", reason: "wrong", detail: { factor: "passkey" } });
       }
       return { kind: "refused" };
     },

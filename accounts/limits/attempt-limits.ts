@@ -1,10 +1,11 @@
 /** Rate limits of guesses: which buckets an attempt takes a point from (decisions.md, Rate limits). */
 import { createHmac, type KeyObject } from "node:crypto";
-import type { RateLimit, RateLimits } from "../../config/configuration.ts";
+import type { RateLimits } from "../../config/configuration.ts";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
 import { typedName } from "../text-rules.ts";
+import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
 import { callerNetwork, callerNetworks } from "./networks.ts";
 
 /** An attempt that has taken its points, and whether it may continue. */
@@ -14,11 +15,16 @@ export interface Attempt {
   readonly retryAfter: number;
   /** The buckets without a point left; empty when allowed. */
   readonly refusedBy: readonly Refusal[];
+  /** The buckets of which more than {@link OWN_RECORDS} points are taken in this window. */
+  readonly repeatedIn: readonly Refusal[];
   /** Gives the points back because the attempt succeeded. */
   succeed(): Promise<void>;
   /** Gives the points back because a fault kept the secret from being checked. */
   withdraw(): Promise<void>;
 }
+
+/** What an attempt's buckets say. */
+export type AttemptVerdict = Omit<Attempt, "succeed" | "withdraw">;
 
 export interface AttemptLimits {
   /**
@@ -49,7 +55,14 @@ export interface AttemptLimits {
   clientSecret(
     attempt: { readonly client: string; readonly address: string },
     check: () => "generated" | "chosen" | undefined,
-  ): Promise<Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> & { readonly matches: boolean }>;
+  ): Promise<AttemptVerdict & { readonly matches: boolean }>;
+  /**
+   * Other credentials of a client that were wrong, such as an assertion. Right ones need no point.
+   * @param failure.client `undefined`: no client has the name that was sent. Such names share one bucket for each caller.
+   */
+  wrongClient(failure: { readonly client: string | undefined; readonly address: string }): Promise<Attempt>;
+  /** A passkey that was wrong. A right one needs no point: nobody guesses a signature. */
+  wrongPasskey(failure: { readonly interaction: string; readonly address: string }): Promise<Attempt>;
   /** A device asks for a code. Its point is not given back. */
   deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
   /** The code of a device that a signed-in person enters. */
@@ -96,204 +109,11 @@ interface MailRequest {
 /** Length of a bucket key: long enough against collisions. */
 const KEY_BYTES = 16;
 
-/** A limit of the service. */
-export interface LimitDeclaration {
-  /** What it counts, in words for the documentation. */
-  readonly counts: string;
-  /** Who shares a bucket. */
-  readonly per: string;
-  /** Whether a success gives its point back. */
-  readonly failuresOnly: boolean;
-  readonly rule: (limits: RateLimits) => RateLimit;
-  /** The members of an audit event that identify the bucket: a refused attempt is recorded with these only. */
-  readonly about: readonly ("subject" | "client" | "address")[];
-}
+/** Failures of one bucket in one window that have an audit record of their own. The rest share one with a count. */
+const OWN_RECORDS = 10;
 
-/** Attempts with a name after 100 failures in a row, until one succeeds. */
-const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
-
-/** Wrong codes of an app, and wrong recovery codes. Each is counted separately. */
-const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
-
-/** How often one account, or one registration, may learn that a username is taken. */
-const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
-
-const LIMITS = {
-  "signIn.accountAndAddress": {
-    counts: "Failed sign-ins",
-    per: "name and caller; name and browser, if the browser has signed in to the account before",
-    failuresOnly: true,
-    rule: (limits) => limits.signIn.accountAndAddress,
-    about: ["address"],
-  },
-  "signIn.account": {
-    counts: "Failed sign-ins",
-    per: "name",
-    failuresOnly: true,
-    rule: (limits) => limits.signIn.account,
-    about: [],
-  },
-  "signIn.address": {
-    counts: "Failed sign-ins",
-    per: "caller",
-    failuresOnly: true,
-    rule: (limits) => limits.signIn.address,
-    about: ["address"],
-  },
-  "signIn.guessed": {
-    counts: "Failed sign-ins after 100 failures in a row",
-    per: "name",
-    failuresOnly: true,
-    rule: () => GUESSED,
-    about: [],
-  },
-  "passwordGrant.accountAndClient": {
-    counts: "Failed password grants",
-    per: "name and client",
-    failuresOnly: true,
-    rule: (limits) => limits.passwordGrant.accountAndClient,
-    about: ["client"],
-  },
-  "passwordGrant.account": {
-    counts: "Failed password grants",
-    per: "name",
-    failuresOnly: true,
-    rule: (limits) => limits.passwordGrant.account,
-    about: [],
-  },
-  "passwordGrant.client": {
-    counts: "Failed password grants",
-    per: "client",
-    failuresOnly: true,
-    rule: (limits) => limits.passwordGrant.client,
-    about: ["client"],
-  },
-  "passwordGrant.guessed": {
-    counts: "Failed password grants after 100 failures in a row",
-    per: "name",
-    failuresOnly: true,
-    rule: () => GUESSED,
-    about: [],
-  },
-  clientSecret: {
-    counts: "Wrong client secrets",
-    per: "client and caller",
-    failuresOnly: true,
-    rule: (limits) => limits.clientSecret,
-    about: ["subject", "address"],
-  },
-  deviceRequests: {
-    counts: "Codes requested by devices",
-    per: "client and caller",
-    failuresOnly: false,
-    rule: (limits) => limits.deviceRequests,
-    about: ["subject", "address"],
-  },
-  "deviceCodes.account": {
-    counts: "Wrong codes of devices",
-    per: "account",
-    failuresOnly: true,
-    rule: (limits) => limits.deviceCodes,
-    about: ["subject"],
-  },
-  "deviceCodes.address": {
-    counts: "Wrong codes of devices",
-    per: "caller",
-    failuresOnly: true,
-    rule: (limits) => limits.deviceCodes,
-    about: ["address"],
-  },
-  interactions: {
-    counts: "Sign-ins started",
-    per: "caller",
-    failuresOnly: false,
-    rule: (limits) => limits.interactions,
-    about: ["address"],
-  },
-  registrations: {
-    counts: "Registrations",
-    per: "caller",
-    failuresOnly: false,
-    rule: (limits) => limits.registrations,
-    about: ["address"],
-  },
-  "mail.recipientAndCaller": {
-    counts: "Requested mail",
-    per: "recipient and caller",
-    failuresOnly: false,
-    rule: (limits) => limits.mail.recipientAndCaller,
-    about: ["address"],
-  },
-  "mail.recipientAndCallerDaily": {
-    counts: "Requested mail",
-    per: "recipient and caller",
-    failuresOnly: false,
-    rule: (limits) => limits.mail.recipientAndCallerDaily,
-    about: ["address"],
-  },
-  "mail.recipient": {
-    counts: "Requested mail",
-    per: "recipient",
-    failuresOnly: false,
-    rule: (limits) => limits.mail.recipient,
-    about: [],
-  },
-  "mail.recipientDaily": {
-    counts: "Requested mail",
-    per: "recipient",
-    failuresOnly: false,
-    rule: (limits) => limits.mail.recipientDaily,
-    about: [],
-  },
-  "mail.caller": {
-    counts: "Requested mail",
-    per: "caller",
-    failuresOnly: false,
-    rule: (limits) => limits.mail.caller,
-    about: ["address"],
-  },
-  "mail.device": {
-    counts:
-      "Mail requested in a browser that has signed in to the account before; no other limit of mail counts it",
-    per: "recipient and browser",
-    failuresOnly: false,
-    rule: (limits) => limits.mail.device,
-    about: ["address"],
-  },
-  changes: {
-    counts: "Changes that a signed-in person makes",
-    per: "account",
-    failuresOnly: false,
-    rule: (limits) => limits.changes,
-    about: ["subject"],
-  },
-  "secondFactor.app": {
-    counts: "Wrong codes of an authenticator app",
-    per: "account; account and browser, if the browser has signed in to the account before",
-    failuresOnly: true,
-    rule: () => SECOND_FACTOR,
-    about: ["subject"],
-  },
-  "secondFactor.recovery": {
-    counts: "Wrong recovery codes",
-    per: "account; account and browser, if the browser has signed in to the account before",
-    failuresOnly: true,
-    rule: () => SECOND_FACTOR,
-    about: ["subject"],
-  },
-  usernames: {
-    counts: "Answers that a username is taken",
-    per: "account, or running registration",
-    failuresOnly: false,
-    rule: () => USERNAMES,
-    about: [],
-  },
-} as const satisfies Readonly<Record<string, LimitDeclaration>>;
-
-type LimitName = keyof typeof LIMITS;
-
-/** Every limit of the service, by its name. `docs/security.md` prints it. */
-export const RATE_LIMITS: Readonly<Record<string, LimitDeclaration>> = LIMITS;
+/** Stands for all names that no client has. A `client_id` has no space. */
+const NO_CLIENT = "no client";
 
 /** Records a refused attempt in the audit, once for each bucket that refused it. */
 export function noteLimited(
@@ -301,35 +121,60 @@ export function noteLimited(
   event: AuditEvent,
   { refusedBy }: Pick<Attempt, "refusedBy">,
 ): void {
-  for (const refusal of refusedBy) {
-    const { about }: LimitDeclaration = LIMITS[refusal.limit as LimitName];
-    const known = about.map((name) => [name, event[name]] as const);
-    const { action, actor } = event;
-    audit.noteRefusal(
-      {
-        action,
-        actor,
-        ...Object.fromEntries(known.filter(([, value]) => value !== undefined)),
-        outcome: "failure",
-        reason: "limited",
-        detail: { limit: refusal.limit, seconds: refusal.seconds },
-      },
-      refusal,
-    );
-  }
+  for (const refusal of refusedBy) countRefusal(audit, { ...event, reason: "limited" }, refusal);
 }
 
+/**
+ * Records a failure that took its points, or was refused, in the audit: the first of a bucket in a window one by one, the
+ * rest in one record with a count, so that nobody fills the storage with failures.
+ */
+export function noteFailure(
+  audit: Pick<AuditCollector, "note" | "noteRefusal">,
+  event: AuditEvent,
+  verdict: Pick<Attempt, "allowed" | "refusedBy" | "repeatedIn">,
+): void {
+  const repeated = verdict.repeatedIn.at(-1);
+  if (!verdict.allowed) noteLimited(audit, event, verdict);
+  else if (repeated === undefined) audit.note({ ...event, outcome: "failure" });
+  else countRefusal(audit, event, repeated);
+}
+
+/** Counts an event in the record of its bucket. The record has only what all events of the bucket have in common. */
+function countRefusal(
+  audit: Pick<AuditCollector, "noteRefusal">,
+  { reason, ...event }: AuditEvent,
+  refusal: Refusal,
+): void {
+  const { about } = RATE_LIMITS[refusal.limit as LimitName];
+  const known = about.map((name) => [name, event[name]] as const);
+  const { action, actor } = event;
+  audit.noteRefusal(
+    {
+      action,
+      actor,
+      ...Object.fromEntries(known.filter(([, value]) => value !== undefined)),
+      outcome: "failure",
+      ...(reason !== undefined && { reason }),
+      detail: { limit: refusal.limit, seconds: refusal.seconds },
+    },
+    refusal,
+  );
+}
+
+/** A bucket, and how many failures in it have an audit record of their own. */
+type FailureBucket = Bucket & { readonly ownRecords: number };
+
 /** @param taken the answer of each bucket. */
-function verdictOf(
-  buckets: readonly Bucket[],
-  taken: readonly Taken[],
-): Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> {
+function verdictOf(buckets: readonly FailureBucket[], taken: readonly Taken[]): AttemptVerdict {
+  const which = (isMeant: (answer: Taken, bucket: FailureBucket) => boolean): readonly Refusal[] =>
+    buckets
+      .filter((bucket, index) => isMeant(taken[index]!, bucket))
+      .map(({ limit, key, seconds }) => ({ limit, bucket: key, seconds }));
   return {
     allowed: taken.every(({ allowed }) => allowed),
     retryAfter: Math.max(...taken.map(({ retryAfter }) => retryAfter)),
-    refusedBy: buckets
-      .filter((_bucket, index) => !taken[index]?.allowed)
-      .map(({ limit, key, seconds }) => ({ limit, bucket: key, seconds })),
+    refusedBy: which(({ allowed }) => !allowed),
+    repeatedIn: which(({ used }, { ownRecords }) => used > ownRecords),
   };
 }
 
@@ -350,30 +195,39 @@ function subjectOf(typed: string, caller: string): readonly string[] {
 export function createAttemptLimits(limits: RateLimits, counters: Counters, key: KeyObject): AttemptLimits {
   const keyOf = (...parts: readonly string[]): string =>
     createHmac("sha256", key).update(JSON.stringify(parts)).digest().toString("base64url", 0, KEY_BYTES);
-  const bucket = (limit: LimitName, ...parts: readonly string[]): Bucket => ({
+  const bucket = (limit: LimitName, ...parts: readonly string[]): FailureBucket => ({
     limit,
-    ...LIMITS[limit].rule(limits),
+    ...RATE_LIMITS[limit].rule(limits),
     key: keyOf(...parts),
+    ownRecords: OWN_RECORDS,
   });
   /** A bucket for each network of the caller. */
-  function perCaller(limit: LimitName, address: string, ...parts: readonly string[]): readonly Bucket[] {
-    const { points, seconds } = LIMITS[limit].rule(limits);
+  function perCaller(
+    limit: LimitName,
+    address: string,
+    ...parts: readonly string[]
+  ): readonly FailureBucket[] {
+    const { points, seconds } = RATE_LIMITS[limit].rule(limits);
     return callerNetworks(address).map(({ network, share }) => ({
       limit,
       points: points * share,
       seconds,
       key: keyOf(...parts, network),
+      ownRecords: OWN_RECORDS * share,
     }));
   }
 
   /** A refused attempt is not a guess, so it takes no points. */
-  async function take(buckets: readonly Bucket[]): Promise<Attempt> {
+  async function take(buckets: readonly FailureBucket[]): Promise<Attempt> {
     const giveBack = (): Promise<void> => counters.giveBack(buckets);
     return { ...verdictOf(buckets, await counters.take(buckets)), succeed: giveBack, withdraw: giveBack };
   }
 
   /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
-  function mailBuckets(what: "asked" | "sent", { name, address, device }: MailRequest): readonly Bucket[] {
+  function mailBuckets(
+    what: "asked" | "sent",
+    { name, address, device }: MailRequest,
+  ): readonly FailureBucket[] {
     const subject = [what, ...subjectOf(name, callerNetwork(address))];
     // Requests from elsewhere must not keep the owner of an account from a new password.
     if (device !== undefined) return [bucket("mail.device", ...subject, "device", device)];
@@ -384,7 +238,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       bucket("mail.recipientDaily", ...subject),
     ];
   }
-  function askedBuckets(request: MailRequest): readonly Bucket[] {
+  function askedBuckets(request: MailRequest): readonly FailureBucket[] {
     const own = mailBuckets("asked", request);
     return request.device === undefined ? [...own, ...perCaller("mail.caller", request.address)] : own;
   }
@@ -413,11 +267,15 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     },
     async clientSecret({ client, address }, check) {
       const match = check();
-      if (match === "generated") return { allowed: true, matches: true, retryAfter: 0, refusedBy: [] };
+      if (match === "generated")
+        return { allowed: true, matches: true, retryAfter: 0, refusedBy: [], repeatedIn: [] };
       const wrongSecrets = perCaller("clientSecret", address, client);
       if (match === undefined) return { ...(await take(wrongSecrets)), matches: false };
       return { ...verdictOf(wrongSecrets, await counters.look(wrongSecrets)), matches: true };
     },
+    wrongClient: ({ client = NO_CLIENT, address }) => take(perCaller("clientSecret", address, client)),
+    wrongPasskey: ({ interaction, address }) =>
+      take([bucket("signIn.passkeys", interaction), ...perCaller("signIn.address", address)]),
     deviceRequest: ({ client, address }) => take(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
       take([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),

@@ -5,10 +5,8 @@
 import { generateKeyPairSync, randomBytes, sign, verify } from "node:crypto";
 import { join } from "node:path";
 import { pino } from "pino";
-import type { AskedAt } from "../../accounts/people/requests.ts";
 import { createPasskeys, type Passkeys } from "../../accounts/factors/passkeys.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
-import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import type { TestAuthenticator } from "../../testing/index.ts";
@@ -27,7 +25,6 @@ const MORE = 10;
 const WARM_UP = 2_000;
 
 const clock = { now: Date.now };
-const AT: AskedAt = { deployment: "oauth2", caller: { actor: ANONYMOUS }, address: "127.0.0.1" };
 
 /** What this process uses of the storage of a server. */
 interface Stage {
@@ -52,11 +49,10 @@ async function openStage(base: string, file: string): Promise<Stage> {
   const phones: TestAuthenticator[] = [];
   for (let each = 0; each < BROWSERS; each += 1) phones.push(await addPhone({ service }, sub, clock));
   const relyingParty = { id: "localhost", previousIds: [], origins: [base], name: "Benchmarks" };
-  const audit = { note: () => undefined };
   const { records } = opened.storage!;
   return {
     phones,
-    passkeys: createPasskeys({ relyingParty, records, audit, clock }),
+    passkeys: createPasskeys({ relyingParty, records, clock }),
     close: () => service.close(),
   };
 }
@@ -73,7 +69,7 @@ async function check({ phones, passkeys }: Stage, count: number): Promise<number
   await Promise.all(
     signed.map(async (all) => {
       for (const { challenge, credential } of all) {
-        const { kind } = await passkeys.use(credential, challenge, undefined, AT);
+        const { kind } = await passkeys.use(credential, challenge);
         if (kind === "refused") throw new Error("a passkey was refused");
       }
     }),

@@ -5,11 +5,11 @@
 import { callerOf } from "../../provider/exchange.ts";
 import { amrOfPasskey } from "../../provider/authentication.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
+import { noteFailure } from "../../accounts/limits/attempt-limits.ts";
 import { seconds } from "../../core/clock.ts";
 import type { Passkeys } from "../../accounts/factors/passkeys.ts";
 import { proceed } from "./sign-in.ts";
 import {
-  askedAt,
   type Entry,
   type Outcome,
   type RunningSignIn,
@@ -76,16 +76,11 @@ export async function signInWithPasskey(
   name: StepName,
   sub?: string,
 ): Promise<Outcome> {
-  const { ctx, signIn, values } = entry;
-  const { events, audit, secondFactors, configuration } = services;
+  const { signIn, values } = entry;
+  const { events, secondFactors, configuration } = services;
   const { loginChallenge, challenge: _challenge, passkey: _request, proven: _proven, ...rest } = signIn.state;
   if (secondFactors.passkeys === undefined || loginChallenge === undefined) return { kind: "gone" };
-  const result = await secondFactors.passkeys.use(
-    parsed(values.get("credential")),
-    loginChallenge,
-    sub,
-    askedAt(entry, services),
-  );
+  const result = await secondFactors.passkeys.use(parsed(values.get("credential")), loginChallenge, sub);
   if (result.kind === "right") {
     const { account, backupEligible } = result;
     return proceed(entry, services, account, {
@@ -94,18 +89,41 @@ export async function signInWithPasskey(
     });
   }
   const { client_id } = signIn.client;
-  const reason = "credentials";
-  events.emit("sign_in.failure", { reason, client_id });
-  if (sub === undefined) {
-    const caller = callerOf(ctx, ANONYMOUS);
-    const detail = { factor: "passkey" };
-    audit.note({ ...caller, action: "sign_in", client: client_id, outcome: "failure", reason, detail });
-  }
+  const limited = await countWrongPasskey(entry, services, sub);
+  events.emit("sign_in.failure", { reason: limited === undefined ? "credentials" : "limited", client_id });
+  if (limited !== undefined) return limited;
   const isLate = loginChallenge.expiresAt <= configuration.clock.now();
   return {
     kind: "next",
     state: { ...rest, step: name, notice: isLate ? "passkey-late" : "passkey-refused" },
   };
+}
+
+/**
+ * Takes the points of a wrong passkey, and records it. A right passkey needs none: nobody guesses a signature, and nobody
+ * keeps a neighbor behind the same address out.
+ * @param sub the account that it had to belong to.
+ * @returns the outcome without a point: nothing is stored.
+ */
+export async function countWrongPasskey(
+  entry: Entry,
+  { limits, audit }: Pick<StepServices, "limits" | "audit">,
+  sub: string | undefined,
+): Promise<Extract<Outcome, { readonly kind: "limited" }> | undefined> {
+  const { ctx, signIn } = entry;
+  const attempt = await limits.wrongPasskey({ interaction: signIn.uid, address: ctx.exchange.address });
+  const detail = { factor: "passkey" };
+  const event =
+    sub === undefined
+      ? ({ ...callerOf(ctx, ANONYMOUS), action: "sign_in", reason: "credentials" } as const)
+      : ({
+          ...callerOf(ctx, { kind: "account", id: sub }),
+          action: "second_factor",
+          subject: sub,
+          reason: "wrong",
+        } as const);
+  noteFailure(audit, { ...event, client: signIn.client.client_id, detail }, attempt);
+  return attempt.allowed ? undefined : { kind: "limited", retryAfter: attempt.retryAfter };
 }
 
 /** A credential in WebAuthn's JSON form, which may be anything. */

@@ -9,7 +9,7 @@ import type { RefusedCode } from "../../accounts/factors/codes.ts";
 import { type AskedAt, callerAs } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
-import { parsed } from "./passkey-sign-in.ts";
+import { countWrongPasskey, parsed } from "./passkey-sign-in.ts";
 import {
   askedAt,
   type Entry,
@@ -136,9 +136,15 @@ async function usePasskey(
   const { challenge: used, passkey: _request, ...rest } = state;
   if (passkeys === undefined || used === undefined) return { kind: "gone" };
   const credential = parsed(entry.values.get("credential"));
-  const result = await passkeys.use(credential, used, record.sub, askedAt(entry, services));
+  const result = await passkeys.use(credential, used, record.sub);
   // A challenge is answered once, whatever the answer: the step gets a new one.
-  if (result.kind === "refused") return { kind: "next", state: { ...rest, notice: "passkey-refused" } };
+  if (result.kind === "refused")
+    return (
+      (await countWrongPasskey(entry, services, record.sub)) ?? {
+        kind: "next",
+        state: { ...rest, notice: "passkey-refused" },
+      }
+    );
   return complete(entry, services, record, proven, amrOfPasskey(result.backupEligible));
 }
 

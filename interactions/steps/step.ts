@@ -313,7 +313,7 @@ export interface StepServices {
   readonly units: UnitsOfWork;
   readonly configuration: Pick<Configuration, "clock" | "lifetimes">;
   readonly accounts: AccountInternals & Pick<Accounts, "factors">;
-  readonly limits: Pick<AttemptLimits, "signIn" | "change">;
+  readonly limits: Pick<AttemptLimits, "signIn" | "change" | "wrongPasskey">;
   readonly passwordCheck: PasswordCheck;
   readonly newBrowsers: NewBrowsers;
   readonly events: ServiceEmitter;

@@ -22,7 +22,7 @@ interface AuditedAction {
 }
 
 const ACTIONS = {
-  sign_in: { about: "account", means: "The sign-in form was submitted" },
+  sign_in: { about: "account", means: "The sign-in form was submitted, or a passkey was used" },
   password_grant: { about: "account", means: "A client requested tokens with a username and a password" },
   interaction: {
     about: null,
@@ -170,7 +170,11 @@ const ACTIONS = {
   "client.disabled": { about: "client", means: "A client was disabled" },
   "client.enabled": { about: "client", means: "A disabled client was enabled" },
   "client.removed": { about: "client", means: "A client was removed" },
-  "client.authentication": { about: "client", means: "A request presented a wrong client secret" },
+  "client.authentication": {
+    about: "client",
+    means:
+      "A request presented a wrong client secret or assertion; without a subject if no client has the name that was sent",
+  },
   "client.redirect_refused": {
     about: "client",
     means:

@@ -69,7 +69,7 @@ export interface AuditRecord {
   readonly outcome: "success" | "failure";
   /** Why the outcome is what it is: one of a fixed set of words. */
   readonly reason: string | null;
-  /** How often it happened: 1, except for refusals by a rate limit, which share one record per window. */
+  /** How often it happened: 1, except for refusals by a rate limit and repeated failures, which share one record per window. */
   readonly count: number;
   /** Further identifiers, numbers and names of fields. */
   readonly detail: AuditDetail;

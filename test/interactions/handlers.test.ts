@@ -74,7 +74,14 @@ function memoryFlow(
         ended = outcome();
         if (ended.kind === "limited") {
           const { retryAfter } = ended;
-          const attempt = { allowed: false, retryAfter, refusedBy: [], succeed: settle, withdraw: settle };
+          const attempt = {
+            allowed: false,
+            retryAfter,
+            refusedBy: [],
+            repeatedIn: [],
+            succeed: settle,
+            withdraw: settle,
+          };
           return { kind: "limited", attempt };
         }
         calls.push(["signIn", { username: name, password }]);

@@ -1,0 +1,211 @@
+/** The table of limits: what each one counts, for whom, and how much is allowed (decisions.md, Rate limits). */
+import type { RateLimit, RateLimits } from "../../config/configuration.ts";
+
+/** A limit of the service. */
+export interface LimitDeclaration {
+  /** What it counts, in words for the documentation. */
+  readonly counts: string;
+  /** Who shares a bucket. */
+  readonly per: string;
+  /** Whether a success gives its point back. */
+  readonly failuresOnly: boolean;
+  readonly rule: (limits: RateLimits) => RateLimit;
+  /** The members of an audit event that identify the bucket: a refused attempt is recorded with these only. */
+  readonly about: readonly ("subject" | "client" | "address")[];
+}
+
+/** Attempts with a name after 100 failures in a row, until one succeeds. */
+const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
+
+/** Wrong codes of an app, and wrong recovery codes. Each is counted separately. */
+const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
+
+/** Wrong passkeys in one sign-in. No sign-in lasts longer than a day. */
+const PASSKEYS: RateLimit = { points: 10, seconds: 86_400 };
+
+/** How often one account, or one registration, may learn that a username is taken. */
+const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
+
+const LIMITS = {
+  "signIn.accountAndAddress": {
+    counts: "Failed sign-ins",
+    per: "name and caller; name and browser, if the browser has signed in to the account before",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.signIn.accountAndAddress,
+    about: ["address"],
+  },
+  "signIn.account": {
+    counts: "Failed sign-ins",
+    per: "name",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.signIn.account,
+    about: [],
+  },
+  "signIn.address": {
+    counts: "Failed sign-ins",
+    per: "caller",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.signIn.address,
+    about: ["address"],
+  },
+  "signIn.guessed": {
+    counts: "Failed sign-ins after 100 failures in a row",
+    per: "name",
+    failuresOnly: true,
+    rule: (): RateLimit => GUESSED,
+    about: [],
+  },
+  "passwordGrant.accountAndClient": {
+    counts: "Failed password grants",
+    per: "name and client",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.passwordGrant.accountAndClient,
+    about: ["client"],
+  },
+  "passwordGrant.account": {
+    counts: "Failed password grants",
+    per: "name",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.passwordGrant.account,
+    about: [],
+  },
+  "passwordGrant.client": {
+    counts: "Failed password grants",
+    per: "client",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.passwordGrant.client,
+    about: ["client"],
+  },
+  "passwordGrant.guessed": {
+    counts: "Failed password grants after 100 failures in a row",
+    per: "name",
+    failuresOnly: true,
+    rule: (): RateLimit => GUESSED,
+    about: [],
+  },
+  "signIn.passkeys": {
+    counts: "Wrong passkeys",
+    per: "sign-in",
+    failuresOnly: true,
+    rule: (): RateLimit => PASSKEYS,
+    about: ["subject", "client", "address"],
+  },
+  clientSecret: {
+    counts: "Wrong client secrets and assertions",
+    per: "client and caller; caller, for names that no client has",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.clientSecret,
+    about: ["subject", "address"],
+  },
+  deviceRequests: {
+    counts: "Codes requested by devices",
+    per: "client and caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.deviceRequests,
+    about: ["subject", "address"],
+  },
+  "deviceCodes.account": {
+    counts: "Wrong codes of devices",
+    per: "account",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.deviceCodes,
+    about: ["subject"],
+  },
+  "deviceCodes.address": {
+    counts: "Wrong codes of devices",
+    per: "caller",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.deviceCodes,
+    about: ["address"],
+  },
+  interactions: {
+    counts: "Sign-ins started",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.interactions,
+    about: ["address"],
+  },
+  registrations: {
+    counts: "Registrations",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.registrations,
+    about: ["address"],
+  },
+  "mail.recipientAndCaller": {
+    counts: "Requested mail",
+    per: "recipient and caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.mail.recipientAndCaller,
+    about: ["address"],
+  },
+  "mail.recipientAndCallerDaily": {
+    counts: "Requested mail",
+    per: "recipient and caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.mail.recipientAndCallerDaily,
+    about: ["address"],
+  },
+  "mail.recipient": {
+    counts: "Requested mail",
+    per: "recipient",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.mail.recipient,
+    about: [],
+  },
+  "mail.recipientDaily": {
+    counts: "Requested mail",
+    per: "recipient",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.mail.recipientDaily,
+    about: [],
+  },
+  "mail.caller": {
+    counts: "Requested mail",
+    per: "caller",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.mail.caller,
+    about: ["address"],
+  },
+  "mail.device": {
+    counts:
+      "Mail requested in a browser that has signed in to the account before; no other limit of mail counts it",
+    per: "recipient and browser",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.mail.device,
+    about: ["address"],
+  },
+  changes: {
+    counts: "Changes that a signed-in person makes",
+    per: "account",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.changes,
+    about: ["subject"],
+  },
+  "secondFactor.app": {
+    counts: "Wrong codes of an authenticator app",
+    per: "account; account and browser, if the browser has signed in to the account before",
+    failuresOnly: true,
+    rule: (): RateLimit => SECOND_FACTOR,
+    about: ["subject"],
+  },
+  "secondFactor.recovery": {
+    counts: "Wrong recovery codes",
+    per: "account; account and browser, if the browser has signed in to the account before",
+    failuresOnly: true,
+    rule: (): RateLimit => SECOND_FACTOR,
+    about: ["subject"],
+  },
+  usernames: {
+    counts: "Answers that a username is taken",
+    per: "account, or running registration",
+    failuresOnly: false,
+    rule: (): RateLimit => USERNAMES,
+    about: [],
+  },
+} as const;
+
+export type LimitName = keyof typeof LIMITS;
+
+/** Every limit of the service, by its name. `docs/security.md` prints it. */
+export const RATE_LIMITS: Readonly<Record<LimitName, LimitDeclaration>> = LIMITS;
