@@ -2,6 +2,7 @@
 import { RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts";
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
+import type { ReceiverReport } from "../notifier/receivers.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
@@ -16,8 +17,34 @@ const TYPES = ["UNASSINGED_FROM_SERVICE", "DELETE_ACCOUNT", "PROFILE_CHANGED"] a
 const PAGE = 500;
 const DEFAULT_LIMIT = 100;
 
-const COLUMNS = ["id", "receiver", "type", "sub", "state", "attempts", "at", "reason"] as const;
-const RECEIVER_COLUMNS = ["receiver", "url", "waiting", "parked", "paused", "reason", "oldest"] as const;
+const COLUMNS = [
+  "id",
+  "receiver",
+  "type",
+  "sub",
+  "state",
+  "attempts",
+  "at",
+  "reason",
+  "lastError",
+  "nextAttemptAt",
+] as const;
+const ATTEMPT_COLUMNS = ["number", "startedAt", "duration", "status", "error", "answer"] as const;
+const RECEIVER_COLUMNS = [
+  "receiver",
+  "url",
+  "waiting",
+  "oldest",
+  "parked",
+  "failures",
+  "failingSince",
+  "lastError",
+  "heldUntil",
+  "paused",
+  "reason",
+] as const;
+/** How much of a receiver's answer fits on a line. */
+const MAX_ANSWER_LENGTH = 200;
 
 const filterOptions: readonly CommandOption[] = [
   { form: "--account SUB", about: "only those about this account" },
@@ -82,7 +109,8 @@ async function list(call: Call): Promise<void> {
   const { signal } = context;
   await tellHeld(call);
   const state = args.oneOf("state", STATES);
-  const filter = { ...filterOf(args), ...(state && { state }), first: "newest" } as const;
+  const first = args.flag("oldest") ? "oldest" : "newest";
+  const filter = { ...filterOf(args), ...(state && { state }), first } as const;
   let left = args.count("limit") ?? DEFAULT_LIMIT;
   for (let after: string | undefined; left > 0;) {
     signal.throwIfAborted();
@@ -101,7 +129,27 @@ async function list(call: Call): Promise<void> {
 async function find({ service, args, print }: Call): Promise<void> {
   const delivery = await service.notifications.find(args.operand(0));
   if (delivery === undefined) throw unknown("delivery");
-  print.record({ ...inSeconds(delivery), history: delivery.history.map(inSeconds) });
+  const history = delivery.history.map(inSeconds);
+  if (args.flag("json")) return print.record({ ...inSeconds(delivery), history });
+  const { history: _below, ...members } = inSeconds(delivery);
+  print.record(members);
+  print.rows(
+    history.map(({ number, startedAt, duration, status, error, answer }) => ({
+      number,
+      startedAt,
+      duration: `${Math.ceil(duration)} ms`,
+      status,
+      error,
+      answer: lineOf(answer ?? ""),
+    })),
+    ATTEMPT_COLUMNS,
+  );
+}
+
+/** The beginning of a receiver's answer on one line. */
+function lineOf(answer: string): string {
+  const line = answer.replaceAll(/\s+/gu, " ").trim();
+  return line.length > MAX_ANSWER_LENGTH ? `${line.slice(0, MAX_ANSWER_LENGTH)}…` : line;
 }
 
 async function redrive({ service, args, print, by }: Call): Promise<void> {
@@ -148,13 +196,26 @@ async function pause({ service, args, print, by }: Call): Promise<void> {
   print.done(paused ? `Paused: ${receiver}` : `Paused already: ${receiver}`, { receiver, changed: paused });
 }
 
+/** What held back the deliveries of a receiver that is resumed. */
+function heldBack({ paused, reason, heldUntil }: ReceiverReport): string {
+  if (paused) return `it was paused${reason === null ? "" : ` (${reason})`}`;
+  return heldUntil === null
+    ? "failed deliveries waited for their next attempt"
+    : "it was held back after failures";
+}
+
 async function resume({ service, args, print, by }: Call): Promise<void> {
   const receiver = args.operand(0);
-  const resumed = await service.notifications.resume(receiver, by);
-  print.done(resumed ? `Resumed: ${receiver}` : `Nothing was held back: ${receiver}`, {
-    receiver,
-    changed: resumed,
-  });
+  const before = (await service.notifications.receivers()).find((each) => each.receiver === receiver);
+  if (before === undefined) throw unknown("receiver");
+  const changed = await service.notifications.resume(receiver, by);
+  const { waiting } = before;
+  print.done(
+    changed
+      ? `Resumed ${receiver}: ${heldBack(before)}. Deliveries that wait, and are sent now: ${waiting}`
+      : `Nothing was held back: ${receiver} is neither paused nor held back, and no delivery waits for another attempt`,
+    { receiver, changed, waiting },
+  );
 }
 
 async function test({ service, args, print, by }: Call): Promise<void> {
@@ -162,6 +223,10 @@ async function test({ service, args, print, by }: Call): Promise<void> {
   if (result === undefined) throw unknown("receiver");
   print.record(result);
   if (result.ok) return;
+  if (!result.sent)
+    throw new CommandFailure(
+      `Nothing was sent from here: ${result.error}. This command knows its own configuration only: a server with other values in its code may send.`,
+    );
   const exitCode = result.status === null ? UNREACHABLE : 1;
   throw new CommandFailure("The receiver did not accept the test.", { exitCode });
 }
@@ -174,9 +239,10 @@ export const deliveryCommands: readonly Command[] = [
       ...SERVICE_OPTIONS,
       { form: "--state STATE", about: `only ${STATES.join(", ")}` },
       ...filterOptions,
+      { form: "--oldest", about: "oldest first" },
       { form: "--limit N", about: `maximum number; default: ${DEFAULT_LIMIT}` },
     ],
-    examples: ["deliveries list --state parked"],
+    examples: ["deliveries list --state parked", "deliveries list --state waiting --oldest"],
     load: async () => onService(list),
   },
   {
@@ -245,7 +311,7 @@ same webhook-id. Receivers that are paused for another reason stay paused.`,
 export const receiverCommands: readonly Command[] = [
   {
     words: ["receivers", "list"],
-    summary: "lists all receivers, with their waiting deliveries",
+    summary: "lists all receivers: what waits, and which of them fail, since when and why",
     options: SERVICE_OPTIONS,
     examples: ["receivers list"],
     load: async () =>
@@ -273,7 +339,9 @@ export const receiverCommands: readonly Command[] = [
   {
     words: ["receivers", "test"],
     summary: "sends a test notification about an account that does not exist, and shows the answer",
-    about: "Exits with 3 if the receiver did not answer, and with 1 if it did not accept the notification.",
+    about: `Exits with 3 if the receiver did not answer, and with 1 if it did not accept the notification, or nothing was sent.
+The test is sent from this machine, with the configuration of this command: notifications.allowedReceivers must be the
+server's.`,
     operands: [RECEIVER],
     options: SERVICE_OPTIONS,
     examples: ["receivers test service:news"],

@@ -109,16 +109,25 @@ export interface ServiceEvents {
   "delivery.parked": DeliveryEvent & { readonly reason: string };
   "delivery.redriven": { readonly id: string };
   "delivery.discarded": { readonly id: string };
-  /** The receiver gets nothing until it is resumed. */
-  "receiver.paused": { readonly receiver: string; readonly reason: string };
+  /** The receiver worked until now, and an attempt failed. `error`: such as `HTTP 503` or `ECONNREFUSED`. */
+  "receiver.failing": { readonly receiver: string; readonly error: string | null };
+  /** The receiver gets nothing until it is resumed. `byOperator`: or else because nothing can be sent to it. */
+  "receiver.paused": { readonly receiver: string; readonly reason: string; readonly byOperator: boolean };
   "receiver.resumed": { readonly receiver: string };
   /**
    * The receiver fails, and deliveries are tried one at a time. `until`: the time of the next one, in milliseconds
    * since the epoch.
    */
   "receiver.held": { readonly receiver: string; readonly until: number };
-  /** A delivery succeeded: everything that was held back is due. */
-  "receiver.recovered": { readonly receiver: string };
+  /**
+   * A delivery succeeded: the receiver works again, and everything that was held back is due. `failures`: failed attempts in
+   * a row, since an operator resumed it if one did. `failingSince`: milliseconds since the epoch.
+   */
+  "receiver.recovered": {
+    readonly receiver: string;
+    readonly failures: number;
+    readonly failingSince: number;
+  };
   /** The receiver was removed from the directory, and its waiting deliveries are parked. */
   "receiver.removed": { readonly receiver: string; readonly parked: number };
   /** The mail server, or your `send`, accepted a mail. `kind`: what it is about, such as `password-changed`. */

@@ -171,7 +171,7 @@ async function build(
     outages,
     opensQueue: isServer ? "at once" : "when needed",
     onFault: onDefect,
-    onWarning,
+    logger,
   });
   try {
     const passwords = createPasswords(configuration.passwords, {

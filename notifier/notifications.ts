@@ -7,10 +7,12 @@ import {
   type DeliveryAttempt,
   type DeliveryFilter,
   type DeliveryStore,
+  type ReceiverState,
   type RedriveResult,
   RESTORED,
   type SpanCounts,
   type SendNowResult,
+  untouchedReceiver,
 } from "../records/deliveries/delivery.ts";
 import { answerContext } from "../records/deliveries/delivery-kinds.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
@@ -35,7 +37,18 @@ import type { DeliveryPageInput } from "./notifications-schema.ts";
 import type { ReceiverReport, Receivers, TestResult } from "./receivers.ts";
 
 /** A delivery without its payload. Times are milliseconds since the epoch, except `at`. */
-export type ShownDelivery = Delivery;
+export interface ShownDelivery extends Omit<Delivery, "isHead"> {
+  /**
+   * Waiting only: the earliest time of the next attempt, which is in the past if it is made as soon as a worker is free.
+   * `null` while nothing says when: the receiver is paused, or an earlier delivery of the lane comes first.
+   */
+  readonly nextAttemptAt: number | null;
+  /**
+   * Why the delivery was parked or discarded; or why it still waits: `receiver_paused`, `receiver_held`, `behind` (an
+   * earlier one about the same user comes first) or `attempt_failed`. `null` if it was delivered, or is due.
+   */
+  readonly reason: string | null;
+}
 
 /** One attempt: `status` of the response, or `error`, a short code, when no response came. */
 export interface ShownAttempt extends Omit<DeliveryAttempt, "answer"> {
@@ -98,7 +111,10 @@ export interface Notifications {
   discard(id: string, options?: CallOptions): Promise<boolean>;
   /** Starts no more deliveries to this receiver; `false` when it was paused already. */
   pause(receiver: string, options?: CallOptions & { readonly reason?: string }): Promise<boolean>;
-  /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
+  /**
+   * Sends everything that waits for this receiver, whatever held it back; `false` when nothing did: it was neither paused
+   * nor held back, and no delivery waited for its next attempt.
+   */
   resume(receiver: string, options?: CallOptions): Promise<boolean>;
   /**
    * Resumes every receiver that has been held since a backup was restored. Those that are paused for another reason
@@ -180,19 +196,27 @@ export function createNotifications({
   return {
     async list(filter = {}) {
       const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      return deliveries.list({ ...page, limit });
+      const [found, states] = await Promise.all([
+        deliveries.list({ ...page, limit }),
+        deliveries.receivers(),
+      ]);
+      return found.map((each) => shown(each, states));
     },
     async page(filter = {}) {
       const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      return deliveries.page({ ...page, limit });
+      const [found, states] = await Promise.all([
+        deliveries.page({ ...page, limit }),
+        deliveries.receivers(),
+      ]);
+      return { ...found, deliveries: found.deliveries.map((each) => shown(each, states)) };
     },
     async find(id) {
       const found = await deliveries.find(checked("id", anyText, id));
       if (found === undefined) return undefined;
       const { payload: _sealed, ...delivery } = found;
-      const attempts = await deliveries.attempts(id);
+      const [attempts, states] = await Promise.all([deliveries.attempts(id), deliveries.receivers()]);
       const history = attempts.map((each) => openAttempt(id, each));
-      return { ...delivery, history };
+      return { ...shown(delivery, states), history };
     },
     async redrive(id, options = {}) {
       const { force = false, ...caller } = checked("options", redriveOptions, options);
@@ -271,6 +295,20 @@ export function createNotifications({
     receivers: () => receivers.report(deliveries),
     lastHour: () => deliveries.recent(LAST_HOUR),
   };
+}
+
+/** A waiting delivery with why it waits. @param states the receivers that don't work. */
+function shown(
+  { isHead, ...delivery }: Delivery,
+  states: ReadonlyMap<string, Pick<ReceiverState, "paused" | "heldUntil">>,
+): ShownDelivery {
+  if (delivery.state !== "waiting") return delivery;
+  if (!isHead) return { ...delivery, nextAttemptAt: null, reason: "behind" };
+  const { paused, heldUntil } = states.get(delivery.receiver) ?? untouchedReceiver;
+  if (paused) return { ...delivery, nextAttemptAt: null, reason: "receiver_paused" };
+  const nextAttemptAt = Math.max(delivery.nextAttemptAt ?? 0, heldUntil ?? 0);
+  if (heldUntil !== null) return { ...delivery, nextAttemptAt, reason: "receiver_held" };
+  return { ...delivery, nextAttemptAt, reason: delivery.lastError === null ? null : "attempt_failed" };
 }
 
 /** A delivery that was accepted and then redriven still counts as accepted: its attempts show it. */

@@ -1,13 +1,14 @@
 /** Combines everything that is sent in the background: notifications, with their public calls, and mail. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import type { Logger } from "pino";
 import type { Storage } from "../records/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { type DeliveryStore, RESTORED } from "../records/deliveries/delivery.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import type { Outage } from "../core/outages.ts";
 import type { Sealer } from "../core/sealing.ts";
-import { CircuitBreaker } from "./sending/breaker.ts";
+import { CircuitBreaker, logReceivers } from "./sending/breaker.ts";
 import { createDeliverer } from "./sending/deliver.ts";
 import { LaneWorker } from "./sending/lane-worker.ts";
 import { createNotifications, type Notifications } from "./notifications.ts";
@@ -37,8 +38,8 @@ export interface NotifierOptions {
   readonly outages: (work: string) => Outage;
   /** Called with unexpected errors. */
   readonly onFault: (error: unknown) => void;
-  /** Called with problems that an operator should fix, without secrets. */
-  readonly onWarning: (text: string) => void;
+  /** For problems that an operator should fix, without secrets. */
+  readonly logger: Pick<Logger, "warn">;
 }
 
 export interface NotifierHealth {
@@ -143,14 +144,16 @@ export async function createNotifier({
   opensQueue = "at once",
   outages,
   onFault,
-  onWarning,
+  logger,
 }: NotifierOptions): Promise<Notifier> {
   const { notifications: settings, clock, queue } = configuration;
+  const onWarning = (text: string): void => logger.warn(text);
   const { deliveries } = storage;
   const deliverer = createDeliverer({ settings, clock });
   const { attempt } = deliverer;
   const receivers = new Receivers(storage.directory, sealer);
   const breaker = new CircuitBreaker(deliveries, settings.breaker, events, clock);
+  logReceivers(events, logger, clock);
   const owner = `${hostname()} ${process.pid} ${randomBytes(4).toString("hex")}`;
   const delivering = { deliveries, receivers, breaker, events, clock };
   const worker = new LaneWorker({ ...delivering, sealer, attempt, settings, owner });

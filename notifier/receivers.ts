@@ -25,6 +25,8 @@ export interface TestResult {
   /** The `webhook-id` that was sent. It belongs to no delivery. */
   readonly id: string;
   readonly type: NotificationType;
+  /** `false`: nothing was sent, because the address is not allowed or no key opens the credentials; `error` says which. */
+  readonly sent: boolean;
   readonly status: number | null;
   /** A short code when no response came, or why nothing was sent: the address is not allowed, no key opens the credentials. */
   readonly error: string | null;
@@ -35,7 +37,7 @@ export interface TestResult {
 }
 
 /** How a receiver is doing. Times are milliseconds since the epoch. */
-export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" | "failures" | "heldUntil"> {
+export interface ReceiverReport extends Omit<ReceiverState, "holdSpan" | "releaseUntil"> {
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;
   /** `null` when it is no longer configured. */
@@ -123,7 +125,7 @@ export class Receivers {
       target === "no key"
         ? { kind: "refused", reason: NO_KEY, startedAt: clock.now(), duration: 0 }
         : await attempt(target, JSON.stringify(body), { id, signal });
-    const common = { id, type, duration: result.duration };
+    const common = { id, type, sent: result.kind !== "refused", duration: result.duration };
     if (result.kind === "answered") {
       const { status, answer } = result;
       return { ok: status >= 200 && status < 300, ...common, status, error: null, answer };
@@ -147,10 +149,12 @@ export class Receivers {
     return [...new Set([...configured.keys(), ...states.keys(), ...counts.keys()])]
       .toSorted((a, b) => (a < b ? -1 : 1))
       .map((receiver) => {
-        const { paused, reason, failures, heldUntil } = states.get(receiver) ?? untouchedReceiver;
+        const { paused, reason, failures, failingSince, lastError, heldUntil } =
+          states.get(receiver) ?? untouchedReceiver;
+        const state = { paused, reason, failures, failingSince, lastError, heldUntil };
         const { url, types } = configured.get(receiver) ?? { url: null, types: [] };
         const { waiting, parked, oldest } = counts.get(receiver) ?? { waiting: 0, parked: 0, oldest: null };
-        return { receiver, url, types, paused, reason, failures, heldUntil, waiting, parked, oldest };
+        return Object.assign({ receiver, url, types, waiting, parked, oldest }, state);
       });
   }
 }

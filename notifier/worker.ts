@@ -54,7 +54,7 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
       keepAlive: true,
       outages: createOutages(logger, configuration.clock),
       onFault: onDefect,
-      onWarning,
+      logger,
     });
     const metrics = createMetrics(events, storage);
     notifier.start();

@@ -4,6 +4,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import { databaseFile, readRedisAddress } from "../../config/storage-address.ts";
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
+import { receiverName } from "../../accounts/receivers.ts";
 import {
   addressProblems,
   isNativeAddress,
@@ -181,13 +182,22 @@ async function connect(
   }
 }
 
-function connectionFinding(who: string, error: Error): Finding {
+/** @param works whether deliveries to it succeed. */
+function connectionFinding(who: string, error: Error, works: boolean): Finding {
+  if (error instanceof AddressRefused && works) {
+    return {
+      level: "warning",
+      what: `${who} gets its notifications, but this command may not connect to it: ${error.message}.`,
+      why: "The server has other values than this configuration, so what commands say about it can be wrong.",
+      fix: "Give this configuration the notifications.allowedReceivers of the server.",
+    };
+  }
   if (error instanceof AddressRefused) {
     return {
       level: "problem",
-      what: `${who} is refused: ${error.message}.`,
-      why: "Nothing is sent there, so its service never learns of deleted and changed accounts, or of sign-outs.",
-      fix: "If the address is right, add it, its network or its host to notifications.allowedReceivers.",
+      what: `${who} is refused by this configuration: ${error.message}.`,
+      why: "A server with this configuration sends nothing there, so its service never learns of deleted and changed accounts, or of sign-outs.",
+      fix: "If the address is right, add it, its network or its host to notifications.allowedReceivers, here and where the server has its configuration.",
     };
   }
   const code: unknown = Reflect.get(error, "code");
@@ -199,17 +209,26 @@ function connectionFinding(who: string, error: Error): Finding {
   };
 }
 
+/** Whether the receiver works, and has accepted one of the last deliveries to it. */
+async function getsDeliveries(deliveries: Storage["deliveries"], receiver: string): Promise<boolean> {
+  const { paused, failingSince } = await deliveries.receiver(receiver);
+  if (paused || failingSince !== null) return false;
+  const page = await deliveries.page({ receiver, state: "delivered", first: "newest", limit: 1 });
+  return page.deliveries.length > 0;
+}
+
 /** How many connections are tried at a time. */
 const MAX_PARALLEL = 10;
 
 const receivers: Check<StorageSubject> = {
   id: "receivers",
   title: "connections to receivers of notifications and logout tokens; nothing is sent",
-  async run({ configuration: { notifications }, storage: { directory } }) {
-    const targets: (readonly [who: string, address: string])[] = [];
+  async run({ configuration: { notifications }, storage: { directory, deliveries } }) {
+    const targets: (readonly [who: string, address: string, receiver?: string])[] = [];
     for (const kind of ["service", "group", "portal"] as const)
       for (const { key, receiver } of await directory.listEntries(kind))
-        if (receiver !== null) targets.push([`The receiver ${kind}:${key}`, receiver.url]);
+        if (receiver !== null)
+          targets.push([`The receiver ${kind}:${key}`, receiver.url, receiverName(kind, key)]);
     for (const client of await directory.listClients()) {
       const { client_id, backchannel_logout_uri: address } = client;
       if (typeof address === "string")
@@ -220,10 +239,12 @@ const receivers: Check<StorageSubject> = {
     const found: Finding[] = [];
     try {
       for (let at = 0; at < targets.length; at += MAX_PARALLEL) {
-        const tried = targets.slice(at, at + MAX_PARALLEL).map(async ([who, address]) => {
+        const tried = targets.slice(at, at + MAX_PARALLEL).map(async ([who, address, receiver]) => {
           const timeoutMs = notifications.timeouts.connect * 1000;
           const error = await connect(address, (protocol) => agents.agentFor(protocol), timeoutMs);
-          return error === undefined ? [] : [connectionFinding(who, error)];
+          if (error === undefined) return [];
+          const works = receiver !== undefined && (await getsDeliveries(deliveries, receiver));
+          return [connectionFinding(who, error, works)];
         });
         found.push(...(await Promise.all(tried)).flat());
       }

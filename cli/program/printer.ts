@@ -8,6 +8,7 @@ export const MILLISECONDS: ReadonlySet<string> = new Set([
   "nextAttemptAt",
   "finishedAt",
   "startedAt",
+  "failingSince",
   "heldUntil",
   "oldest",
 ]);

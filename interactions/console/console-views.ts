@@ -251,7 +251,7 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
       attempts,
       href: deliveryAddress(list, id),
       state: badge(t, state),
-      why: state === "waiting" ? nextText(t, locals, moment, nextAttemptAt) : reasonText(t, reason),
+      why: nextAttemptAt === null ? reasonText(t, reason) : nextText(t, locals, moment, nextAttemptAt),
       when: moment(at * 1000),
     })),
     first: isLater ? listAddress(list, filter) : "",
@@ -275,13 +275,8 @@ function activeFilters(t: Translator, { filter, names }: DeliveriesLocals): stri
 }
 
 /** When a waiting delivery is tried next: a time that is past means that it is due. */
-function nextText(
-  t: Translator,
-  { now }: ConsoleLocals,
-  moment: Moments,
-  nextAttemptAt: number | null,
-): string {
-  if (nextAttemptAt === null || nextAttemptAt <= now) return t("console.due");
+function nextText(t: Translator, { now }: ConsoleLocals, moment: Moments, nextAttemptAt: number): string {
+  if (nextAttemptAt <= now) return t("console.due");
   return t("console.nextAttempt.when", { when: moment(nextAttemptAt).relative });
 }
 
@@ -357,7 +352,7 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
       ...named(locals, report.receiver),
       badge: receiverBadge(t, report),
       url: report.url ?? "",
-      reason: report.reason ?? "",
+      reason: report.reason ?? report.lastError ?? "",
       waiting: report.waiting,
       parked: report.parked,
       condition: condition(t, report, locals.now, moment),

@@ -10,7 +10,7 @@ function worded(t: Translator, group: "reason" | "error", code: string): string 
   return t.has(`console.${group}.${code}`) ? t(`console.${group}.${code}`) : code;
 }
 
-/** Why a delivery was parked or discarded; empty if it was not. */
+/** Why a delivery was parked or discarded, or why it waits; empty if there is no reason. */
 export function reasonText(t: Translator, reason: string | null): string {
   return reason === null ? "" : worded(t, "reason", reason);
 }

@@ -5,49 +5,68 @@
  */
 import {
   type DeliveryStore,
+  failureOf,
   type ReceiverState,
   untouchedReceiver,
 } from "../../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
+import type { Logger } from "pino";
 
 /** The state after a failed attempt. `probe`: the attempt was made while the receiver was held back. */
 export function afterFailure(
   state: ReceiverState,
   settings: NotificationSettings["breaker"],
-  { now, probe }: { readonly now: number; readonly probe: boolean },
+  { now, probe, error }: { readonly now: number; readonly probe: boolean; readonly error: string | null },
 ): ReceiverState {
   const failures = state.failures + 1;
+  const failed = { ...state, failures, failingSince: state.failingSince ?? now, lastError: error };
   const held = state.heldUntil !== null;
   // Attempts that were in flight when the hold began say nothing new.
-  if (held ? !probe : failures < settings.failures) return { ...state, failures };
+  if (held ? !probe : failures < settings.failures) return failed;
   const span = held ? state.holdSpan : settings.probe * 1000;
   const holdSpan = Math.min(span * 2, settings.longestProbe * 1000);
-  return { ...state, failures, heldUntil: now + span, holdSpan };
+  return { ...failed, heldUntil: now + span, holdSpan };
 }
 
 /** The state after a success; `undefined` when the receiver was well before. */
 export function afterSuccess(state: ReceiverState, now: number): ReceiverState | undefined {
   const held = state.heldUntil !== null;
-  if (!held && state.failures === 0) return undefined;
+  if (!held && state.failingSince === null) return undefined;
   return {
     ...state,
     failures: 0,
+    failingSince: null,
+    lastError: null,
     heldUntil: null,
     holdSpan: 0,
     releaseUntil: held ? now : state.releaseUntil,
   };
 }
 
-/** Nothing is sent until `afterResume`. A paused receiver keeps its first reason. */
-export function afterPause(state: ReceiverState, reason: string): ReceiverState | undefined {
-  return state.paused ? undefined : { ...state, paused: true, reason };
+/** Why a receiver is paused. Without `failed`, an operator paused it, and it may work. */
+export interface PauseReason {
+  /** For operators. */
+  readonly reason: string;
+  /** When nothing could be sent, and how the attempt failed if one was made. */
+  readonly failed?: { readonly now: number; readonly error: string | null };
 }
 
-/** An operator resumes the receiver: everything that waits is due, whatever held it back. */
-export function afterResume(now: number): ReceiverState {
-  return { ...untouchedReceiver, releaseUntil: now };
+/** Nothing is sent until `afterResume`. A paused receiver keeps its first reason. */
+export function afterPause(state: ReceiverState, { reason, failed }: PauseReason): ReceiverState | undefined {
+  if (state.paused) return undefined;
+  if (failed === undefined) return { ...state, paused: true, reason };
+  const failingSince = state.failingSince ?? failed.now;
+  return { ...state, paused: true, reason, failingSince, lastError: failed.error };
+}
+
+/**
+ * An operator resumes the receiver: everything that waits is due, whatever held it back. That it failed stays known until
+ * its first success.
+ */
+export function afterResume({ failingSince, lastError }: ReceiverState, now: number): ReceiverState {
+  return { ...untouchedReceiver, failingSince, lastError, releaseUntil: now };
 }
 
 /** Lanes that become due in one step, so that other requests to the storage don't wait long. */
@@ -77,48 +96,116 @@ export class CircuitBreaker {
     const now = this.#clock.now();
     if (afterSuccess(await this.#deliveries.receiver(receiver), now) === undefined) return;
     const { before } = await this.#deliveries.changeReceiver(receiver, (state) => afterSuccess(state, now));
-    if (before.heldUntil === null) return;
-    this.#events.emit("receiver.recovered", { receiver });
-    await this.release(receiver);
+    const { failures, failingSince, heldUntil } = before;
+    if (failingSince !== null) this.#events.emit("receiver.recovered", { receiver, failures, failingSince });
+    if (heldUntil !== null) await this.release(receiver);
   }
 
-  async recordFailure(receiver: string, { probe }: { readonly probe: boolean }): Promise<void> {
+  async recordFailure(
+    receiver: string,
+    failure: { readonly probe: boolean; readonly error: string | null },
+  ): Promise<void> {
     const now = this.#clock.now();
     const { before, after } = await this.#deliveries.changeReceiver(receiver, (state) =>
-      afterFailure(state, this.#settings, { now, probe }),
+      afterFailure(state, this.#settings, { now, ...failure }),
     );
+    if (before.failingSince === null)
+      this.#events.emit("receiver.failing", { receiver, error: failure.error });
     if (before.heldUntil === null && after.heldUntil !== null) {
       this.#events.emit("receiver.held", { receiver, until: after.heldUntil });
     }
   }
 
-  /** @param reason for operators. @returns `false` when the receiver was paused already. */
-  async pause(receiver: string, reason: string): Promise<boolean> {
+  /** An operator pauses the receiver. @returns `false` when it was paused already. */
+  pause(receiver: string, reason: string): Promise<boolean> {
+    return this.#pause(receiver, { reason });
+  }
+
+  /** Nothing can be sent to the receiver. @param error how the attempt failed; `null` if none was made. */
+  async pauseFailed(receiver: string, reason: string, error: string | null): Promise<void> {
+    await this.#pause(receiver, { reason, failed: { now: this.#clock.now(), error } });
+  }
+
+  async #pause(receiver: string, why: PauseReason): Promise<boolean> {
     const { before, after } = await this.#deliveries.changeReceiver(receiver, (state) =>
-      afterPause(state, reason),
+      afterPause(state, why),
     );
     if (before === after || before.paused) return false;
-    this.#events.emit("receiver.paused", { receiver, reason });
+    const byOperator = why.failed === undefined;
+    this.#events.emit("receiver.paused", { receiver, reason: why.reason, byOperator });
     return true;
   }
 
   /**
    * @param reason resumes it only if it is paused for this reason. Default: always.
-   * @returns `false` when the receiver was neither paused nor held back.
+   * @returns `false` when nothing was held back: the receiver was neither paused nor held back, and no delivery waited for
+   * its next attempt.
    */
   async resume(receiver: string, reason?: string): Promise<boolean> {
     const { before, after } = await this.#deliveries.changeReceiver(receiver, (state) =>
-      reason === undefined || state.reason === reason ? afterResume(this.#clock.now()) : undefined,
+      reason === undefined || state.reason === reason ? afterResume(state, this.#clock.now()) : undefined,
     );
     if (before === after) return false;
-    await this.release(receiver);
+    const released = await this.release(receiver);
     const wasStopped = before.paused || before.heldUntil !== null;
     if (wasStopped) this.#events.emit("receiver.resumed", { receiver });
-    return wasStopped;
+    return wasStopped || released > 0;
   }
 
-  /** Makes everything due that failed before the receiver recovered. */
-  async release(receiver: string): Promise<void> {
-    while ((await this.#deliveries.releaseHeld(receiver, STEP)) === STEP);
+  /** Makes everything due that failed before the receiver recovered. @returns how many deliveries. */
+  async release(receiver: string): Promise<number> {
+    for (let released = 0; ;) {
+      const step = await this.#deliveries.releaseHeld(receiver, STEP);
+      released += step;
+      if (step < STEP) return released;
+    }
   }
+}
+
+/** Between two log lines that a receiver fails. */
+const LOG_INTERVAL_MS = 60_000;
+
+/**
+ * Logs receivers in few lines: one when a receiver begins to fail, or is paused because nothing can be sent to it, and one
+ * when it works again. One that fails and works by turns is logged at most once a minute.
+ */
+export function logReceivers(events: ServiceEmitter, logger: Pick<Logger, "warn">, clock: Clock): void {
+  const logged = new Map<string, { at: number; isQuiet: boolean }>();
+
+  function begins(receiver: string, detail: object, text: string): void {
+    const now = clock.now();
+    const last = logged.get(receiver);
+    // The absolute difference, because the clock may be set back.
+    const isQuiet = last !== undefined && Math.abs(now - last.at) < LOG_INTERVAL_MS;
+    logged.set(receiver, { at: isQuiet ? last.at : now, isQuiet });
+    if (!isQuiet) logger.warn({ receiver, ...detail }, text);
+  }
+
+  function fails(receiver: string, error: string | null): void {
+    begins(
+      receiver,
+      { error },
+      "a receiver of notifications fails; they are tried again until it accepts them",
+    );
+  }
+
+  events.on("receiver.failing", ({ receiver, error }) => fails(receiver, error));
+  events.on("delivery.failed", ({ receiver, status, error }) => {
+    if (logged.get(receiver)?.isQuiet === true) fails(receiver, failureOf({ status, error }));
+  });
+  events.on("receiver.paused", ({ receiver, reason, byOperator }) => {
+    // The audit has what operators do; their reason is text that somebody typed.
+    if (byOperator) return;
+    logged.delete(receiver);
+    const text = "a receiver of notifications is paused; they wait until sign-in-service receivers resume";
+    begins(receiver, { reason }, text);
+  });
+  events.on("receiver.recovered", ({ receiver, failures, failingSince }) => {
+    const last = logged.get(receiver);
+    if (last?.isQuiet === true) logged.set(receiver, { ...last, isQuiet: false });
+    else {
+      const seconds = Math.round((clock.now() - failingSince) / 1000);
+      logger.warn({ receiver, failures, seconds }, "a receiver of notifications works again");
+    }
+  });
 }

@@ -3,14 +3,15 @@
  * the source of truth: a worker that dies in between loses its lease, and the delivery is sent again with the same id.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type {
-  AttemptRecord,
-  Claim,
-  DeliveryStore,
-  Finished,
-  FinishOptions,
-  LeaseTerms,
-  Outcome,
+import {
+  type AttemptRecord,
+  type Claim,
+  type DeliveryStore,
+  failureOf,
+  type Finished,
+  type FinishOptions,
+  type LeaseTerms,
+  type Outcome,
 } from "../../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -111,7 +112,7 @@ export class LaneWorker {
     // the process was suspended for so long that the lease could end during the attempt.
     if (this.#stopping || this.#isLate(claim)) return (await this.#finish(claim, { kind: "kept" })).next;
     if ("outcome" in prepared) {
-      if (prepared.paused !== undefined) await breaker.pause(delivery.receiver, prepared.paused);
+      if (prepared.paused !== undefined) await breaker.pauseFailed(delivery.receiver, prepared.paused, null);
       const { recorded, next } = await this.#finish(claim, prepared.outcome);
       if (recorded) this.#emitParked(claim, prepared.outcome, delivery.attempts);
       return next;
@@ -150,9 +151,11 @@ export class LaneWorker {
     const { breaker } = this.#options;
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
-    // Pause the receiver first, so that nothing else is sent to it.
-    if (typeof verdict.receiver === "object") await breaker.pause(receiver, verdict.receiver.paused);
     const attempt = verdict.recorded ? this.#toRecord(claim.delivery.id, result) : undefined;
+    const error = attempt === undefined ? null : failureOf(attempt);
+    // Pause the receiver first, so that nothing else is sent to it.
+    if (typeof verdict.receiver === "object")
+      await breaker.pauseFailed(receiver, verdict.receiver.paused, error);
     // After a failure the receiver may be held back, so the scheduler decides what comes next.
     const goesOn = outcome.kind === "delivered" && performance.now() < verdict.sliceEnd;
     const { recorded, next } = await this.#finish(claim, outcome, {
@@ -161,7 +164,7 @@ export class LaneWorker {
     });
     if (recorded && attempt !== undefined) this.#emitResult(claim, attempt, outcome);
     if (verdict.receiver === "well") await breaker.recordSuccess(receiver);
-    if (verdict.receiver === "failing") await breaker.recordFailure(receiver, claim);
+    if (verdict.receiver === "failing") await breaker.recordFailure(receiver, { probe: claim.probe, error });
     return next;
   }
 

@@ -1,5 +1,11 @@
 /** The records of deliveries, lanes and receivers, and their indexes. */
-import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
+import {
+  type Delivery,
+  type DeliveryAttempt,
+  failureOf,
+  type LaneKey,
+  type ReceiverState,
+} from "./delivery.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 import type { RefTo } from "../records.ts";
@@ -19,7 +25,7 @@ export interface Flight {
  * A stored delivery with its attempts. Its payload is a record of its own, which is written once and not again with every
  * claim and attempt.
  */
-export interface StoredDelivery extends Delivery {
+export interface StoredDelivery extends Omit<Delivery, "lastError"> {
   /** Its position among all deliveries: approximately microseconds since the epoch. It grows with `sequence` in a lane. */
   readonly position: number;
   /** `false` once the payload was purged. */
@@ -27,8 +33,6 @@ export interface StoredDelivery extends Delivery {
   readonly attemptRecords: readonly DeliveryAttempt[];
   /** Waiting only: when the last attempt failed. */
   readonly failedAt: number | null;
-  /** Whether it is the first waiting delivery of its lane. */
-  readonly isHead: boolean;
   /** How often it was claimed. */
   readonly fence: number;
   /** The lease of the last claim until its result is recorded. */
@@ -176,7 +180,7 @@ export const LANE: Kind<Lane> = defineKind<Lane>({
 
 export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   name: "receiver",
-  holds: "the state of a receiver that is paused or held back",
+  holds: "the state of a receiver that fails, is paused or is held back",
   key: "its name",
   keyOf: ({ receiver }) => receiver,
   store: "storage",
@@ -197,7 +201,9 @@ export const receiverRecord = (receiver: KnownReceiver): RecordData => RECEIVER.
 /** The delivery without what only the storage needs. */
 export function toDelivery(stored: StoredDelivery): Delivery {
   const { id, receiver, sub, type, at, sequence, state, attempts, failures } = stored;
-  const { storedAt, nextAttemptAt, finishedAt, reason } = stored;
+  const { storedAt, nextAttemptAt, finishedAt, reason, isHead, attemptRecords } = stored;
   const progress = { sequence, state, attempts, failures, storedAt, nextAttemptAt, finishedAt, reason };
-  return { id, receiver, sub, type, at, ...progress };
+  const last = attemptRecords.at(-1);
+  const lastError = last === undefined ? null : failureOf(last);
+  return { id, receiver, sub, type, at, ...progress, lastError, isHead };
 }

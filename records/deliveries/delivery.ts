@@ -48,6 +48,10 @@ export interface Delivery extends Omit<NewDelivery, "payload"> {
   readonly finishedAt: number | null;
   /** Why the delivery was parked or discarded: a short code; otherwise `null`. */
   readonly reason: string | null;
+  /** How the last attempt failed, see `failureOf`; `null` if none was made, or it succeeded. */
+  readonly lastError: string | null;
+  /** Whether it is the first waiting delivery of its lane. */
+  readonly isHead: boolean;
 }
 
 /** A stored delivery with its payload. */
@@ -66,6 +70,12 @@ export interface AttemptRecord {
   readonly error: string | null;
   /** The beginning of the response, sealed; `null` without one, or after it was purged. */
   readonly answer: string | null;
+}
+
+/** How an attempt failed: `HTTP 503`, or its short code, such as `ECONNREFUSED`; `null` if it succeeded. */
+export function failureOf({ status, error }: Pick<AttemptRecord, "status" | "error">): string | null {
+  if (status === null) return error;
+  return status >= 200 && status < 300 ? null : `HTTP ${status}`;
 }
 
 /** A stored attempt. */
@@ -145,6 +155,10 @@ export interface ReceiverState {
   readonly reason: string | null;
   /** Failed attempts in a row. */
   readonly failures: number;
+  /** When it began to fail; `null` if it works. A receiver that was resumed works again with its first success. */
+  readonly failingSince: number | null;
+  /** How the last of these attempts failed, see `failureOf`; `null` if it works, or nothing could be sent. */
+  readonly lastError: string | null;
   /** Nothing is claimed before this time; then one delivery is claimed as a probe. `null`: not held back. */
   readonly heldUntil: number | null;
   /** How long the receiver is held back after the next failed probe; 0 if it is not held back. */
@@ -161,6 +175,8 @@ export const untouchedReceiver: ReceiverState = Object.freeze({
   paused: false,
   reason: null,
   failures: 0,
+  failingSince: null,
+  lastError: null,
   heldUntil: null,
   holdSpan: 0,
   releaseUntil: null,

@@ -127,15 +127,17 @@ function toState({
   paused,
   reason,
   failures,
+  failingSince,
+  lastError,
   heldUntil,
   holdSpan,
   releaseUntil,
 }: ReceiverState): ReceiverState {
-  return { paused, reason, failures, heldUntil, holdSpan, releaseUntil };
+  return { paused, reason, failures, failingSince, lastError, heldUntil, holdSpan, releaseUntil };
 }
 
-function isTouched({ paused, failures, heldUntil, releaseUntil }: ReceiverState): boolean {
-  return paused || failures > 0 || heldUntil !== null || releaseUntil !== null;
+function isTouched({ paused, failures, failingSince, heldUntil, releaseUntil }: ReceiverState): boolean {
+  return paused || failures > 0 || failingSince !== null || heldUntil !== null || releaseUntil !== null;
 }
 
 async function makeDue(tx: Transaction, id: string): Promise<void> {

@@ -207,6 +207,40 @@ describe("doctor, without a server", () => {
     ]);
   });
 
+  it("does not call a receiver refused that gets its notifications: the server has other values in its code", async () => {
+    const listening = await serve((_request, response) => response.end());
+    const notifications = { allowedReceivers: ["127.0.0.1"], poll: 0.05 };
+    service = await createSignInService({
+      deployments,
+      storage,
+      logger: createLogger("silent"),
+      notifications,
+    });
+    await service.directory.services.put("good", entry(`${listening}/notify`));
+    const { sub } = await service.accounts.import({ email: "ada@example.com", services: { good: 1 } });
+    const config = ["--config", write({ deployments, storage }, "command-line.json")];
+    expect((await doctor(config)).wrong).toMatchObject([
+      { check: "receivers", level: "problem", what: expect.stringMatching(/refused by this configuration/u) },
+    ]);
+    const delivered = new Promise((resolve) => service.events.once("delivery.succeeded", resolve));
+    await service.accounts.delete(sub);
+    await delivered;
+    const { code, wrong } = await doctor(config);
+    expect(code).toBe(0);
+    expect(wrong).toMatchObject([
+      {
+        check: "receivers",
+        level: "warning",
+        what: expect.stringMatching(
+          /^The receiver service:good gets its notifications, but this command may not/u,
+        ),
+      },
+    ]);
+    await service.close();
+    const same = write({ deployments, storage, notifications }, "command-line.json");
+    expect((await doctor(["--config", same])).wrong).toEqual([]);
+  });
+
   it("finds receivers that can't be reached or are refused, and sends nothing", async () => {
     let requests = 0;
     const listening = await serve((_request, response) => {
@@ -246,7 +280,7 @@ describe("doctor, without a server", () => {
       {
         check: "receivers",
         what: expect.stringMatching(
-          /^The receiver group:private is refused: the address 10\.1\.2\.3 is not public/u,
+          /^The receiver group:private is refused by this configuration: the address 10\.1\.2\.3 is not public/u,
         ),
       },
       {
@@ -255,7 +289,9 @@ describe("doctor, without a server", () => {
       },
       {
         check: "receivers",
-        what: expect.stringMatching(/^The back-channel logout address of the client web is refused: /u),
+        what: expect.stringMatching(
+          /^The back-channel logout address of the client web is refused by this configuration: /u,
+        ),
       },
     ]);
     expect(requests).toBe(0);

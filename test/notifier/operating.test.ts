@@ -98,10 +98,121 @@ describe("service.notifications", () => {
     await expect(service.notifications.resume("service:1")).resolves.toBe(true);
     await stage.nothingWaits();
     expect(inbox.arrived).toHaveLength(1);
-    expect(emitted).toEqual([{ receiver: "service:1", reason: "moving house" }, { receiver: "service:1" }]);
+    expect(emitted).toEqual([
+      { receiver: "service:1", reason: "moving house", byOperator: true },
+      { receiver: "service:1" },
+    ]);
+    expect(stage.log.join("")).not.toContain("moving house");
     expect(await service.metrics()).toContain(
       'sign_in_delivery_attempts_total{receiver="service:1",result="success"} 1',
     );
+  });
+
+  it("says of a waiting delivery why it waits, and when it is tried again", async () => {
+    await stage.close();
+    await start({ retryDelays: [600, 600], breaker: { failures: 2, probe: 60 } });
+    const { notifications, accounts, events } = service;
+    const sub = await stage.one("/a");
+    const other = await accounts.import({ email: "eve@example.com", services: { "1": 6 } });
+    const next = (event: "delivery.failed" | "receiver.held"): Promise<unknown> =>
+      new Promise((resolve) => void events.once(event, resolve));
+    const shown = async (id: string) => (await notifications.list()).find((each) => each.id === id);
+    inbox.react = () => 503;
+    let failed = next("delivery.failed");
+    await accounts.update(sub, { name: "Bob" });
+    await accounts.update(sub, { name: "Bobby" });
+    await failed;
+    const [first, second] = await notifications.list();
+    expect(first).toMatchObject({ reason: "attempt_failed", lastError: "HTTP 503", attempts: 1 });
+    expect(Math.abs((first?.nextAttemptAt ?? 0) - Date.now() - 600_000)).toBeLessThan(180_000);
+    expect(second).toMatchObject({ reason: "behind", lastError: null, nextAttemptAt: null });
+    failed = next("receiver.held");
+    await accounts.update(other.sub, { name: "Eve" });
+    await failed;
+    const [report] = await notifications.receivers();
+    expect(report).toMatchObject({ failures: 2, lastError: "HTTP 503", heldUntil: expect.any(Number) });
+    expect(report?.failingSince).toBeLessThan(report?.heldUntil ?? 0);
+    const third = await accounts.import({ email: "zoe@example.com", services: { "1": 7 } });
+    await accounts.update(third.sub, { name: "Zoe" });
+    const [held] = await notifications.list({ sub: third.sub });
+    expect(held).toMatchObject({ reason: "receiver_held", attempts: 0, nextAttemptAt: report?.heldUntil });
+    await notifications.pause("service:1");
+    expect(await shown(first?.id ?? "")).toMatchObject({
+      reason: "receiver_paused",
+      lastError: "HTTP 503",
+      nextAttemptAt: null,
+    });
+    inbox.react = () => 200;
+    await notifications.resume("service:1");
+    await stage.nothingWaits();
+    expect(await shown(first?.id ?? "")).toMatchObject({ state: "delivered", reason: null, lastError: null });
+    expect(await notifications.receivers()).toMatchObject([
+      { failures: 0, failingSince: null, lastError: null },
+    ]);
+  });
+
+  it("logs one line when a receiver begins to fail, and one when it works again", async () => {
+    await stage.close();
+    await start({ retryDelays: Array.from({ length: 8 }, () => 0.01) });
+    const sub = await stage.one("/a");
+    const secret = "an answer of the receiver";
+    const lines = (): object[] =>
+      stage.log
+        .map((line) => JSON.parse(line) as { receiver?: string; msg: string })
+        .filter(({ receiver }) => receiver !== undefined);
+    const fail = async (times: number): Promise<void> => {
+      let left = times;
+      inbox.react = () => (response) => response.writeHead(left-- > 0 ? 503 : 200).end(secret);
+      const recovered = new Promise((resolve) => void service.events.once("receiver.recovered", resolve));
+      await service.accounts.update(sub, { name: `Bob ${times} ${Math.random()}` });
+      await recovered;
+    };
+    await fail(7);
+    const receiver = "service:1";
+    const begins = { level: 40, receiver, error: "HTTP 503", msg: expect.stringMatching(/fails/u) };
+    const ends = {
+      level: 40,
+      receiver,
+      failures: 7,
+      seconds: expect.any(Number),
+      msg: expect.stringMatching(/works again/u),
+    };
+    expect(lines()).toMatchObject([begins, ends]);
+    // One that fails and works by turns does not fill the log.
+    for (let time = 0; time < 3; time += 1) await fail(1);
+    expect(lines()).toHaveLength(2);
+    // One that is paused because nothing can be sent to it needs somebody.
+    inbox.react = () => 410;
+    const paused = new Promise((resolve) => void service.events.once("receiver.paused", resolve));
+    await service.accounts.update(sub, { name: "Robert" });
+    await paused;
+    expect(lines().slice(2)).toMatchObject([
+      { level: 40, receiver, reason: "it answered 410 Gone", msg: expect.stringMatching(/paused/u) },
+    ]);
+    expect(await service.notifications.receivers()).toMatchObject([{ paused: true, lastError: "HTTP 410" }]);
+    inbox.react = () => 200;
+    const works = new Promise((resolve) => void service.events.once("receiver.recovered", resolve));
+    await expect(service.notifications.resume(receiver)).resolves.toBe(true);
+    await works;
+    expect(lines().slice(3)).toMatchObject([
+      { level: 40, receiver, msg: expect.stringMatching(/works again/u) },
+    ]);
+    expect(stage.log.join("")).not.toContain(secret);
+    expect(stage.log.join("")).not.toContain("bob@");
+  });
+
+  it("resumes what only waits for another attempt, and says so", async () => {
+    await stage.close();
+    await start({ retryDelays: [600] });
+    const sub = await stage.one("/a");
+    inbox.react = () => 503;
+    const failed = new Promise((resolve) => void service.events.once("delivery.failed", resolve));
+    await service.accounts.update(sub, { name: "Bob" });
+    await failed;
+    inbox.react = () => 200;
+    await expect(service.notifications.resume("service:1")).resolves.toBe(true);
+    await stage.nothingWaits();
+    await expect(service.notifications.resume("service:1")).resolves.toBe(false);
   });
 
   it("keeps the delivery of a receiver with a refused address, and reports why it is paused [D-NOTIFY-18]", async () => {

@@ -16,7 +16,8 @@ const at = (random: number): number | undefined =>
 /** A receiver after so many failures. */
 const failing = (times: number, from: ReceiverState = untouchedReceiver, now = 0, probe = false) => {
   let state = from;
-  for (let time = 0; time < times; time += 1) state = afterFailure(state, breaker, { now, probe });
+  for (let time = 0; time < times; time += 1)
+    state = afterFailure(state, breaker, { now, probe, error: "HTTP 500" });
   return state;
 };
 
@@ -106,7 +107,8 @@ describe("Retry-After", () => {
 
 describe("a receiver that fails", () => {
   it("is held back after 5 failures in a row, for 30 s and rising to 5 min", () => {
-    expect(failing(4)).toEqual({ ...untouchedReceiver, failures: 4 });
+    const known = { failingSince: 0, lastError: "HTTP 500" };
+    expect(failing(4)).toEqual({ ...untouchedReceiver, ...known, failures: 4 });
     let state = failing(5, untouchedReceiver, 1000);
     expect(state).toMatchObject({ failures: 5, heldUntil: 31_000 });
     const holds: number[] = [];
@@ -131,12 +133,16 @@ describe("a receiver that fails", () => {
   });
 
   it("stays paused, however attempts in flight end, until it is resumed", () => {
-    const paused = afterPause(failing(5), "410") as ReceiverState;
-    expect(paused).toMatchObject({ paused: true, reason: "410", failures: 5 });
-    expect(afterPause(paused, "again")).toBeUndefined();
+    const failed = { now: 9, error: "HTTP 410" };
+    const paused = afterPause(failing(5), { reason: "410", failed }) as ReceiverState;
+    expect(paused).toMatchObject({ paused: true, reason: "410", failures: 5, failingSince: 0 });
+    expect(afterPause(paused, { reason: "again" })).toBeUndefined();
     expect(failing(1, paused)).toMatchObject({ paused: true, reason: "410" });
     expect(afterSuccess(paused, 5)).toMatchObject({ paused: true, reason: "410" });
-    expect(afterResume(7)).toEqual({ ...untouchedReceiver, releaseUntil: 7 });
+    const known = { failingSince: 0, lastError: "HTTP 410" };
+    const resumed = afterResume(paused, 7);
+    expect(resumed).toEqual({ ...untouchedReceiver, ...known, releaseUntil: 7 });
+    expect(afterSuccess(resumed, 8)).toEqual({ ...untouchedReceiver, releaseUntil: 7 });
   });
 });
 

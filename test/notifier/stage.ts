@@ -35,6 +35,7 @@ export interface Posted {
 export type Answer = (posted: Posted, signal: AbortSignal) => number | object | Promise<number | object>;
 
 const EVENTS = [
+  "receiver.failing",
   "delivery.succeeded",
   "delivery.failed",
   "delivery.parked",

@@ -110,7 +110,9 @@ describe("the worker", () => {
     const worker = world.worker();
     await worker.live(5 * HOUR);
     expect(world.ids().toSorted()).toEqual(["d1", "e1", "f1"]);
-    expect(emitted("receiver.paused")).toEqual([{ receiver: "service:1", reason: "it answered 410 Gone" }]);
+    expect(emitted("receiver.paused")).toEqual([
+      { receiver: "service:1", reason: "it answered 410 Gone", byOperator: false },
+    ]);
     await expect(world.notifications.find("d1")).resolves.toMatchObject({
       state: "waiting",
       failures: 0,
@@ -133,8 +135,8 @@ describe("the worker", () => {
     await world.worker().live(80 * HOUR);
     expect(world.ids()).toEqual(["d1"]);
     expect(emitted("receiver.paused")).toEqual([
-      { receiver: "service:2", reason: "no key of keys.secrets opens its credentials" },
-      { receiver: "service:1", reason: "10.0.0.1 is a private address" },
+      { receiver: "service:2", reason: "no key of keys.secrets opens its credentials", byOperator: false },
+      { receiver: "service:1", reason: "10.0.0.1 is a private address", byOperator: false },
     ]);
     for (const [id, attempts] of [
       ["d1", 1],
@@ -213,7 +215,10 @@ describe("a receiver that fails", () => {
     const before = world.posted.length;
     await worker.live(5 * MINUTE);
     const [probe, ...rest] = world.posted.slice(before);
-    expect(emitted("receiver.recovered")).toEqual([{ receiver: "service:1" }]);
+    expect(emitted("receiver.failing")).toEqual([{ receiver: "service:1", error: "HTTP 500" }]);
+    expect(emitted("receiver.recovered")).toEqual([
+      { receiver: "service:1", failures: burst + probes.length, failingSince: expect.any(Number) },
+    ]);
     expect(rest.every(({ at }) => at === probe?.at)).toBe(true);
     const order = rest.map(({ id }) => id);
     expect(order).toEqual(users.filter((user) => user !== probe?.id));

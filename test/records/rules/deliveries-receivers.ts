@@ -19,6 +19,8 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
       paused: true,
       reason: "ż",
       failures: 5,
+      failingSince: 1,
+      lastError: "HTTP 503",
       heldUntil: 1.5,
       holdSpan: 30_000,
       releaseUntil: 7,

@@ -194,6 +194,8 @@ export function stored(
     nextAttemptAt: storedAt,
     finishedAt: null,
     reason: null,
+    lastError: null,
+    isHead: sequence === 1,
   };
 }
 

@@ -1,0 +1,91 @@
+/** What an operator sees of a receiver that fails, on the command line. */
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { createLogger } from "../../core/logger.ts";
+import { createNotificationWorker } from "../../notifier/index.ts";
+import { type Office, openOffice } from "./administration-stage.ts";
+
+let office: Office;
+
+beforeAll(async () => {
+  office = await openOffice();
+}, 60_000);
+afterAll(() => office.close());
+
+describe("the commands about receivers", () => {
+  it("show why a delivery fails and when it is tried again, its attempts, and what resume sends", async () => {
+    const sub = await office.prepare();
+    const answering = createServer(
+      (_request, response) => void response.writeHead(503).end("down\n\u001b[2J for\tnow"),
+    );
+    answering.listen(0, "127.0.0.1");
+    await once(answering, "listening");
+    const { port } = answering.address() as AddressInfo;
+    const url = `http://127.0.0.1:${port}/notify`;
+    await office.service.directory.services.put("down", {
+      name: "Down",
+      receiver: { ...office.receiver, url },
+    });
+    await office.service.accounts.assign(sub, "down", 1);
+    const { port: _port, seed: _seed, ...config } = JSON.parse(readFileSync(office.config, "utf8"));
+    const worker = await createNotificationWorker({
+      ...config,
+      notifications: { ...config.notifications, retryDelays: [600], poll: 0.05 },
+      logger: createLogger("silent"),
+    });
+    const failed = new Promise((resolve) => worker.events.once("receiver.failing", resolve));
+    await office.service.accounts.update(sub, { surname: "King" });
+    await failed;
+    await worker.close();
+    const run = (...words: string[]) => office.here([...words, "--config", office.config]);
+    const list = ["deliveries", "list", "--receiver", "service:down", "--oldest"];
+    const [head = "", row = ""] = (await run(...list)).out.split("\n");
+    expect(head).toMatch(/ reason +lastError +nextAttemptAt$/u);
+    expect(row).toMatch(/ attempt_failed +HTTP 503 +\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}Z$/u);
+    const [listed] = await office.objects(...list);
+    expect(listed).toMatchObject({ lastError: "HTTP 503", reason: "attempt_failed" });
+    expect(Math.abs(Number(listed?.["nextAttemptAt"]) - Date.now() / 1000 - 600)).toBeLessThan(200);
+    const { out } = await run("deliveries", "find", String(listed?.["id"]));
+    expect(out).toMatch(/^number +startedAt +duration +status +error +answer$/mu);
+    expect(out).toMatch(/^1 +\d{4}-.*Z +\d+ ms +503 +- +down \uFFFD\[2J for now$/mu);
+    for (const raw of ["{", "\u001b"]) expect(out).not.toContain(raw);
+    const receivers = (await run("receivers", "list")).out.split("\n");
+    expect(receivers[0]).toMatch(/ failures +failingSince +lastError +heldUntil /u);
+    expect(receivers.find((line) => line.startsWith("service:down"))).toMatch(
+      / 1 +\d{4}-.*Z +HTTP 503 +- +false/u,
+    );
+    answering.close();
+    const refused = await run("receivers", "test", "service:down");
+    expect(refused).toMatchObject({ code: 3, out: expect.stringContaining("ECONNREFUSED") });
+    const resume = ["receivers", "resume", "service:down"];
+    expect((await run(...resume)).out).toBe(
+      "Resumed service:down: failed deliveries waited for their next attempt. Deliveries that wait, and are sent now: 1\n",
+    );
+    expect((await run(...resume)).out).toMatch(
+      /^Nothing was held back: service:down is neither paused nor held/u,
+    );
+    await office.service.notifications.pause("service:down", { reason: "maintenance" });
+    expect((await run(...resume)).out).toMatch(/^Resumed service:down: it was paused \(maintenance\)\. /u);
+    expect(await run("receivers", "resume", "service:none")).toMatchObject({
+      code: 1,
+      err: "There is no such receiver.\n",
+    });
+  }, 60_000);
+
+  it("say that they test a receiver by their own configuration, which a server need not share", async () => {
+    await office.prepare();
+    const file = join(office.folder, "without-addresses.json");
+    const { notifications: _allowed, ...config } = JSON.parse(readFileSync(office.config, "utf8"));
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+    const tested = await office.here(["receivers", "test", "service:news", "--config", file]);
+    expect(tested.code).toBe(1);
+    expect(tested.out).toMatch(/^sent +false$/mu);
+    expect(tested.err).toMatch(
+      /^Nothing was sent from here: .*allowedReceivers.*its own configuration only/u,
+    );
+  });
+});
