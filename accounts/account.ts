@@ -309,8 +309,15 @@ export interface AccountInternals extends FactorChanges {
    * @throws StorageUnavailable when too many comparisons are waiting.
    */
   authenticate(login: string, password: string): Promise<Authenticated>;
-  /** The same for an account that was already looked up; `undefined` if there is none. */
-  authenticateRecord(record: AccountRecord | undefined, password: string): Promise<Authenticated>;
+  /**
+   * The same for an account that was already looked up; `undefined` if there is none.
+   * @param party who waits: see `Passwords.verify`.
+   */
+  authenticateRecord(
+    record: AccountRecord | undefined,
+    password: string,
+    party?: string,
+  ): Promise<Authenticated>;
   /**
    * Assigns the account to a service. Writes nothing if it is assigned already.
    * @throws ConditionFailed when the account was deleted or one of the generations was raised since the sign-in.

@@ -135,13 +135,15 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     caller: Caller,
   ): Promise<Awaited<ReturnType<Accounts["setPassword"]>>> {
     let hash: Promise<string> | undefined;
+    // The person waits, while an operator's command can.
+    const party = generation === undefined ? undefined : `account ${sub}`;
     const { record } = await writer.change(sub, caller, async (before) => {
       if (before === undefined) throw noAccount();
       // Hashing takes a while: meanwhile the owner may have chosen a new password and ended this session.
       if (generation !== undefined && before.sessions_generation !== generation)
         throw new ConditionFailed("the session has ended");
       await passwords.check(password, passwordNames(before));
-      const after = withPassword(before, await (hash ??= passwords.hash(password)), seconds(clock));
+      const after = withPassword(before, await (hash ??= passwords.hash(password, party)), seconds(clock));
       const mails = notices.passwordChanged(after);
       return { action: "account.password_changed", record: after, keepSession, mails };
     });

@@ -93,7 +93,13 @@ type Answer =
     }
   /** It is undone. The link is for a new password. */
   | { readonly kind: "undone"; readonly link: string }
-  | { readonly kind: "password"; readonly link: string; readonly problems: readonly Problem[] }
+  | {
+      readonly kind: "password";
+      readonly link: string;
+      readonly problems: readonly Problem[];
+      /** Seconds until the next attempt can succeed, after too many. */
+      readonly retryAfter?: number;
+    }
   | { readonly kind: "done"; readonly location: string };
 
 /** The steps of the sign-in that waits for a link. */
@@ -107,6 +113,11 @@ const NO_CLIENT: SignInClient = { client_id: "", name: "", own: true };
 
 /** The text that the hidden field signs. */
 const formOf = (token: string): string => `confirm ${token}`;
+
+function statusOf({ problems, retryAfter }: Extract<Answer, { kind: "password" }>): 200 | 400 | 429 {
+  if (retryAfter !== undefined) return 429;
+  return problems.length === 0 ? 200 : 400;
+}
 
 const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
 
@@ -174,6 +185,11 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     const result = await passwordResets.finish({ link }, password, askedAt(ctx));
     const outcome = outcomeOf(result, offers);
     if (outcome.kind === "invalid") return { kind: "password", link, problems: outcome.problems };
+    if (outcome.kind === "limited") {
+      const { retryAfter } = outcome;
+      const problem = { code: "limited", fields: [], values: { retryAfter } };
+      return { kind: "password", link, problems: [problem], retryAfter };
+    }
     links.clear(ctx);
     return result.kind === "done"
       ? { kind: "done", location: `${ctx.exchange.deployment.path}/account` }
@@ -229,8 +245,9 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       }
       case "password": {
         const step = passwordStep(ctx, answer.link, answer.problems);
-        const status = answer.problems.length === 0 ? 200 : 400;
-        return pages.send(ctx, stepPage(step.name), step, { isRepeatable: true, status });
+        const { retryAfter } = answer;
+        const options = { isRepeatable: true, status: statusOf(answer), ...(retryAfter && { retryAfter }) };
+        return pages.send(ctx, stepPage(step.name), step, options);
       }
       case "undone":
       case "used":
@@ -253,7 +270,9 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
         return answerJson(ctx, 200, describeFor(pages, ctx, passwordStep(ctx, answer.link, [])));
       case "password": {
         const step = passwordStep(ctx, answer.link, answer.problems);
-        return answerJson(ctx, answer.problems.length === 0 ? 200 : 400, describeFor(pages, ctx, step));
+        answerJson(ctx, statusOf(answer), describeFor(pages, ctx, step));
+        if (answer.retryAfter !== undefined) ctx.set("Retry-After", String(answer.retryAfter));
+        return;
       }
       case "location":
         return seeOther(ctx, answer.location);

@@ -180,7 +180,7 @@ export interface EnrolmentsOptions {
   readonly clock: Clock;
   readonly accounts: AccountInternals;
   readonly confirmations: Confirmations;
-  readonly limits: Pick<AttemptLimits, "mail" | "recipient" | "change">;
+  readonly limits: Pick<AttemptLimits, "mail" | "notMailed" | "recipient" | "change">;
   readonly audit: PeopleOptions["audit"];
   /** Missing if passkeys are off. */
   readonly passkeys: Passkeys | undefined;

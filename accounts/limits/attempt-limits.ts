@@ -75,6 +75,10 @@ export interface AttemptLimits {
   mail(request: MailRequest): Promise<Attempt>;
   /** A registration. It also counts as a request for mail. */
   registration(request: MailRequest): Promise<Attempt>;
+  /** Gives back what `mail` took, or what `registration` took for the mail, because none is sent. */
+  notMailed(request: MailRequest): Promise<void>;
+  /** A password that somebody chooses with a link or code from mail. Its point is not given back. */
+  newPassword(sub: string): Promise<Attempt>;
   /**
    * The mail itself, after `mail` or `registration` let the request through: names of one account share its address. The
    * result must not reach the person who asks, because it shows which names belong together.
@@ -283,6 +287,8 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     mail: (request) => take(askedBuckets(request)),
     registration: (request) =>
       take([...askedBuckets(request), ...perCaller("registrations", request.address)]),
+    notMailed: (request) => counters.giveBack(askedBuckets(request)),
+    newPassword: (sub) => take([bucket("newPasswords", sub)]),
     recipient: async (request) => (await take(mailBuckets("sent", request))).allowed,
     change: (sub) => take([bucket("changes", sub)]),
     secondFactor: ({ factor, sub, device }) =>

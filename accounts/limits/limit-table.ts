@@ -23,6 +23,9 @@ const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
 /** Wrong passkeys in one sign-in. No sign-in lasts longer than a day. */
 const PASSKEYS: RateLimit = { points: 10, seconds: 86_400 };
 
+/** New passwords that are tried with links and codes from the mail of one account. */
+const NEW_PASSWORDS: RateLimit = { points: 30, seconds: 3_600 };
+
 /** How often one account, or one registration, may learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
@@ -194,6 +197,13 @@ const LIMITS = {
     per: "account; account and browser, if the browser has signed in to the account before",
     failuresOnly: true,
     rule: (): RateLimit => SECOND_FACTOR,
+    about: ["subject"],
+  },
+  newPasswords: {
+    counts: "New passwords tried at a reset",
+    per: "account",
+    failuresOnly: false,
+    rule: (): RateLimit => NEW_PASSWORDS,
     about: ["subject"],
   },
   usernames: {

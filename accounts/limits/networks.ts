@@ -1,6 +1,7 @@
 /** The networks that count as one caller (decisions.md, Network). */
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
+import { shortenedAddress } from "../../records/audit/origin.ts";
 
 /** A network that shares a bucket. */
 export interface CallerNetwork {
@@ -35,3 +36,7 @@ function named(bytes: readonly number[], bits: number, share: number): CallerNet
 
 /** The narrowest network of an address. */
 export const callerNetwork = (address: string): string => callerNetworks(address)[0].network;
+
+/** The wide network of an address: the /24 of an IPv4 address, the /48 of an IPv6 address. Other text is its own. */
+export const wideNetwork = (address: string): string =>
+  shortenedAddress(address) ?? address.slice(0, MAX_ADDRESS_LENGTH);

@@ -28,6 +28,8 @@ export interface PasswordTry {
   /** As typed, or as the client sent it. */
   readonly name: string;
   readonly password: string;
+  /** Who takes turns with others when many passwords are checked: the wide network of the caller, or the client. */
+  readonly party: string;
   /** Takes the points. @param guessed whether so many tries with this name have failed that further ones are limited. */
   readonly limit: (guessed: boolean, device: string | undefined) => Promise<Attempt>;
   /**
@@ -101,7 +103,7 @@ export function createPasswordCheck(
   ): Promise<void> => store.clearFailures(ways, namesOf(account).map(subjectOf));
 
   return {
-    async check({ way, name, password, limit, device: deviceOf }) {
+    async check({ way, name, password, party, limit, device: deviceOf }) {
       const typed = typedName(name);
       // No account can have a name that is too long, so nothing is guessed.
       const subject = typed === undefined ? undefined : subjectOf(typed);
@@ -113,7 +115,7 @@ export function createPasswordCheck(
       if (!attempt.allowed) return { kind: "limited", attempt };
       try {
         record ??= deviceOf === undefined ? await accounts.recordByLogin(name) : undefined;
-        const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password);
+        const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password, party);
         // A client can't ask for a second factor, so nobody learns whether the password was right.
         const isHalf = ok && way === "password_grant" && record !== undefined && hasSecondFactor(record);
         if (!ok || record === undefined || isHalf) {

@@ -45,9 +45,10 @@ export function createSignIns(
   async function compare(
     record: AccountRecord | undefined,
     password: string,
+    party?: string,
   ): Promise<Authenticated["refusal"]> {
     const hash = record?.password_hash ?? null;
-    const matches = await passwords.verify(hash, password);
+    const matches = await passwords.verify(hash, password, party);
     if (!matches || record === undefined || hash === null) return "credentials";
     if (isDisabled(record)) return "disabled";
     if (passwords.needsRehash(hash)) rehashInBackground(record.sub, hash, password);
@@ -66,8 +67,9 @@ export function createSignIns(
   async function authenticateRecord(
     record: AccountRecord | undefined,
     password: string,
+    party?: string,
   ): Promise<Authenticated> {
-    const refusal = await compare(record, password);
+    const refusal = await compare(record, password, party);
     return {
       ok: refusal === undefined,
       ...(refusal === undefined ? {} : { refusal }),

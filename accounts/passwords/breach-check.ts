@@ -5,10 +5,15 @@
  */
 import { hash } from "node:crypto";
 import { SignInError } from "../../core/errors.ts";
+import { FairQueue } from "../../core/fair-queue.ts";
 import type { Outage } from "../../core/outages.ts";
 
-/** Whether a password is known from a breach. `false` without an answer in time. */
-export type BreachCheck = (password: string) => Promise<boolean>;
+/**
+ * Whether a password is known from a breach. `false` without an answer in time.
+ * @param party who waits: see `Passwords.verify`.
+ * @throws StorageUnavailable when too many wait: nobody makes the check disappear by asking often.
+ */
+export type BreachCheck = (password: string, party: string) => Promise<boolean>;
 
 interface BreachCheckOptions {
   /** Base URL; the prefix is added as the last segment of its path. */
@@ -20,6 +25,13 @@ interface BreachCheckOptions {
   readonly outage: Outage;
 }
 
+/** How many requests run at once, and how many wait for that. */
+const QUEUE = {
+  capacity: 20,
+  maxWaiting: 40,
+  maxWaitMs: 4_500,
+  refusal: "too many new passwords are being checked at once",
+};
 const PREFIX_LENGTH = 5;
 /** A padded answer has about 1,000 lines of 40 characters. */
 const MAX_ANSWER_BYTES = 512 * 1024;
@@ -32,6 +44,8 @@ function noAnswer(reason: string): SignInError {
 }
 
 export function createBreachCheck({ url, timeoutMs, fetch, outage }: BreachCheckOptions): BreachCheck {
+  const queue = new FairQueue(QUEUE);
+
   /** @returns whether the response lists this suffix. */
   async function ask(prefix: string, suffix: string, signal: AbortSignal): Promise<boolean> {
     const response = await fetch(`${url.replace(/\/+$/, "")}/${prefix}`, {
@@ -51,7 +65,7 @@ export function createBreachCheck({ url, timeoutMs, fetch, outage }: BreachCheck
     return known.some((match) => match?.[1]?.toUpperCase() === suffix && Number(match[2]) > 0);
   }
 
-  return async (password) => {
+  async function isBreached(password: string): Promise<boolean> {
     const digest = hash("sha1", password, "hex").toUpperCase();
     const giveUp = new AbortController();
     const late = Promise.withResolvers<never>();
@@ -71,6 +85,16 @@ export function createBreachCheck({ url, timeoutMs, fetch, outage }: BreachCheck
       return false;
     } finally {
       clearTimeout(timer);
+    }
+  }
+
+  return async (password, party) => {
+    // The wait is not part of the time-out: a password is not accepted because others are being checked.
+    const leave = await queue.enter(party);
+    try {
+      return await isBreached(password);
+    } finally {
+      leave();
     }
   };
 }

@@ -2,7 +2,6 @@
 import { createRequire } from "node:module";
 import type { PasswordRules } from "../../config/configuration.ts";
 import { characters, normaliseName } from "../text-rules.ts";
-import type { BreachCheck } from "./breach-check.ts";
 
 /**
  * The rule that a new password breaks. `characters`: it has characters that a form can't send. `common`: it is among the
@@ -49,32 +48,25 @@ function commonPasswords(): readonly string[] {
 }
 
 /**
- * The check of a password that someone chooses.
+ * The rules for a password that someone chooses, which this process checks alone.
  * @param rules.length how many characters it has.
  * @param rules.service the names of the service: a password must not be one of them.
- * @param rules.breaches asks whether it is known from a breach. Default: that is not checked.
  */
 export function createPasswordRules({
   length,
   service,
-  breaches,
 }: {
   readonly length: PasswordLength;
   readonly service: readonly string[];
-  readonly breaches?: BreachCheck | undefined;
-}): (
-  password: string,
-  names: readonly (string | null | undefined)[],
-) => Promise<PasswordProblem | undefined> {
+}): (password: string, names: readonly (string | null | undefined)[]) => PasswordProblem | undefined {
   let common: ReadonlySet<string> | undefined;
-  return async (password, names) => {
+  return (password, names) => {
     const problem = formProblem(password, length);
     if (problem !== undefined) return problem;
     const folded = normaliseName(password);
     if (namesIn([...names, ...service]).has(folded)) return "name";
     common ??= new Set(commonPasswords().filter((each) => each.length >= length.min));
-    if (common.has(folded)) return "common";
-    return (await breaches?.(password.normalize("NFKC"))) === true ? "breached" : undefined;
+    return common.has(folded) ? "common" : undefined;
   };
 }
 

@@ -2,6 +2,7 @@
 import type { PasswordRules } from "../../config/configuration.ts";
 import { characters } from "../text-rules.ts";
 import { InvalidPassword, StorageUnavailable } from "../../core/errors.ts";
+import { FairQueue } from "../../core/fair-queue.ts";
 import type { HashTiming } from "../../core/metrics.ts";
 import type { BreachCheck } from "./breach-check.ts";
 import { createHashThreads } from "./hash-threads.ts";
@@ -22,27 +23,40 @@ export interface Passwords {
   /** The minimum and maximum length of a new password. */
   readonly length: PasswordLength;
   /**
-   * The rule that a chosen password breaks; `undefined` if it breaks none.
+   * The rule that a chosen password breaks, as far as this process knows; `undefined` if it breaks none.
    * @param names of the account: the password must not be one of them.
    */
-  problem(password: string, names: PasswordNames): Promise<PasswordProblem | undefined>;
-  /** @throws InvalidPassword with that rule. */
+  problem(password: string, names: PasswordNames): PasswordProblem | undefined;
+  /**
+   * Whether a password that breaks no other rule is known from a data breach. `false` if that is not checked. It asks
+   * another service, so for somebody who is not signed in, take the points of a limit first.
+   * @param party who waits: see `verify`.
+   * @throws StorageUnavailable when too many wait.
+   */
+  isBreached(password: string, party?: string): Promise<boolean>;
+  /** @throws InvalidPassword with the rule that the password breaks, the breach check included. */
   check(password: string, names: PasswordNames): Promise<void>;
   /**
    * Only the rules about length and characters, for passwords that are in use elsewhere.
    * @throws InvalidPassword when it breaks one.
    */
   checkForm(password: string): void;
-  /** The Argon2id hash as a PHC string. It may wait for any length of time: comparisons go first. */
-  hash(password: string): Promise<string>;
+  /**
+   * The Argon2id hash as a PHC string.
+   * @param party who waits for it: see `verify`. Default: nobody. Then it may wait for any length of time.
+   * @throws StorageUnavailable as `verify`, for a party.
+   */
+  hash(password: string, party?: string): Promise<string>;
   /**
    * Whether this is the password, in its normal form or as it was typed. `null` stands for an account that has no
    * password or does not exist: the answer is `false` after the same time. A wrong password never takes less time:
    * against a hash of another algorithm or a lower cost, it is also hashed at our cost. A password that is too long is
    * `false` immediately, for every account.
-   * @throws StorageUnavailable when too many comparisons are waiting, or this one has waited too long.
+   * @param party who waits: a network or a client. Parties take turns, and when too much waits, the one that has most
+   *   waiting gives way. Default: the callers of the library.
+   * @throws StorageUnavailable when it gives way, or has waited too long.
    */
-  verify(hash: string | null, password: string): Promise<boolean>;
+  verify(hash: string | null, password: string, party?: string): Promise<boolean>;
   /** Whether the hash is weaker than the rules require, or of another algorithm. */
   needsRehash(hash: string): boolean;
   /** Starts a thread and loads what it needs, so that the first sign-in does not wait for that. */
@@ -61,7 +75,10 @@ const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number
 ];
 
 /** At about 100 hashes a second, 256 comparisons take half of the time that a request may take. */
-const LIMITS: QueueLimits = { maxWaiting: 256, maxWaitMs: 4_500 };
+const LIMITS = { maxWaiting: 256, maxWaitMs: 4_500 };
+
+/** The party of comparisons that a host application asks for. */
+const LIBRARY = "library";
 
 /** What the rules for new passwords depend on besides their configuration. */
 export interface PasswordContext {
@@ -92,18 +109,34 @@ export function createPasswords(
   const isEnough = isCheap || OWASP_MINIMUM.some((min) => memory >= min.memory && passes >= min.passes);
   if (!isEnough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
   const threads = createHashThreads(rules.parallel);
-  const queue = createHashQueue(threads.capacity, LIMITS, onHashed);
+  const queue = new FairQueue({
+    capacity: threads.capacity,
+    ...LIMITS,
+    refusal: "too many passwords are being checked at once",
+  });
   const cost = { memoryCost: memory, timeCost: passes, parallelism: lanes };
   const newLength = length ?? { min: rules.minLength, max: rules.maxLength };
-  const problem = createPasswordRules({ length: newLength, service, breaches });
+  const problem = createPasswordRules({ length: newLength, service });
   let isClosed = false;
 
-  function run<T>(priority: Priority, work: () => Promise<T>): Promise<T> {
-    return queue(priority, () => {
+  /** @param party `undefined`: nobody waits for it. */
+  async function run<T>(party: string | undefined, work: () => Promise<T>): Promise<T> {
+    const priority = party === undefined ? "background" : "interactive";
+    const since = performance.now();
+    let startedAt: number | undefined;
+    let leave: (() => void) | undefined;
+    try {
+      leave = await queue.enter(party);
       // Work that waited until now would start a new thread, and keep the process alive until all of it is done.
       if (isClosed) throw new StorageUnavailable("password hashing is closed");
-      return work();
-    });
+      startedAt = performance.now();
+      return await work();
+    } finally {
+      leave?.();
+      const now = performance.now();
+      const seconds = startedAt === undefined ? undefined : (now - startedAt) / 1000;
+      onHashed?.({ priority, waited: ((startedAt ?? now) - since) / 1000, seconds });
+    }
   }
 
   function needsRehash(hash: string): boolean {
@@ -121,30 +154,35 @@ export function createPasswords(
   }
 
   /** Compares one spelling. */
-  async function compare(hash: string | null, password: string): Promise<boolean> {
+  async function compare(hash: string | null, password: string, party: string): Promise<boolean> {
     if (hash !== null && readForeignHash(hash) !== undefined) {
       // A faster answer than for an unknown name would reveal that the account exists.
       const options = { duration: durationOf(hash), costIfWrong: needsRehash(hash) ? cost : undefined };
-      return run("interactive", () => threads.compare(hash, password, options));
+      return run(party, () => threads.compare(hash, password, options));
     }
     // Hashing takes as long as comparing, so an unknown account takes as long as a known one.
-    await run("interactive", () => threads.hash(password, cost));
+    await run(party, () => threads.hash(password, cost));
     return false;
   }
+
+  const isBreached: Passwords["isBreached"] = async (password, party = LIBRARY) =>
+    (await breaches?.(password.normalize("NFKC"), party)) === true;
 
   return {
     length: newLength,
     problem,
+    isBreached,
     warm: () => threads.warm(),
     async check(password, names) {
-      refuse(newLength, await problem(password, names));
+      refuse(newLength, problem(password, names));
+      refuse(newLength, (await isBreached(password)) ? "breached" : undefined);
     },
     checkForm: (password) =>
       refuse(newLength, formProblem(password, { min: rules.minLength, max: rules.maxLength })),
-    hash: (password) => run("background", () => threads.hash(password.normalize("NFKC"), cost)),
-    async verify(hash, password) {
+    hash: (password, party) => run(party, () => threads.hash(password.normalize("NFKC"), cost)),
+    async verify(hash, password, party = LIBRARY) {
       for (const spelling of spellings(rules, password)) {
-        if (await compare(hash, spelling)) return true;
+        if (await compare(hash, spelling, party)) return true;
       }
       return false;
     },
@@ -178,63 +216,4 @@ function spellings({ maxLength }: PasswordRules, password: string): readonly str
   const normal = normalPassword(password, maxLength);
   const isShort = password.length <= 2 * maxLength && characters(password) <= maxLength;
   return [...new Set([...(normal === undefined ? [] : [normal]), ...(isShort ? [password] : [])])];
-}
-
-/** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait indefinitely. */
-type Priority = HashTiming["priority"];
-
-/** Limits for interactive work; beyond them it is refused with `StorageUnavailable`. */
-interface QueueLimits {
-  /** How many may wait. */
-  readonly maxWaiting: number;
-  /** Work that has waited longer is refused instead of started. */
-  readonly maxWaitMs: number;
-}
-
-/**
- * A semaphore with two priorities and a limit on waiting. It keeps a flood of sign-ins from making every sign-in too
- * late: those that can't be answered within the time of a request get a 503 with `Retry-After` instead.
- * @param capacity how many run in parallel.
- * @param onHashed called when work has ended or was refused.
- */
-export function createHashQueue(
-  capacity: number,
-  { maxWaiting, maxWaitMs }: QueueLimits,
-  onHashed: (timing: HashTiming) => void = () => undefined,
-): <T>(priority: Priority, work: () => Promise<T>) => Promise<T> {
-  const waiting: Record<Priority, (() => void)[]> = { interactive: [], background: [] };
-  let running = 0;
-
-  /** Passes the slot to the next in line, so that newer work can't take it. */
-  function release(): void {
-    const start = waiting.interactive.shift() ?? waiting.background.shift();
-    if (start === undefined) running -= 1;
-    else start();
-  }
-
-  return async (priority, work) => {
-    const since = performance.now();
-    const giveUp = (): never => {
-      onHashed({ priority, waited: (performance.now() - since) / 1000, seconds: undefined });
-      throw new StorageUnavailable("too many passwords are being checked at once");
-    };
-    if (running < capacity) running += 1;
-    else {
-      const isLimited = priority === "interactive";
-      if (isLimited && waiting.interactive.length >= maxWaiting) giveUp();
-      await new Promise<void>((resolve) => waiting[priority].push(resolve));
-      if (isLimited && performance.now() - since > maxWaitMs) {
-        release();
-        giveUp();
-      }
-    }
-    const startedAt = performance.now();
-    try {
-      return await work();
-    } finally {
-      release();
-      const seconds = (performance.now() - startedAt) / 1000;
-      onHashed({ priority, waited: (startedAt - since) / 1000, seconds });
-    }
-  };
 }

@@ -5,7 +5,16 @@ import { type AccountState, isDisabled, stateOf } from "../account.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { ConfirmationProof, FoundConfirmation, Unproven } from "./confirmations.ts";
-import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
+import { wideNetwork } from "../limits/networks.ts";
+import {
+  askedFor,
+  type AskedAt,
+  callerAs,
+  type Limited,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "./requests.ts";
 
 /** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
 type ResetProof =
@@ -15,6 +24,8 @@ type ResetProof =
 export type ResetFinished =
   | { readonly kind: "done"; readonly sub: string }
   | { readonly kind: "refused-password"; readonly problem: PasswordProblem }
+  /** Too many passwords were tried with the mail of this account. */
+  | Limited
   | Unproven;
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
@@ -45,7 +56,7 @@ export interface PasswordResets {
 }
 
 export function createPasswordResets(options: PeopleOptions): PasswordResets {
-  const { accounts, confirmations, passwords } = options;
+  const { accounts, confirmations, passwords, limits } = options;
 
   function prove<T>(
     proof: ResetProof,
@@ -53,6 +64,21 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
   ): Promise<T | Unproven> {
     const where = "interaction" in proof ? { interaction: proof.interaction } : undefined;
     return confirmations.prove("password-reset", where, proof, act);
+  }
+
+  /** The hash of a password that breaks no rule. A point is taken before another service is asked about it. */
+  async function choose(
+    sub: string,
+    password: string,
+    at: AskedAt,
+  ): Promise<
+    { readonly kind: "hash"; readonly hash: string } | Exclude<ResetFinished, Unproven | { kind: "done" }>
+  > {
+    const limited = refusalOf(options, at, await limits.newPassword(sub), "account.password_reset");
+    if (limited !== undefined) return limited;
+    const party = wideNetwork(at.address);
+    if (await passwords.isBreached(password, party)) return { kind: "refused-password", problem: "breached" };
+    return { kind: "hash", hash: await passwords.hash(password, party) };
   }
 
   return {
@@ -94,21 +120,27 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
         return { kind: "valid", interaction: pending.interaction } as const;
       }),
 
-    finish: (proof, password, at) =>
-      prove<ResetFinished>(proof, async (pending, tx) => {
+    finish(proof, password, at) {
+      /** Asks and hashes once, however often the transaction is repeated. */
+      let chosen: ReturnType<typeof choose> | undefined;
+      return prove<ResetFinished>(proof, async (pending, tx) => {
         const sub = pending.subject;
         const record = accountIn(await tx.get(ACCOUNT.ref(sub)));
-        const problem = record && (await passwords.problem(password, passwordNames(record)));
-        if (problem !== undefined) {
+        const problem = record && passwords.problem(password, passwordNames(record));
+        const result =
+          problem === undefined
+            ? await (chosen ??= choose(sub, password, at))
+            : ({ kind: "refused-password", problem } as const);
+        if (result.kind !== "hash") {
           if ("code" in proof) pending.keep();
-          return { kind: "refused-password", problem };
+          return result;
         }
-        const hash = await passwords.hash(password);
         const caller = callerAs(sub, at);
-        const isDone = await accounts.resetPassword(tx, sub, hash, pending.extra, caller);
+        const isDone = await accounts.resetPassword(tx, sub, result.hash, pending.extra, caller);
         pending.remove();
         // If not, the account is gone, or its address or password has changed since.
         return isDone ? { kind: "done", sub } : { kind: "gone" };
-      }),
+      });
+    },
   };
 }

@@ -17,6 +17,7 @@ import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import type { ConfirmedAccount } from "../account.ts";
 import { AlreadyExists, NameTaken, StorageUnavailable } from "../../core/errors.ts";
+import { wideNetwork } from "../limits/networks.ts";
 import type { ConfirmationProof, FoundConfirmation, NewConfirmation, Unproven } from "./confirmations.ts";
 import {
   type AskedAt,
@@ -203,7 +204,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     return problem === undefined ? undefined : "invalid";
   }
 
-  async function passwordFault(form: RegistrationForm): Promise<FieldProblem | undefined> {
+  function passwordFault(form: RegistrationForm): FieldProblem | undefined {
     const { password } = form;
     if (password === null && passwordless) return undefined;
     return password === null || password === ""
@@ -211,10 +212,10 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       : passwords.problem(password, passwordNames(form));
   }
 
-  async function problemsOf(form: RegistrationForm): Promise<RegistrationProblems> {
+  function problemsOf(form: RegistrationForm): RegistrationProblems {
     const found: (readonly [RegistrationField, FieldProblem | undefined])[] = [
       ["email", emailFault(form.email)],
-      ["password", await passwordFault(form)],
+      ["password", passwordFault(form)],
       ...REGISTRATION_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
       ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
     ];
@@ -340,14 +341,27 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
     async start(interaction, entered, at) {
       const typed = asked(entered);
-      const problems = await problemsOf(typed);
+      const problems = problemsOf(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
       const form = { ...typed, email: canonicalEmail(typed.email) };
       const request = await askedFor(options, form.email, at, "registration");
       if (request.kind === "limited") return request;
       if (!(await isAllowed(form, at))) return { kind: "refused" };
       const { password, termsVersion, ...rest } = form;
-      const password_hash = password === null ? null : await passwords.hash(password);
+      const party = wideNetwork(at.address);
+      let password_hash: string | null = null;
+      if (password !== null) {
+        try {
+          if (await passwords.isBreached(password, party)) {
+            await request.notSent();
+            return { kind: "invalid", problems: { password: "breached" } };
+          }
+          password_hash = await passwords.hash(password, party);
+        } catch (fault) {
+          await request.withdraw();
+          throw fault;
+        }
+      }
       await confirmations.issue<PendingForm>({
         purpose: "registration",
         subject: interaction,

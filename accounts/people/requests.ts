@@ -1,6 +1,7 @@
 /** The common parts of registration, reset and change of address: who asks, and the limits. */
 import { randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
+import type { AuditAction } from "../../records/audit/actions.ts";
 import type { Actor, Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -45,7 +46,10 @@ export interface PeopleOptions {
   readonly accounts: AccountInternals;
   readonly confirmations: Confirmations;
   readonly passwords: Passwords;
-  readonly limits: Pick<AttemptLimits, "mail" | "registration" | "recipient" | "usernameTaken">;
+  readonly limits: Pick<
+    AttemptLimits,
+    "mail" | "registration" | "notMailed" | "recipient" | "usernameTaken" | "newPassword"
+  >;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly clock: Clock;
 }
@@ -55,9 +59,10 @@ export function refusalOf(
   { audit }: Pick<PeopleOptions, "audit">,
   { caller }: AskedAt,
   attempt: Attempt,
+  action: AuditAction = "mail.requested",
 ): Limited | undefined {
   if (attempt.allowed) return undefined;
-  noteLimited(audit, { ...caller, action: "mail.requested" }, attempt);
+  noteLimited(audit, { ...caller, action }, attempt);
   return { kind: "limited", retryAfter: attempt.retryAfter };
 }
 
@@ -68,6 +73,10 @@ export interface AskedFor {
   readonly record: AccountRecord | undefined;
   /** Whether the limits of an address allow mail to it. The result must not reach the person who asks. */
   readonly mayGetMail: (email: string) => Promise<boolean>;
+  /** Gives back the points of the mail, because none is sent. Those of the registration stay taken. */
+  readonly notSent: () => Promise<void>;
+  /** Gives all points back because of a fault. */
+  readonly withdraw: () => Promise<void>;
 }
 
 /**
@@ -76,7 +85,7 @@ export interface AskedFor {
  */
 export async function askedFor<Limit extends "mail" | "registration">(
   options: Pick<PeopleOptions, "accounts" | "audit"> & {
-    readonly limits: Pick<AttemptLimits, Limit | "recipient">;
+    readonly limits: Pick<AttemptLimits, Limit | "notMailed" | "recipient">;
   },
   name: string,
   at: AskedAt,
@@ -95,6 +104,8 @@ export async function askedFor<Limit extends "mail" | "registration">(
     kind: "asked",
     record,
     mayGetMail: (email) => limits.recipient({ name: email, address, device }),
+    notSent: () => limits.notMailed({ name, address, device }),
+    withdraw: () => attempt.withdraw(),
   };
 }
 

@@ -37,6 +37,7 @@ export function outcomeOf(
       kind: "next",
       state: { notice: "password-changed", ...(username !== undefined && { username }) },
     };
+  if (result.kind === "limited") return result;
   if (result.kind === "wrong") return { kind: "invalid", problems: [wrongCode(result.triesLeft)] };
   if (result.kind === "gone") return again("forgot-password");
   return {

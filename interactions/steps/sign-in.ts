@@ -18,6 +18,7 @@ import {
 } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { wideNetwork } from "../../accounts/limits/networks.ts";
 import { sealedEnrolment } from "./sealed-enrolment.ts";
 import {
   askedAt,
@@ -79,6 +80,7 @@ export async function checkPassword(
     way: "form",
     name: username,
     password,
+    party: wideNetwork(address),
     limit: (guessed, known) => limits.signIn({ name: username, address, device: known, guessed }),
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   });

@@ -73,6 +73,7 @@ export class PasswordGrant {
       way: "password_grant",
       name: username,
       password,
+      party: `client ${clientId}`,
       limit: (guessed) => this.#limits.passwordGrant({ name: username, client: clientId, guessed }),
     });
     if (checked.kind === "limited") {

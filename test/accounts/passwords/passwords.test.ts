@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { hash as hashArgon2 } from "@node-rs/argon2";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { readForeignHash } from "../../../accounts/passwords/password-formats.ts";
-import { createHashQueue, createPasswords } from "../../../accounts/passwords/passwords.ts";
+import { createPasswords } from "../../../accounts/passwords/passwords.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
-import { codeOf, openDomain, RULES, withCommit, type Domain } from "../open-domain.ts";
+import { openDomain, RULES, withCommit, type Domain } from "../open-domain.ts";
 
 const PASSWORD = "correct horse";
 const OURS = { memoryCost: RULES.memory, timeCost: RULES.passes, parallelism: RULES.lanes };
@@ -287,57 +287,5 @@ describe("signing in with a password", () => {
     expect(await broken.accounts.verifyPassword(sub, "another password")).toBe(true);
     await broken.accounts.settled();
     expect(broken.faults).toEqual([{ where: "rehash", code: "storage_unavailable" }]);
-  });
-});
-
-describe("the queue of hashes", () => {
-  it("limits what runs at once, lets interactive work go first, and refuses when too much of it waits", async () => {
-    const queue = createHashQueue(2, { maxWaiting: 3, maxWaitMs: 60_000 });
-    const order: string[] = [];
-    const gates: (() => void)[] = [];
-    let running = 0;
-    const work = (name: string) => async (): Promise<void> => {
-      running += 1;
-      expect(running).toBeLessThanOrEqual(2);
-      order.push(name);
-      await new Promise<void>((resolve) => void gates.push(resolve));
-      running -= 1;
-    };
-    const background = ["p1", "p2", "p3"].map((name) => queue("background", work(name)));
-    const interactive = ["u1", "u2", "u3"].map((name) => queue("interactive", work(name)));
-    expect(await codeOf(queue("interactive", work("u4")))).toBe("storage_unavailable");
-    while (order.length < 6 || gates.length > 0) {
-      gates.shift()?.();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await Promise.all([...background, ...interactive]);
-    expect(order).toEqual(["p1", "p2", "u1", "u2", "u3", "p3"]);
-    expect(await codeOf(queue("interactive", () => Promise.reject(new TypeError("x"))))).toBe("TypeError x");
-    expect(await queue("interactive", async () => "free again")).toBe("free again");
-  });
-});
-
-describe("a hash that has waited too long", () => {
-  it("is not started, and does not delay later work", async () => {
-    const queue = createHashQueue(1, { maxWaiting: 100, maxWaitMs: 50 });
-    const gate = Promise.withResolvers<void>();
-    const begun: string[] = [];
-    const named = (name: string) => async (): Promise<string> => {
-      begun.push(name);
-      return name;
-    };
-    const first = queue("interactive", () => gate.promise);
-    const late = Array.from({ length: 20 }, (_each, index) =>
-      codeOf(queue("interactive", named(`late ${index}`))),
-    );
-    const background = queue("background", named("background"));
-    const until = performance.now() + 60;
-    while (performance.now() < until) await new Promise((resolve) => setImmediate(resolve));
-    const inTime = queue("interactive", named("in time"));
-    gate.resolve();
-    await first;
-    expect(new Set(await Promise.all(late))).toEqual(new Set(["storage_unavailable"]));
-    expect([await inTime, await background]).toEqual(["in time", "background"]);
-    expect(begun).toEqual(["in time", "background"]);
   });
 });

@@ -45,6 +45,37 @@ describe("a forgotten password", () => {
     await expect(isPassword(PASSWORD)).resolves.toBe(false);
   });
 
+  it("is tried with thirty new passwords in an hour, of which other services hear no more [D-BREACH-1]", async () => {
+    await stage.storage.close();
+    let asked = 0;
+    stage = await openPeople({}, defaults.rateLimits, {
+      isBreached: async (password) => (asked += 1) > 0 && password !== NEW_PASSWORD,
+    });
+    ({ sub } = await stage.accounts.import({ email: "ada@example.com", username: "ada" }));
+    await start("ada");
+    const { link, code } = await stage.mail();
+    for (const password of ["short", "password1"])
+      await expect(finish({ link }, password)).resolves.toMatchObject({ kind: "refused-password" });
+    expect(asked).toBe(0);
+    const proofs = [{ link }, { interaction: "i", code }];
+    for (let each = 0; each < 30; each += 1)
+      await expect(finish(proofs[each % 2]!, "a breached one")).resolves.toEqual({
+        kind: "refused-password",
+        problem: "breached",
+      });
+    for (const proof of proofs)
+      await expect(finish(proof)).resolves.toEqual({ kind: "limited", retryAfter: 3_600 });
+    expect(asked).toBe(30);
+    expect(stage.refusals).toMatchObject([
+      { action: "account.password_reset", detail: { limit: "newPasswords" } },
+      { action: "account.password_reset" },
+    ]);
+    stage.clock.advance(3_599);
+    await start("ada");
+    stage.clock.advance(1);
+    await expect(finish({ link: (await stage.mail()).link })).resolves.toEqual({ kind: "done", sub });
+  });
+
   it("ends everything of the account, and its owner is notified [D-RESET-2]", async () => {
     const before = (await stage.accounts.record(sub))!;
     await start("ada");

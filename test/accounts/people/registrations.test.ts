@@ -2,11 +2,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RegistrationRequest, RegistrationSettings } from "../../../config/pages/settings.ts";
 import { defaults } from "../../../config/defaults.ts";
+import { StorageUnavailable } from "../../../core/errors.ts";
 import { createPeople } from "../../../accounts/people/people.ts";
 import type { PeopleOptions } from "../../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import type { RegistrationForm } from "../../../accounts/people/registrations.ts";
-import { AT, from, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
+import { AT, from, openPeople, PASSWORD, PASSWORDS, type PeopleStage, wrongCode } from "./stage.ts";
 
 const FIELDS = {
   username: "optional",
@@ -54,6 +55,47 @@ async function reopen(settings: RegistrationSettings): Promise<void> {
   await stage.storage.close();
   stage = await openPeople(settings);
 }
+
+describe("a password that may be known from a breach", () => {
+  it("is asked about after the local rules and the points, which only the mail gets back [D-BREACH-1]", async () => {
+    await stage.storage.close();
+    const asked: string[] = [];
+    const limits = { ...defaults.rateLimits, registrations: { points: 3, seconds: 3_600 } };
+    stage = await openPeople({ fields: FIELDS }, limits, {
+      isBreached: async (password) => asked.push(password) > 0 && password !== PASSWORD,
+    });
+    for (const password of ["short", "password1", "ada@example.com"])
+      await expect(start({ password })).resolves.toMatchObject({ kind: "invalid" });
+    expect(asked).toEqual([]);
+    for (const password of ["breached once", "breached twice", "breached thrice"])
+      await expect(start({ password })).resolves.toEqual({
+        kind: "invalid",
+        problems: { password: "breached" },
+      });
+    const more = await Promise.all(Array.from({ length: 20 }, () => start({ password: "breached" })));
+    expect(new Set(more.map(({ kind }) => kind))).toEqual(new Set(["limited"]));
+    expect(asked).toEqual(["breached once", "breached twice", "breached thrice"]);
+    expect(await stage.mails()).toEqual([]);
+    // The address can still get all its mail.
+    for (let each = 0; each < 5; each += 1)
+      await expect(start({}, "i", { ...AT, address: `198.51.100.${each}` })).resolves.toEqual(SENT);
+  });
+
+  it("gives all points back when it can't be hashed now [D-HASH-1]", async () => {
+    await stage.storage.close();
+    const limits = { ...defaults.rateLimits, registrations: { points: 1, seconds: 3_600 } };
+    let isBusy = true;
+    stage = await openPeople({ fields: FIELDS }, limits, {
+      hash: async (password, party) => {
+        if (isBusy) throw new StorageUnavailable("busy");
+        return PASSWORDS.hash(password, party);
+      },
+    });
+    for (let each = 0; each < 20; each += 1) await expect(start()).rejects.toThrow("busy");
+    isBusy = false;
+    await expect(start()).resolves.toEqual(SENT);
+  });
+});
 
 describe("a registration", () => {
   it("becomes an account when its address is confirmed, with what was entered [D-REGISTER-1]", async () => {

@@ -202,6 +202,7 @@ export async function openPeople(
         way: "form",
         name,
         password,
+        party: address,
         limit: (guessed, device) => limits.signIn({ name, address, device, guessed }),
         ...(read && { device: read }),
       }),
