@@ -65,7 +65,7 @@ export function withReadBatches(store: RecordStore): RecordStore {
     count: (queries) => store.count(queries),
     commit: (change) => store.commit(change),
     next: (counter, atLeast) => store.next(counter, atLeast),
-    sweep: (limit) => store.sweep(limit),
+    sweep: (limit, now) => store.sweep(limit, now),
     ...(store.watch !== undefined && { watch: store.watch.bind(store) }),
     ping: () => store.ping(),
     close: () => store.close(),

@@ -142,8 +142,13 @@ export interface RecordStore {
    * @param atLeast moves the counter forward to this number.
    */
   next(counter: string, atLeast?: number): Promise<number>;
-  /** Deletes at most `limit` expired records and orphans. @returns how many. */
-  sweep(limit: number): Promise<number>;
+  /**
+   * Deletes at most `limit` expired records and orphans.
+   * @param now the time by the clock of the store, in milliseconds since the epoch: a process with a wrong clock must not
+   *   delete what others still read.
+   * @returns how many.
+   */
+  sweep(limit: number, now: number): Promise<number>;
   /**
    * Optional: calls `onChange` soon after another process has committed a change to these kinds. It is a hint: it may
    * come late, needlessly, or never. @returns a function that ends the watch.

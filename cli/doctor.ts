@@ -2,6 +2,7 @@
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
+import { WrongClock } from "../records/clocks.ts";
 import { openStorage } from "../records/storage.ts";
 import { type Check, sentence, type Finding } from "./doctor/check.ts";
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
@@ -92,6 +93,14 @@ function findingOf(error: unknown): Finding | undefined {
       what: sentence(error.message),
       why: "No server has used this storage yet, so it could not be checked.",
       fix: "Start the server once, and run this again. If it should contain data, correct storage.",
+    };
+  }
+  if (error instanceof WrongClock) {
+    return {
+      level: "problem",
+      what: sentence(error.message),
+      why: "With more than 60 seconds of difference, no process starts or serves.",
+      fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",
     };
   }
   if (error instanceof StorageUnavailable) {

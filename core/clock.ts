@@ -4,6 +4,11 @@
 export interface Clock {
   /** Milliseconds since the epoch, with fractions if the clock has them. */
   now(): number;
+  /**
+   * Whether it tells a time of its own, as in tests that skip days. It is then not compared with the clocks of the
+   * storage. Default: `false`.
+   */
+  readonly virtual?: boolean;
 }
 
 /** The precise clock is reset when it differs from the system's by more than this. */

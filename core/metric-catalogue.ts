@@ -215,7 +215,8 @@ export type GaugeName =
   | "oldestDeletion"
   | "stopped"
   | "outbox"
-  | "oldestMail";
+  | "oldestMail"
+  | "clocks";
 
 /** The gauges, read from the storage. */
 export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
@@ -260,6 +261,13 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
     help: "When the oldest waiting mail was stored, in seconds since the epoch",
     labels: {},
     of: "service",
+  },
+  clocks: {
+    name: "clock_difference_seconds",
+    type: "gauge",
+    help: "How far the clock of a store is ahead of that of the process; beyond 60 seconds in either direction it serves no requests",
+    labels: { store: ["storage", "artifacts"] },
+    of: "process",
   },
 };
 

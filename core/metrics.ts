@@ -83,6 +83,8 @@ export interface MeasuredStorage {
     oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
   };
   readonly outbox: { waiting(): Promise<MailBacklog> };
+  /** By store: how many milliseconds its clock is ahead of that of this process. */
+  readonly clocks: { readonly differences: ReadonlyMap<string, number> };
   /** Registers the one listener, which is called after each call to a store. */
   measure(listener: (call: StoreCall) => void): void;
 }
@@ -128,7 +130,7 @@ function time(
 
 /** What each gauge shows. Without a value it shows nothing: an old value would look current. */
 function readings(
-  { deliveries, outbox }: MeasuredStorage,
+  { deliveries, outbox, clocks }: MeasuredStorage,
   clock: Clock,
 ): Readonly<Record<GaugeName, () => Promise<readonly Reading[]>>> {
   const backlog = recently(() => deliveries.counts(), clock);
@@ -165,6 +167,8 @@ function readings(
       return waiting === undefined ? [] : [[waiting.count]];
     },
     oldestMail: async () => time((await mail())?.oldest),
+    clocks: async () =>
+      [...clocks.differences].map(([store, differenceMs]): Reading => [differenceMs / 1000, { store }]),
   };
 }
 

@@ -1,4 +1,4 @@
-// Exits with 0 if the process in this container is healthy. A server is asked on its port. A worker, which has none, is asked
+// Exits with 0 while the process in this container answers at all: restarting it does not bring back a lost database. A server is asked on its port. A worker, which has none, is asked
 // on its metrics port: `healthcheck.mjs metrics`, with the variables SIGN_IN_METRICS_PORT and SIGN_IN_METRICS_TOKEN_FILE.
 import { readFileSync } from "node:fs";
 
@@ -7,7 +7,7 @@ const ofMetrics = process.argv[2] === "metrics";
 const headers = ofMetrics && file ? { authorization: `Bearer ${readFileSync(file, "utf8").trimEnd()}` } : {};
 
 try {
-  const { status } = await fetch(`http://127.0.0.1:${ofMetrics ? metricsPort : PORT}/health`, {
+  const { status } = await fetch(`http://127.0.0.1:${ofMetrics ? metricsPort : PORT}/health/live`, {
     headers,
     signal: AbortSignal.timeout(4_000),
   });

@@ -24,7 +24,7 @@ export interface NotifierOptions {
     Configuration,
     "notifications" | "clock" | "queue" | "deployments" | "interactions" | "mail" | "mailer"
   >;
-  readonly storage: Pick<Storage, "directory" | "deliveries" | "outbox" | "audit">;
+  readonly storage: Pick<Storage, "directory" | "deliveries" | "outbox" | "audit" | "now">;
   readonly sealer: Sealer;
   readonly events: ServiceEmitter;
   /** Whether the worker keeps the process alive because the process does nothing else; default `false`. */
@@ -171,7 +171,13 @@ export async function createNotifier({
     opensQueue === "at once" ? await openScheduler() : new OpenedWhenNeeded(openScheduler, onFault);
   const wake = (): void => scheduler.wake();
   const outage = outages("upkeep of deliveries");
-  const upkeep = createUpkeep({ ...delivering, retention: settings.retention, wake, outage });
+  const upkeep = createUpkeep({
+    ...delivering,
+    clock: { now: () => storage.now() },
+    retention: settings.retention,
+    wake,
+    outage,
+  });
   const notifications = createNotifications({ ...delivering, storage, sealer, attempt, wake });
   const mailer = configuredMailer(configuration);
   const mail =

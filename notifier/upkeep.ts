@@ -22,6 +22,7 @@ export interface UpkeepOptions {
   readonly receivers: Pick<Receivers, "isConfigured">;
   readonly breaker: Pick<CircuitBreaker, "release">;
   readonly retention: NotificationSettings["retention"];
+  /** The time of the storage, which decides what is too old. */
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** Called when more may be due than before. */

@@ -66,7 +66,8 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
     return {
       notifications: notifier.notifications,
       events,
-      health: () => storageHealth(storage, configuration.clock, { notifications: () => notifier.health() }),
+      health: () =>
+        storageHealth(storage, { notifications: { required: true, ask: () => notifier.health() } }),
       metrics: () => metrics.text(),
       close: () => (closing ??= close()),
     };

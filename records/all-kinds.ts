@@ -27,6 +27,7 @@ import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
+import { WRITE_PROBE } from "./observed-store.ts";
 import { RATE_LIMIT } from "./rate-limits.ts";
 
 export const KINDS: Kinds = collectKinds([
@@ -62,4 +63,5 @@ export const KINDS: Kinds = collectKinds([
   RATE_LIMIT,
   STORAGE_FORMAT,
   UNFINISHED_COPY,
+  WRITE_PROBE,
 ]);

@@ -1,9 +1,13 @@
-/** Health checks of the parts of a service. */
-import type { Storage, StoragePart } from "./storage.ts";
-import type { Clock } from "../core/clock.ts";
+/** Whether a process can do its role, and the state of every part (decisions.md, Health). */
+import type { Storage } from "./storage.ts";
+import { clockProblem } from "./clocks.ts";
+import { StorageUnavailable } from "../core/errors.ts";
+import { withTimeout } from "../core/with-timeout.ts";
 
 interface PartHealth {
   readonly ok: boolean;
+  /** Whether the process can't do its role without this part. */
+  readonly required: boolean;
   /** In milliseconds. */
   readonly latency: number;
   /** What is wrong, or a short status; may be empty. */
@@ -11,108 +15,53 @@ interface PartHealth {
 }
 
 export interface Health {
-  /** Whether all parts are `ok`. */
+  /** Whether the process can do its role: all required parts are `ok`. */
   readonly ok: boolean;
   readonly parts: Readonly<Record<string, PartHealth>>;
 }
 
 /** A part that has not answered by then counts as down. */
 const ANSWER_TIMEOUT_MS = 2_000;
-/** With a larger difference between clocks, common clients refuse ID tokens. */
-export const CLOCK_TOLERANCE_MS = 5_000;
-const CLOCK_CHECK_INTERVAL_MS = 30_000;
 
-/** The answer of one part. */
-interface PartAnswer {
-  readonly ok: boolean;
-  readonly detail: string;
+/** A part, and how to ask it. */
+interface AskedPart {
+  readonly required: boolean;
+  ask(): Promise<Pick<PartHealth, "ok" | "detail">>;
 }
 
 /**
- * Checks each part of the storage, and the others. Never rejects.
- * @param others name → health check.
+ * Checks that each store takes writes, the clock, and the other parts. Never rejects.
+ * @param others by name.
  */
 export async function storageHealth(
-  storage: Pick<Storage, "parts">,
-  clock: Clock,
-  others: Readonly<Record<string, () => Promise<PartAnswer>>> = {},
+  { parts, clocks }: Pick<Storage, "parts" | "clocks">,
+  others: Readonly<Record<string, AskedPart>> = {},
 ): Promise<Health> {
-  const own = storage.parts.map((part) => [part.name, () => pinged(part, clock)] as const);
-  const parts = await Promise.all(
-    [...own, ...Object.entries(others)].map(
-      async ([name, ask]) => [name, await answerOf(ask, clock)] as const,
-    ),
-  );
-  return { ok: parts.every(([, { ok }]) => ok), parts: Object.fromEntries(parts) };
-}
-
-/** A wrong clock does not make the part fail: taking processes out of service would not correct it. */
-async function pinged(part: StoragePart, clock: Clock): Promise<PartAnswer> {
-  return { ok: true, detail: clockProblem(await clockDifference(part, clock)) };
-}
-
-/** @returns how many milliseconds the clock of a part is ahead of this one. */
-export async function clockDifference(part: StoragePart, clock: Clock): Promise<number> {
-  const before = clock.now();
-  const time = await part.ping();
-  return time - (before + clock.now()) / 2;
-}
-
-/** @returns a phrase, or an empty string while common clients tolerate the difference. */
-function clockProblem(difference: number): string {
-  if (Math.abs(difference) < CLOCK_TOLERANCE_MS) return "";
-  const seconds = Math.round(Math.abs(difference) / 1000);
-  return `its clock is ${seconds} seconds ${difference > 0 ? "ahead of" : "behind"} that of this process`;
-}
-
-/**
- * Checks the clocks of the storage now, and every 30 seconds.
- * @param onWarning is called once each time a clock becomes wrong.
- */
-export function watchClocks(
-  { parts }: Pick<Storage, "parts">,
-  clock: Clock,
-  onWarning: (text: string) => void,
-  intervalMs: number = CLOCK_CHECK_INTERVAL_MS,
-): { stop(): Promise<void> } {
-  const wrong = new Set<string>();
-  let running: Promise<unknown> = Promise.resolve();
-  async function look(part: StoragePart): Promise<void> {
-    // `storageHealth` reports whether it answers.
-    const difference = await clockDifference(part, clock).catch(() => undefined);
-    if (difference === undefined) return;
-    const problem = clockProblem(difference);
-    if (problem === "") wrong.delete(part.name);
-    else if (!wrong.has(part.name)) {
-      wrong.add(part.name);
-      onWarning(
-        `${part.name}: ${problem}. Clients refuse ID tokens of a wrong clock: synchronize both with NTP`,
-      );
-    }
-  }
-  const lookAtAll = (): void => {
-    running = running.then(() => Promise.all(parts.map(look)));
-  };
-  lookAtAll();
-  const timer = setInterval(lookAtAll, intervalMs);
-  timer.unref();
-  return {
-    async stop() {
-      clearInterval(timer);
-      await running;
+  const asked: [string, AskedPart][] = parts.map((part) => [
+    part.name,
+    {
+      required: true,
+      async ask() {
+        await part.takesWrites();
+        return { ok: true, detail: clockProblem(clocks.differences.get(part.name) ?? 0) };
+      },
     },
+  ]);
+  asked.push(...Object.entries(others));
+  const found = await Promise.all(asked.map(async ([name, part]) => [name, await answerOf(part)] as const));
+  return {
+    ok: found.every(([, { ok, required }]) => ok || !required),
+    parts: Object.fromEntries(found),
   };
 }
 
-async function answerOf(ask: () => Promise<PartAnswer>, clock: Clock): Promise<PartHealth> {
-  const startedAt = clock.now();
-  const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
-  const tooSlow = new Promise<PartAnswer>((resolve) => {
-    timeout.addEventListener("abort", () => resolve({ ok: false, detail: "does not answer" }), {
-      once: true,
-    });
-  });
-  const asked = ask().catch(() => ({ ok: false, detail: "unavailable" }));
-  const { ok, detail } = await Promise.race([asked, tooSlow]);
-  return { ok, latency: Math.round(clock.now() - startedAt), detail };
+const late = (): Error => new StorageUnavailable("does not answer");
+
+async function answerOf(part: AskedPart): Promise<PartHealth> {
+  const startedAt = performance.now();
+  const { ok, detail } = await withTimeout(ANSWER_TIMEOUT_MS, part.ask(), late).catch((error: unknown) => ({
+    ok: false,
+    detail: error instanceof StorageUnavailable ? error.message : "unavailable",
+  }));
+  return { ok, required: part.required, latency: Math.round(performance.now() - startedAt), detail };
 }

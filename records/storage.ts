@@ -3,7 +3,6 @@ import { openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
-import { ConditionFailed } from "../core/errors.ts";
 import { KINDS } from "./all-kinds.ts";
 import { type ArtifactStore, createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { AuditStore } from "./audit/audit-event.ts";
@@ -21,6 +20,8 @@ import { checkFormat } from "./format.ts";
 import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
 import { createRateLimits, type RateLimits } from "./rate-limits.ts";
+import { StoreClocks } from "./clocks.ts";
+import { ObservedStore } from "./observed-store.ts";
 import { Records } from "./records.ts";
 
 /** Kinds whose changes other processes need to notice soon. */
@@ -34,11 +35,8 @@ export const WATCHED_KINDS: readonly string[] = [
 export interface StoragePart {
   /** What it stores: `storage`, or `artifacts` if they have a store of their own. */
   readonly name: string;
-  /**
-   * One cheap round trip. Rejects with `StorageUnavailable` if there is no answer.
-   * @returns the time of the store, in milliseconds since the epoch.
-   */
-  ping(): Promise<number>;
+  /** Resolves if it takes writes, and rejects with `StorageUnavailable` if it doesn't or does not answer. */
+  takesWrites(): Promise<void>;
 }
 
 /** Everything that the service stores. */
@@ -60,6 +58,10 @@ export interface Storage {
   readonly rateLimits: RateLimits;
   /** The parts of the storage, for health checks: at least `storage`. */
   readonly parts: readonly StoragePart[];
+  /** The clocks of the stores. While that of this process is wrong, calls to the stores reject with `WrongClock`. */
+  readonly clocks: StoreClocks;
+  /** The time by the clock of the storage, in milliseconds since the epoch: for deleting what is too old. */
+  now(): number;
   /** Calls back after each call to a store, for metrics. There is one listener. */
   measure(listener: (call: StoreCall) => void): void;
   /**
@@ -77,27 +79,29 @@ interface StorageConfiguration extends Omit<StoresConfiguration, "sharedKinds" |
   readonly audit?: Configuration["audit"];
 }
 
-function part(name: string, store: RecordStore): StoragePart {
-  return { name, ping: () => store.ping() };
-}
-
 /**
  * Combines open stores into a storage.
  * @param artifacts default: `main`.
+ * @param onWarning gets messages about wrong clocks. Default: they are dropped.
  */
 export function storageOver(
   main: RecordStore,
   { clock, audit: { retention } = defaults.audit }: Pick<StorageConfiguration, "clock" | "audit">,
   artifacts?: RecordStore,
+  onWarning?: (text: string) => void,
 ): Storage {
   let listener: ((call: StoreCall) => void) | undefined;
-  const store = timedStore(main, "storage", () => listener);
+  const first = { name: "storage", store: main } as const;
+  const second = artifacts && ({ name: "artifacts", store: artifacts } as const);
+  const clocks = new StoreClocks(second === undefined ? [first] : [first, second], clock, onWarning);
+  const observers = { clock, clocks, listener: () => listener };
+  const store = new ObservedStore(first, observers);
+  const artifactStore = second && new ObservedStore(second, observers);
+  const stores = artifactStore === undefined ? [store] : [store, artifactStore];
   const lanes = new LaneAccess(store, clock, KINDS);
   const positions = createPositions(lanes);
   const audit = createAuditStore(lanes, positions, retention);
   const keys = createSigningKeyStore(lanes, audit);
-  const artifactStore = artifacts && timedStore(artifacts, "artifacts", () => listener);
-  const stores = artifactStore === undefined ? [store] : [store, artifactStore];
   const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
   return {
     records: lanes,
@@ -110,13 +114,17 @@ export function storageOver(
     audit,
     sealed: createSealedStore(lanes, keys),
     rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, KINDS), clock),
-    parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],
+    parts: stores,
+    clocks,
+    now: () => clocks.timeOf("storage"),
     measure: (report) => (listener = report),
     async sweep(limit) {
-      const swept = await Promise.all(stores.map((each) => each.sweep(limit)));
+      await clocks.check();
+      const swept = await Promise.all(stores.map((each) => each.sweep(limit, clocks.timeOf(each.name))));
       return Math.max(...swept);
     },
     async close() {
+      await clocks.stop();
       await families.flush();
       await Promise.all(stores.map((each) => each.close()));
     },
@@ -129,6 +137,7 @@ export function storageOver(
  * @param through wraps each store, for tests. Default: no wrapper.
  * @throws ConfigurationError for an unknown backend, an unsuitable server, or data of another version.
  * @throws StorageUnavailable when a store can't be reached or opened.
+ * @throws WrongClock when its clock and that of this process differ by more than 60 seconds.
  */
 export async function openStorage(
   configuration: StorageConfiguration,
@@ -141,7 +150,10 @@ export async function openStorage(
     onWarning,
   );
   const { main, artifacts } = opened;
+  const storage = storageOver(through(main), configuration, artifacts && through(artifacts), onWarning);
   try {
+    await storage.clocks.check();
+    storage.clocks.require();
     await checkFormat({ store: main, key: "storage" }, new Records(main, clock, KINDS), configuration);
     if (artifacts !== undefined) {
       const records = new Records(artifacts, clock, KINDS);
@@ -151,43 +163,6 @@ export async function openStorage(
     await opened.close();
     throw error;
   }
-  return storageOver(through(main), configuration, artifacts && through(artifacts));
-}
-
-/** The same store, whose calls are reported when they have ended. Without a listener nothing is measured. */
-function timedStore(
-  store: RecordStore,
-  name: StoreCall["store"],
-  listener: () => ((call: StoreCall) => void) | undefined,
-): RecordStore {
-  async function timed<T>(operation: StoreCall["operation"], call: () => Promise<T>): Promise<T> {
-    const report = listener();
-    if (report === undefined) return call();
-    const startedAt = performance.now();
-    const ended = (result: StoreCall["result"]): void =>
-      report({ store: name, operation, result, seconds: (performance.now() - startedAt) / 1000 });
-    try {
-      const answer = await call();
-      ended("success");
-      return answer;
-    } catch (error) {
-      ended(error instanceof ConditionFailed ? "conflict" : "failure");
-      throw error;
-    }
-  }
-
-  return {
-    get: (refs, options) => timed("get", () => store.get(refs, options)),
-    list: (queries) => timed("list", () => store.list(queries)),
-    scan: (kind, after, limit) => timed("scan", () => store.scan(kind, after, limit)),
-    count: (queries) => timed("count", () => store.count(queries)),
-    commit: (change) => timed("commit", () => store.commit(change)),
-    next: (counter, atLeast) => timed("next", () => store.next(counter, atLeast)),
-    sweep: (limit) => timed("sweep", () => store.sweep(limit)),
-    ping: () => store.ping(),
-    close: () => store.close(),
-    ...(store.watch !== undefined && {
-      watch: (kinds, onChange) => store.watch?.(kinds, onChange) ?? (() => undefined),
-    }),
-  };
+  storage.clocks.start();
+  return storage;
 }

@@ -66,7 +66,7 @@ export function createStorageFaults(): PlantedFaults {
       scan: (kind, after, limit) => fault().then(() => store.scan(kind, after, limit)),
       count: (queries) => fault().then(() => store.count(queries)),
       next: (counter, atLeast) => fault().then(() => store.next(counter, atLeast)),
-      sweep: (limit) => fault().then(() => store.sweep(limit)),
+      sweep: (limit, now) => fault().then(() => store.sweep(limit, now)),
       ping: () => fault().then(() => store.ping()),
       async commit(change) {
         if (failing > 0 && !isInBackground(change)) {

@@ -2,6 +2,7 @@ import type { Clock } from "../core/clock.ts";
 
 /** A clock that stands still until a test moves it. */
 export class TestClock implements Clock {
+  readonly virtual = true;
   #now: number;
 
   /** @param now milliseconds since the epoch. Default: the system's time. */

@@ -235,8 +235,7 @@ export class MongoRecords {
   }
 
   /** Deletes expired records and their children, at most `limit`. */
-  async sweep(limit: number): Promise<number> {
-    const now = this.#clock.now();
+  async sweep(limit: number, now: number): Promise<number> {
     const expired = await this.connection.run(() =>
       this.records
         .find({ expires_at: { $lte: now } })

@@ -99,7 +99,7 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
           });
         }
       }),
-    sweep: (limit) => store.sweep(limit),
+    sweep: (limit, now) => store.sweep(limit, now),
     ping: () => connection.run(async () => Number((await connection.db.command({ hello: 1 }))["localTime"])),
     close: () => connection.close(),
   };

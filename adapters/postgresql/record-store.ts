@@ -349,8 +349,8 @@ class PostgresStore implements RecordStore {
     return Number(row?.value);
   }
 
-  async sweep(limit: number): Promise<number> {
-    const values = [this.#clock.now(), limit];
+  async sweep(limit: number, now: number): Promise<number> {
+    const values = [now, limit];
     const [row] = await this.#connections.query<{ swept: number }>(SWEEP, values);
     return row?.swept ?? 0;
   }

@@ -178,8 +178,11 @@ async function scanStep(
 }
 
 function createStore(connection: Connection, prefix: string, clock: Clock): RecordStore {
-  const run = (text: Parameters<Connection["run"]>[0], values: readonly string[]): Promise<unknown> =>
-    connection.run(text, [], [prefix, String(clock.now()), ...values]);
+  const run = (
+    text: Parameters<Connection["run"]>[0],
+    values: readonly string[],
+    now: number = clock.now(),
+  ): Promise<unknown> => connection.run(text, [], [prefix, String(now), ...values]);
 
   async function attempt(
     { id }: Commit,
@@ -282,7 +285,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     },
     next: (counter, atLeast = 1) =>
       connection.during(async () => Number(await run(NEXT, [counter, String(atLeast)]))),
-    sweep: (limit) => connection.during(async () => Number(await run(SWEEP, [String(limit)]))),
+    sweep: (limit, now) => connection.during(async () => Number(await run(SWEEP, [String(limit)], now))),
     ping: () =>
       connection.during(async () => {
         const [seconds, micros] = (await run(PING, [])) as readonly string[];
@@ -310,7 +313,7 @@ async function tryOut(store: RecordStore, clock: Clock): Promise<void> {
   const query = { kind: "trial", index: "trial", at: key, limit: 1 };
   await store.list([query, { ...query, descending: true }]);
   await store.count([query]);
-  await store.sweep(1);
+  await store.sweep(1, clock.now());
   await store.commit({ id: `remove-${key}`, deadline, remove: [parent] });
 }
 

@@ -82,7 +82,7 @@ export async function openSqlite({ path, clock, mustExist = false }: SqliteOptio
         await connection.write(() => writes.commit(prepared), { wait, relaxed });
       },
       next: (counter, atLeast = 1) => connection.write(() => writes.next(counter, atLeast)),
-      sweep: (limit) => connection.write(() => writes.sweep(limit), { relaxed: true }),
+      sweep: (limit, now) => connection.write(() => writes.sweep(limit, now), { relaxed: true }),
       watch(_kinds, onChange) {
         const end = watch(connection, onChange);
         watches.add(end);

@@ -11,7 +11,7 @@ export interface RecordWrites {
   /** @throws ConditionFailed */
   commit(prepared: PreparedCommit): void;
   /** @returns how many records were deleted. */
-  sweep(limit: number): number;
+  sweep(limit: number, now: number): number;
   next(counter: string, atLeast: number): number;
 }
 
@@ -291,8 +291,8 @@ export function createRecordWrites(connection: Connection, clock: Clock, cache: 
       const clashes = change.put.filter((record) => !put(record, change.id, now, names.has(nameOf(record))));
       if (clashes.length > 0) throw failure(clashes);
     },
-    sweep(limit) {
-      const found = expiredFamilies(clock.now(), limit);
+    sweep(limit, now) {
+      const found = expiredFamilies(now, limit);
       for (const [id, row] of found) {
         const kind = textAt(row, 1);
         changeEntries(dropEntry, { id, kind }, readEntries(row[2] === null ? null : textAt(row, 2)));

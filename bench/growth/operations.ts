@@ -84,7 +84,7 @@ async function sweeping(
   await put(place, expired);
   return costOfAll(async () => {
     let swept = 0;
-    for (let more = SWEPT; more === SWEPT; swept += more) more = await place.store.sweep(SWEPT);
+    for (let more = SWEPT; more === SWEPT; swept += more) more = await place.store.sweep(SWEPT, Date.now());
     return swept;
   });
 }

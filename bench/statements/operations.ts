@@ -153,7 +153,9 @@ async function countSweep(addresses: Addresses, count: Count, round: number): Pr
   const stores = artifacts === undefined ? [main] : [main, artifacts];
   for (const store of stores) await addExpired(store, round);
   await pause(QUIET);
-  await count("sweep of 1,000 records", () => Promise.all(stores.map((store) => store.sweep(SWEPT))));
+  await count("sweep of 1,000 records", () =>
+    Promise.all(stores.map((store) => store.sweep(SWEPT, Date.now()))),
+  );
   await opened.close();
 }
 

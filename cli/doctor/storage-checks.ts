@@ -11,7 +11,7 @@ import {
   type SettingProblem,
 } from "../../accounts/clients/client-kinds.ts";
 import { SignInError } from "../../core/errors.ts";
-import { CLOCK_TOLERANCE_MS, clockDifference } from "../../records/health.ts";
+import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
@@ -72,13 +72,10 @@ export function clockFindings(whose: string, differenceMs: number): readonly Fin
 const clocks: Check<StorageSubject> = {
   id: "clocks",
   title: "the clocks of the storage's servers",
-  async run({ configuration: { clock }, storage: { parts } }) {
-    const found: Finding[] = [];
-    for (const part of parts) {
-      found.push(...clockFindings(`the server of ${part.name}`, await clockDifference(part, clock)));
-    }
-    return found;
-  },
+  run: async ({ storage: { clocks: known } }) =>
+    [...known.differences].flatMap(([name, differenceMs]) =>
+      clockFindings(`the server of ${name}`, differenceMs),
+    ),
 };
 
 const indexes: Check<StorageSubject> = {

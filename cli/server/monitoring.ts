@@ -37,8 +37,8 @@ export function metricsPlace(
 }
 
 /**
- * Handles the public port. `/health` only says whether everything works. `/metrics` exists only for requests with the
- * token, so that no one else learns it.
+ * Handles the public port. `/health` only says whether this process can do its role, and `/health/live` whether it answers at
+ * all. `/metrics` exists only for requests with the token, so that no one else learns it.
  */
 export function publicMonitoring(service: SignInService): Middleware {
   const { clock, metrics } = service.configuration;
@@ -58,7 +58,10 @@ export function publicMonitoring(service: SignInService): Middleware {
 
   return async function monitor(ctx, next) {
     const asks = ctx.method === "GET" || ctx.method === "HEAD";
-    if (asks && ctx.path === "/health") {
+    if (asks && ctx.path === "/health/live") {
+      ctx.set("Cache-Control", "no-store");
+      ctx.body = { ok: true };
+    } else if (asks && ctx.path === "/health") {
       const ok = await look();
       ctx.status = ok ? 200 : 503;
       ctx.set("Cache-Control", "no-store");
@@ -71,7 +74,7 @@ export function publicMonitoring(service: SignInService): Middleware {
   };
 }
 
-/** Handles the metrics port: `/metrics`, and `/health` with every part. With a token, all requests must send it. */
+/** Handles the metrics port: `/metrics`, `/health` with every part, and `/health/live`. With a token, all requests must send it. */
 export function monitoringListener(monitored: Monitored, token: string | undefined): RequestListener {
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path] = (request.url ?? "").split("?", 1);
@@ -85,13 +88,18 @@ export function monitoringListener(monitored: Monitored, token: string | undefin
     } else if (request.method !== "GET" && request.method !== "HEAD") {
       response.setHeader("Allow", "GET, HEAD");
       sendJson(response, 405, { error: "invalid_request", error_description: "the method must be GET" });
+    } else if (path === "/health/live") {
+      sendJson(response, 200, { ok: true });
     } else if (path === "/health") {
       const state = await monitored.health();
       sendJson(response, state.ok ? 200 : 503, state);
     } else if (path === "/metrics") {
       response.writeHead(200, { "Content-Type": PROMETHEUS }).end(await monitored.metrics());
     } else {
-      sendJson(response, 404, { error: "not_found", error_description: "use /health or /metrics" });
+      sendJson(response, 404, {
+        error: "not_found",
+        error_description: "use /health, /health/live or /metrics",
+      });
     }
   }
   return (request, response) => void answer(request, response).catch(() => response.destroy());

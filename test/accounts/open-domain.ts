@@ -88,7 +88,7 @@ export interface Options {
 }
 
 export async function openDomain(options: Partial<Options> = {}): Promise<Domain> {
-  const clock = { seconds: START, now: () => clock.seconds * 1000 };
+  const clock = { virtual: true, seconds: START, now: () => clock.seconds * 1000 };
   const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
   return build(storage, clock, options);
 }

@@ -45,7 +45,7 @@ function calls(store: RecordStore): (() => Promise<unknown>)[] {
     () => commit(4_500, { put: [thing(`${SECRET}-relaxed`)], relaxed: true }),
     () => commit(4_500, { ...having("none", "present"), put }),
     () => store.next(SECRET),
-    () => store.sweep(9),
+    () => store.sweep(9, clock.now()),
   ];
 }
 

@@ -12,7 +12,7 @@ interface Opened {
 const stores = new Map<number, Opened>();
 
 async function open(address: string, opened: { readonly now: number }): Promise<RecordStore> {
-  return openAt(address, { now: () => opened.now });
+  return openAt(address, { virtual: true, now: () => opened.now });
 }
 
 async function answer({ store: number, method, args, now }: Call): Promise<unknown> {

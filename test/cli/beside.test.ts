@@ -133,7 +133,7 @@ describe("a command that only reads", () => {
     const storage = await storageIn(place);
     const server = await startService({
       // Long ago, so that keys would be rotated, and records have expired.
-      config: { ...storage, clock: { now: () => Date.now() - 300 * 86_400_000 } },
+      config: { ...storage, clock: { virtual: true, now: () => Date.now() - 300 * 86_400_000 } },
     });
     await server.close();
     const { oauth2, openid } = server;

@@ -16,12 +16,6 @@ const database = join(folder, "sign-in.db");
 const storage = `sqlite:${database}`;
 const path = join(folder, "sign-in.json");
 
-/** A part of a storage whose clock is off. */
-const partThatIsOff = (difference: number) => ({
-  name: "storage",
-  ping: async () => Date.now() + difference,
-});
-
 /** An entry of the directory with this receiver. */
 const entry = (url: string) => ({
   name: "A",
@@ -322,8 +316,10 @@ describe("doctor, without a server", () => {
   it("finds a clock that is off", async () => {
     const configuration = readConfiguration({ deployments });
     const check = storageChecks.find(({ id }) => id === "clocks");
-    const found = (difference: number) =>
-      check?.run({ configuration, storage: { parts: [partThatIsOff(difference)] } as never, warnings: [] });
+    const found = async (difference: number) => {
+      const clocks = { differences: new Map([["storage", difference]]) };
+      return check?.run({ configuration, storage: { clocks } as never, warnings: [] });
+    };
     await expect(found(100)).resolves.toEqual([]);
     await expect(found(-3000)).resolves.toMatchObject([
       {

@@ -27,6 +27,7 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
     {
       deliveries: { counts, receivers, oldestDeletions },
       outbox: { waiting },
+      clocks: { differences: new Map() },
       measure: () => undefined,
     },
     clock,

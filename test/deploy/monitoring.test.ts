@@ -173,6 +173,7 @@ const HEALTHY: Readonly<Record<string, string>> = {
   sign_in_mail_outbox: "0x120",
   'sign_in_mails_total{kind="password-changed",result="failed"}': "0x120",
   'nodejs_eventloop_lag_p99_seconds{job="sign-in-service",instance="a"}': "0.02x120",
+  'sign_in_clock_difference_seconds{store="storage",instance="a"}': "0.2x120",
 };
 
 /** What is different, and when the alert fires at last and does not yet, in minutes. */
@@ -322,6 +323,18 @@ const CASES: readonly Case[] = [
     series: { 'nodejs_eventloop_lag_p99_seconds{job="sign-in-service",instance="a"}': "0.9x120" },
     fires: 10,
     quiet: 9,
+  },
+  {
+    alert: "SignInClockWrong",
+    series: { 'sign_in_clock_difference_seconds{store="storage",instance="b"}': "0x9 -61x120" },
+    fires: 12,
+    quiet: 10,
+  },
+  {
+    alert: "SignInClockDrifts",
+    series: { 'sign_in_clock_difference_seconds{store="artifacts",instance="b"}': "0x9 6x120" },
+    fires: 16,
+    quiet: 14,
   },
 ];
 

@@ -67,7 +67,7 @@ describe.each(BACKENDS)("two services on $name", ({ name, start }) => {
       elsewhere = await openStage({
         storage: `sqlite:${here.file}`,
         ...config,
-        clock: { now: () => Date.now() + ahead },
+        clock: { virtual: true, now: () => Date.now() + ahead },
       });
     });
     afterAll(async () => {

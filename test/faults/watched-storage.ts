@@ -72,6 +72,8 @@ export class WatchedStorage {
       rateLimits: this.#watch("rateLimits", real.rateLimits),
       sealed: real.sealed,
       parts: real.parts,
+      clocks: real.clocks,
+      now: () => real.now(),
       measure: (listener) => real.measure(listener),
       close: () => real.close(),
     };

@@ -37,7 +37,7 @@ let offset = 0;
 let folder = "";
 
 const settings = (): Omit<SignInServiceConfig, "deployments"> => ({
-  clock: { now: () => Date.now() + offset },
+  clock: { virtual: true, now: () => Date.now() + offset },
   rateLimits: UNLIMITED,
   proxy: true,
   mail: async (message) => void mails.push(message),

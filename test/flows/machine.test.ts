@@ -358,7 +358,7 @@ describe("the token of a machine ends", () => {
   });
 
   it("with the lifetime of the API, to the second [D-API-1, D-MACHINE-2]", async () => {
-    const clock = { ms: Date.now(), now: () => clock.ms };
+    const clock = { virtual: true, ms: Date.now(), now: () => clock.ms };
     const main = running;
     running = await startService({ config: { clock } });
     try {

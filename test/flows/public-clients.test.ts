@@ -11,7 +11,7 @@ const KINDS = ["oauth2", "openid"] as const;
 let running: RunningService;
 let offset = 0;
 beforeAll(async () => {
-  running = await startService({ config: { clock: { now: () => Date.now() + offset } } });
+  running = await startService({ config: { clock: { virtual: true, now: () => Date.now() + offset } } });
   const others: AnyNewClient[] = [
     APP,
     NATIVE,

@@ -59,7 +59,7 @@ function watched(store: RecordStore): RecordStore {
     },
     scan: (kind, after, limit) => store.scan(kind, after, limit),
     next: (counter, atLeast) => store.next(counter, atLeast),
-    sweep: (limit) => store.sweep(limit),
+    sweep: (limit, now) => store.sweep(limit, now),
     ping: () => store.ping(),
     close: () => store.close(),
   };
@@ -85,7 +85,7 @@ beforeAll(async () => {
       mail: async () => undefined,
       interactions: { registration: { fields: { username: "optional" } } },
       // The pages say how much time is left.
-      clock: { now: () => now },
+      clock: { virtual: true, now: () => now },
     },
   });
   news = relyingParty(running, "oauth2", NEWS);

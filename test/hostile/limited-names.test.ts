@@ -1,5 +1,6 @@
 /** Rate limits do not reveal which names exist or belong together. */
 import { afterEach, describe, expect, it } from "@jest/globals";
+import type { Clock } from "../../core/clock.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, type Person, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
@@ -43,9 +44,9 @@ async function submitWrong(browser: Browser, count: number, username: string): P
 const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });
 
 /** A fixed clock, so that Retry-After is equal. */
-function frozen(): { now: () => number } {
+function frozen(): Clock {
   const now = Date.now();
-  return { now: () => now };
+  return { virtual: true, now: () => now };
 }
 
 const withoutDate = (headers: Headers): [string, string][] =>

@@ -21,7 +21,7 @@ let offset = 0;
 async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {
   offset = 0;
   running = await startService({
-    config: { clock: { now: () => Date.now() + offset }, rateLimits: {}, ...config },
+    config: { clock: { virtual: true, now: () => Date.now() + offset }, rateLimits: {}, ...config },
   });
   news = relyingParty(running, "oauth2", NEWS);
 }

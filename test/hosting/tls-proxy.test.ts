@@ -89,7 +89,7 @@ async function start(trust: SignInServiceConfig["proxy"]): Promise<void> {
   running = await startService({
     config: {
       ...(trust !== undefined && { proxy: trust }),
-      clock: { now: () => Date.now() + offset },
+      clock: { virtual: true, now: () => Date.now() + offset },
       rateLimits: { signIn: { address: { points: 2, seconds: 900 } } },
     },
     deployments: () => ({ oauth2: { url: `https://localhost:${proxy.port}` } }),

@@ -16,7 +16,9 @@ let offset = 0;
 let people = 0;
 
 beforeAll(async () => {
-  service = await startSelfService(undefined, { config: { clock: { now: () => Date.now() + offset } } });
+  service = await startSelfService(undefined, {
+    config: { clock: { virtual: true, now: () => Date.now() + offset } },
+  });
 });
 afterAll(async () => {
   expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);

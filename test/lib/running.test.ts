@@ -1,18 +1,13 @@
-/** The sweeper, health, and keys that are made at the start. */
+/** The sweeper, and keys that are made at the start. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { openOwnRedis } from "../servers/redis.ts";
-import { startService } from "../flows/running-service.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { createSystemClock } from "../../core/clock.ts";
-import { storageHealth, watchClocks } from "../../records/health.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import { pino } from "pino";
 import { createSignInService, startSweeper } from "../../lib/service.ts";
@@ -152,71 +147,6 @@ describe("with a real storage", () => {
       await storage.close();
     }
   }
-
-  it("health reports whether it responds", async () => {
-    const storage = await openStorage(configurations(folder));
-    const clock = createSystemClock();
-    await expect(storageHealth(storage, clock)).resolves.toMatchObject({
-      ok: true,
-      parts: { storage: { ok: true, detail: "" } },
-    });
-    await storage.close();
-    await expect(storageHealth(storage, clock)).resolves.toMatchObject({
-      ok: false,
-      parts: { storage: { ok: false, detail: "unavailable" } },
-    });
-  });
-
-  it("health times out for a storage that never responds", async () => {
-    const silent = { name: "storage", ping: () => new Promise<never>(() => undefined) };
-    const other = { name: "artifacts", ping: async () => Date.now() };
-    await expect(storageHealth({ parts: [silent, other] }, createSystemClock())).resolves.toMatchObject({
-      ok: false,
-      parts: { storage: { ok: false, detail: "does not answer" }, artifacts: { ok: true, detail: "" } },
-    });
-  });
-
-  it("health and the log report a clock that common clients don't tolerate, once", async () => {
-    const clock = createSystemClock();
-    let ahead = 4_000;
-    const parts = [{ name: "storage", ping: async () => clock.now() + ahead }];
-    const detail = async (): Promise<unknown> => (await storageHealth({ parts }, clock)).parts["storage"];
-    await expect(detail()).resolves.toMatchObject({ ok: true, detail: "" });
-    const warnings: string[] = [];
-    const watch = watchClocks({ parts }, clock, (text) => void warnings.push(text), 10);
-    await pause(100);
-    expect(warnings).toEqual([]);
-    ahead = -90_000;
-    const problem = "its clock is 90 seconds behind that of this process";
-    await expect(detail()).resolves.toMatchObject({ ok: true, detail: problem });
-    await pause(100);
-    expect(warnings).toEqual([expect.stringContaining(`storage: ${problem}.`)]);
-    ahead = 0;
-    await pause(100);
-    ahead = 60_000;
-    await pause(100);
-    await watch.stop();
-    expect(warnings).toHaveLength(2);
-  });
-
-  it("a service with a wrong clock says so in its health, and in its log when it starts", async () => {
-    const redis = await openOwnRedis();
-    const clock = { now: () => Date.now() - 90_000 };
-    const running = await startService({
-      config: { storage: "sqlite::memory:", artifacts: redis.url, clock },
-    });
-    try {
-      const problem = "its clock is 90 seconds ahead of that of this process";
-      const { ok, parts } = await running.service.health();
-      expect([ok, parts["artifacts"]?.detail]).toEqual([true, problem]);
-      const warnings = (): string[] => running.log.filter((line) => line.includes(`artifacts: ${problem}`));
-      while (warnings().length === 0) await pause(10);
-      expect(warnings()).toHaveLength(1);
-    } finally {
-      await running.close();
-      await redis.close();
-    }
-  });
 
   it("keys are made at the first start and kept", async () => {
     const first = await start();

@@ -10,7 +10,7 @@ const system = createSystemClock();
 
 const worker = await createNotificationWorker({
   ...JSON.parse(config),
-  clock: { now: () => system.now() + Number(ahead) },
+  clock: { virtual: true, now: () => system.now() + Number(ahead) },
 });
 worker.events.on("delivery.succeeded", ({ id }) => console.log(`succeeded ${id}`));
 console.log("ready");

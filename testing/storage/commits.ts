@@ -209,7 +209,7 @@ export function describeFamilies(stage: Stage, { it, expect }: TestRunner): void
       expect(await listed()).toEqual([]);
       await commit(stage, { expect: [{ ref: ref("a"), version: "absent" }], put: [child("a")] });
       expect(await listed()).toEqual(["a"]);
-      for (let swept = 1; swept > 0;) swept = await stage.store.sweep(1);
+      for (let swept = 1; swept > 0;) swept = await stage.store.sweep(1, stage.clock.now());
       expect(keysOf(await stage.second.get([ref("parent"), ref("a"), ref("b")]))).toEqual([
         "parent",
         "a",
@@ -246,7 +246,7 @@ export function describeFamilies(stage: Stage, { it, expect }: TestRunner): void
     await commit(stage, { put: [thing("parent"), ...keys.map((key) => child(key)), thing("alone")] });
     await commit(stage, { remove: [ref("parent")] });
     for (let swept = 1; swept > 0;) {
-      swept = await stage.store.sweep(3);
+      swept = await stage.store.sweep(3, stage.clock.now());
       expect(swept).toBeLessThanOrEqual(3);
     }
     expect(await stage.store.count([query])).toEqual([0]);

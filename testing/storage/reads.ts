@@ -105,9 +105,9 @@ export function describeRecords(stage: Stage, { it, expect }: TestRunner): void 
       expect(await find(stage.store, "a")).toBeUndefined();
       expect(keysOf((await stage.store.list([query]))[0]?.records ?? [])).toEqual(["b"]);
       expect(keysOf((await stage.store.scan("thing", undefined, 9)).records)).toEqual(["b"]);
-      if (round === 1) expect(await stage.store.sweep(10)).toBeLessThanOrEqual(1);
+      if (round === 1) expect(await stage.store.sweep(10, stage.clock.now())).toBeLessThanOrEqual(1);
     }
-    expect(await stage.store.sweep(10)).toBe(0);
+    expect(await stage.store.sweep(10, stage.clock.now())).toBe(0);
     await commit(stage, { expect: [{ ref: ref("a"), version: "absent" }], put: [thing("a")] });
     expect((await find(stage.store, "a"))?.expiresAt).toBeUndefined();
   });

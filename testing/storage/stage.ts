@@ -8,6 +8,7 @@ export const START = 1_800_000_000_000;
 
 /** A clock that stands still until it is advanced. */
 export class ManualClock implements Clock {
+  readonly virtual = true;
   #now: number;
   constructor(now: number = START) {
     this.#now = now;

@@ -24,7 +24,7 @@ function describeLife(stage: Stage, { expect, it }: TestRunner, backend: Storage
       store.count([query]),
       commit(stage, { put: [thing("a")] }),
       store.next("people"),
-      store.sweep(1),
+      store.sweep(1, stage.clock.now()),
       store.ping(),
     ];
     expect(await outcomes(calls)).toEqual(calls.map(() => "storage_unavailable"));

@@ -84,7 +84,7 @@ describe("attempts to sign in", () => {
     await allowedOf(50, from("a", "192.0.2.1"));
     await expect(stored()).resolves.toBe(3);
     clock.advance(900_000);
-    await store.sweep(1_000);
+    await store.sweep(1_000, clock.now());
     await expect(stored()).resolves.toBe(0);
   });
 

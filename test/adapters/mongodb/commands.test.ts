@@ -84,7 +84,7 @@ describe("the commands to MongoDB", () => {
     for (const [call] of Object.values(CALLS)) await call();
     await opened.scan("thing", undefined, 9);
     await commit({ remove: [ref("grant"), ref("alone")] });
-    await opened.sweep(9);
+    await opened.sweep(9, clock.now());
     const asked = commands.flatMap(questions);
     expect(new Set(asked.map(([collection]) => collection)).size).toBeGreaterThan(3);
     const db = server.client.db("wire");

@@ -65,7 +65,7 @@ describe("nothing is left behind", () => {
     expect(endless).toEqual([]);
     expect([...all.keys()].filter((name) => !name.startsWith("sign-in:"))).toEqual([]);
     while ((await redis.client.dbsize()) > 0) {
-      await opened.sweep(5);
+      await opened.sweep(5, clock.now());
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   });

@@ -12,7 +12,10 @@ import { freePorts, type Running, start } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
 
 const TOKEN = "a-token-of-the-operator.0123456789";
-const DETAILS = { ok: true, parts: { storage: { ok: true, latency: expect.any(Number), detail: "" } } };
+const DETAILS = {
+  ok: true,
+  parts: { storage: { ok: true, required: true, latency: expect.any(Number), detail: "" } },
+};
 const LOCAL = { HOST: "127.0.0.1" };
 
 const servers = new Servers();
@@ -56,7 +59,7 @@ async function responseOf(url: string, init?: RequestInit): Promise<unknown[]> {
 }
 
 describe("the public port", () => {
-  it("says only in /health whether everything works [D-HEALTH-1]", async () => {
+  it("says only in /health whether it works, and in /health/live that it answers [D-HEALTH-1, D-HEALTH-6]", async () => {
     const { url } = await serve({ port: 0 });
     const answer = await fetch(`${url}/health`);
     expect([answer.status, await answer.text()]).toEqual([200, '{"ok":true}']);
@@ -64,6 +67,7 @@ describe("the public port", () => {
     expect((await fetch(`${url}/health`, { method: "HEAD" })).status).toBe(200);
     expect((await fetch(`${url}/health`, { method: "POST" })).status).toBe(404);
     expect((await fetch(`${url}/health/`)).status).toBe(404);
+    expect(await (await fetch(`${url}/health/live`)).text()).toBe('{"ok":true}');
   });
 
   it("has no /metrics, not even for requests from this machine that a proxy may have forwarded [D-HEALTH-2]", async () => {
@@ -222,7 +226,7 @@ describe("/health on the public port", () => {
       deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
       storage: "sqlite::memory:",
       logger: pino({ level: "silent" }),
-      clock: { now: () => now },
+      clock: { virtual: true, now: () => now },
     });
     const counted = {
       ...service,

@@ -100,7 +100,7 @@ export function withJournalOf(store: RecordStore): RecordStore {
     count: (queries) => store.count(queries),
     commit: async (change) => store.commit(await withJournal(store, change)),
     next: (counter, atLeast) => store.next(counter, atLeast),
-    sweep: (limit) => store.sweep(limit),
+    sweep: (limit, now) => store.sweep(limit, now),
     ...(store.watch && { watch: store.watch.bind(store) }),
     ping: () => store.ping(),
     close: () => store.close(),

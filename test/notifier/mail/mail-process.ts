@@ -8,7 +8,7 @@ import { createSignInService } from "../../../lib/index.ts";
 const [config = "{}", ahead = "0", sub] = process.argv.slice(2);
 const service = await createSignInService({
   ...JSON.parse(config),
-  clock: { now: () => Date.now() + Number(ahead) },
+  clock: { virtual: true, now: () => Date.now() + Number(ahead) },
   logger: pino({ level: "silent" }),
 });
 service.events.on("mail.sent", () => console.log("sent"));

@@ -68,7 +68,8 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     stage.clock.advance(60_000);
     expect(await stored()).toEqual([]);
     let swept = 0;
-    for (let round = 0; round < 10 && swept < 20; round += 1) swept += await store.sweep(1_000);
+    for (let round = 0; round < 10 && swept < 20; round += 1)
+      swept += await store.sweep(1_000, stage.clock.now());
     expect(swept).toBeGreaterThan(19);
   });
 

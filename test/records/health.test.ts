@@ -1,0 +1,77 @@
+/** Health: whether each store takes writes, and which parts a process can do without. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { createSystemClock } from "../../core/clock.ts";
+import { StoreClocks } from "../../records/clocks.ts";
+import { storageHealth } from "../../records/health.ts";
+import { openStorage } from "../../records/storage.ts";
+import { openOwnRedis } from "../servers/redis.ts";
+
+const clock = createSystemClock();
+const clocks = new StoreClocks([], clock);
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sign-in-health-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+it("reports whether the storage takes writes [D-HEALTH-4]", async () => {
+  const storage = `sqlite:${join(folder, "sign-in.db")}`;
+  const opened = await openStorage({ storage, artifacts: storage, clock });
+  await expect(storageHealth(opened)).resolves.toMatchObject({
+    ok: true,
+    parts: { storage: { ok: true, required: true, detail: "" } },
+  });
+  await opened.close();
+  const closed = await openStorage({ storage, artifacts: storage, clock });
+  await closed.close();
+  await expect(storageHealth(closed)).resolves.toMatchObject({
+    ok: false,
+    parts: { storage: { ok: false, detail: "the database is closed" } },
+  });
+});
+
+it("times out for a storage that never responds", async () => {
+  const silent = { name: "storage", takesWrites: () => new Promise<never>(() => undefined) };
+  const other = { name: "artifacts", takesWrites: async () => undefined };
+  await expect(storageHealth({ parts: [silent, other], clocks })).resolves.toMatchObject({
+    ok: false,
+    parts: { storage: { ok: false, detail: "does not answer" }, artifacts: { ok: true, detail: "" } },
+  });
+});
+
+it("is not ok when a full Redis refuses writes but answers reads, and is again when there is room [D-HEALTH-4]", async () => {
+  const redis = await openOwnRedis();
+  const storage = `sqlite:${join(folder, "sign-in.db")}`;
+  const opened = await openStorage({ storage, artifacts: redis.url, clock });
+  const health = async (): Promise<unknown> => {
+    const { ok, parts } = await storageHealth(opened);
+    return [ok, parts["artifacts"]?.detail];
+  };
+  try {
+    await redis.client.config("SET", "maxmemory", "1");
+    const bucket = { limit: "mail", key: "k", points: 1, seconds: 60 };
+    await expect(opened.rateLimits.take([bucket])).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(opened.rateLimits.look([bucket])).resolves.toEqual([{ allowed: true, retryAfter: 0 }]);
+    await expect(health()).resolves.toEqual([false, expect.stringContaining("OOM")]);
+    await redis.client.config("SET", "maxmemory", "0");
+    await opened.rateLimits.take([bucket]);
+    await expect(health()).resolves.toEqual([true, ""]);
+  } finally {
+    await opened.close();
+    await redis.close();
+  }
+});
+
+it("is ok without a part that is not required [D-HEALTH-5]", async () => {
+  const lost = { ask: () => Promise.reject(new Error("lost")) };
+  const others = { notifications: { required: false, ...lost } };
+  await expect(storageHealth({ parts: [], clocks }, others)).resolves.toMatchObject({
+    ok: true,
+    parts: { notifications: { ok: false, required: false, detail: "unavailable" } },
+  });
+  const needed = { notifications: { required: true, ...lost } };
+  await expect(storageHealth({ parts: [], clocks }, needed)).resolves.toMatchObject({ ok: false });
+});
