@@ -168,6 +168,8 @@ export interface RateLimits {
   readonly clientSecret: RateLimit;
   /** Sign-ins started from one address. Default 600 in 900 seconds. */
   readonly interactions: RateLimit;
+  /** Authorizations of one account without a page: its browser is signed in. Default 600 in 900 seconds. */
+  readonly authorizations: RateLimit;
 }
 
 /** How notifications are delivered. */

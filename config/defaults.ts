@@ -69,6 +69,7 @@ export const defaults: Defaults = deepFreeze({
     deviceCodes: { points: 10, seconds: QUARTER_HOUR },
     clientSecret: { points: 20, seconds: QUARTER_HOUR },
     interactions: { points: 600, seconds: QUARTER_HOUR },
+    authorizations: { points: 600, seconds: QUARTER_HOUR },
   },
   audit: { retention: 400 * DAY },
   interactions: {

@@ -186,6 +186,7 @@ const rateLimits = section<RateLimits>(
     deviceCodes: limit(limits.deviceCodes),
     clientSecret: limit(limits.clientSecret),
     interactions: limit(limits.interactions),
+    authorizations: limit(limits.authorizations),
   },
   limits,
 );

@@ -24,7 +24,7 @@ export interface OidcAdapterOptions {
  * How long an expired code is stored. A replay revokes the family for at least ten minutes after the exchange; the rest
  * allows for clock differences. A device that polls late learns that its code has expired.
  */
-const KEPT_AFTER_EXPIRY_MS = 660_000;
+export const CODE_KEPT_SECONDS = 660;
 
 /** Replaces the identifier in a URL that contains it. */
 const IDENTIFIER = "{id}";
@@ -172,7 +172,7 @@ class ArtifactAdapter implements Adapter {
   upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
     const end =
       typeof payload.exp === "number" ? payload.exp * 1000 : this.#options.clock.now() + expiresIn * 1000;
-    const expiresAt = codes.has(this.#model) ? end + KEPT_AFTER_EXPIRY_MS : end;
+    const expiresAt = codes.has(this.#model) ? end + CODE_KEPT_SECONDS * 1000 : end;
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, this.#withoutUserCode(payload), expiresAt);
       giveGenerations(artifact, unit);

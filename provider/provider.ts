@@ -116,8 +116,9 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
     if (name === "client_credentials") return apis.clientCredentials(original);
-    if (name === "authorization_code") return codeGrant(original, artifacts, units, apis);
-    if (name === DEVICE_GRANT) return polledGrant(original, artifacts, units, apis, configuration.clock);
+    if (name === "authorization_code") return codeGrant(original, artifacts, units, apis, refreshTokens);
+    if (name === DEVICE_GRANT)
+      return polledGrant(original, artifacts, units, apis, refreshTokens, configuration.clock);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 
@@ -153,7 +154,7 @@ function settings(
 ): ProviderConfiguration {
   const { configuration, accounts, directory, keys, offersRegistration } = options;
   const policy = signInPolicy(options.secondFactors, configuration.profile);
-  policy.add(writeGrant(accounts));
+  policy.add(writeGrant(options));
   if (offersRegistration) policy.add(createPrompt(), 0);
   return {
     adapter: createAdapter(options, defaultAlgorithm(signing)),

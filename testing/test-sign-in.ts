@@ -153,7 +153,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
       proxy: false,
       ...(!isOwn && { mailer: { send: async (message: MailMessage) => void mails.push(message) } }),
       ...config,
-      rateLimits: { interactions: MANY, ...config.rateLimits },
+      rateLimits: { interactions: MANY, authorizations: MANY, ...config.rateLimits },
       notifications: { worker: false, allowedReceivers: ["127.0.0.1"], ...config.notifications },
       keys: { ...config.keys, secrets },
       deployments,

@@ -67,6 +67,8 @@ export interface AttemptLimits {
   deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
   /** The code of a device that a signed-in person enters. */
   deviceCode(attempt: { readonly sub: string; readonly address: string }): Promise<Attempt>;
+  /** A code for an account without a page. Its point is not given back. */
+  authorization(sub: string): Promise<Attempt>;
   /** A new interaction. Its point is not given back. */
   interaction(address: string): Promise<Attempt>;
   /**
@@ -283,6 +285,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     deviceRequest: ({ client, address }) => take(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
       take([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
+    authorization: (sub) => take([bucket("authorizations", sub)]),
     interaction: (address) => take(perCaller("interactions", address)),
     mail: (request) => take(askedBuckets(request)),
     registration: (request) =>

@@ -128,6 +128,13 @@ const LIMITS = {
     rule: (limits: RateLimits): RateLimit => limits.interactions,
     about: ["address"],
   },
+  authorizations: {
+    counts: "Authorization codes for people who are signed in and see no page",
+    per: "account",
+    failuresOnly: false,
+    rule: (limits: RateLimits): RateLimit => limits.authorizations,
+    about: ["subject"],
+  },
   registrations: {
     counts: "Registrations",
     per: "caller",

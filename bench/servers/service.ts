@@ -34,6 +34,7 @@ await serve(async (base) => {
     logger: pino({ level: "warn" }, pino.destination(2)),
     rateLimits: {
       interactions: ROOM,
+      authorizations: ROOM,
       signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
       clientSecret: ROOM,
     },

@@ -17,6 +17,11 @@ export interface ChooseApi {
   choose(ctx: Parameters<GrantHandler>[0], source: Artifact): Promise<void>;
 }
 
+/** Keeps the grant of a code that is being exchanged. */
+export interface KeepGrant {
+  keepGrant(ctx: Parameters<GrantHandler>[0], grantKey: string | undefined): void;
+}
+
 export interface CodeExchanges {
   /**
    * Begins an exchange that has found its code and will be answered through `res`.
@@ -118,6 +123,7 @@ export function codeGrant(
   artifacts: ArtifactStore,
   units: UnitsOfWork,
   apis: ChooseApi,
+  grants: KeepGrant,
 ): GrantHandler {
   const exchanges = createCodeExchanges(artifacts, monotonic);
 
@@ -143,6 +149,7 @@ export function codeGrant(
     }
     if (found.consumedAt === undefined) await apis.choose(ctx, found);
     await original(ctx);
+    grants.keepGrant(ctx, found.grantKey);
     unit.whenCommitted(markAnswered);
   };
 }

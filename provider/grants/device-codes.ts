@@ -18,9 +18,8 @@ import { type ApiTokens, identifiersOf, type RequestedApi } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import type { CurrentProvider } from "../current-provider.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
-import type { GrantHandler } from "./code-grant.ts";
-import { newGrant, ownScopes } from "./grant.ts";
-import { grantLifetime } from "./refresh-tokens.ts";
+import type { GrantHandler, KeepGrant } from "./code-grant.ts";
+import { newGrant, ownScopes, untilExchanged } from "./grant.ts";
 
 const DEVICE_CODE = "DeviceCode";
 
@@ -82,6 +81,7 @@ export function polledGrant(
   artifacts: ArtifactStore,
   units: UnitsOfWork,
   apis: Pick<ApiTokens, "choose">,
+  grants: KeepGrant,
   clock: Clock,
 ): GrantHandler {
   return async (ctx) => {
@@ -100,7 +100,8 @@ export function polledGrant(
     if (found.payload["error"] !== undefined) throw new errors.AccessDenied("the user refused");
     if (isDecided(found)) {
       await apis.choose(ctx, found);
-      return original(ctx);
+      await original(ctx);
+      return grants.keepGrant(ctx, found.grantKey);
     }
     try {
       if (await isTooEarly(artifacts, clock, found.key)) throw new errors.SlowDown("poll less often");
@@ -226,7 +227,7 @@ interface DevicePayload {
 }
 
 export interface DeviceCodesParts {
-  readonly configuration: Pick<Configuration, "clock" | "lifetimes" | "refreshTokens">;
+  readonly configuration: Pick<Configuration, "clock">;
   readonly artifacts: Pick<ArtifactStore, "findByUid">;
   readonly units: UnitsOfWork;
   readonly currentProvider: CurrentProvider;
@@ -271,8 +272,7 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
       const grant = newGrant(currentProvider().provider, account, client, byIdentifier);
       grant.addOIDCScope(ownScopes(scope).join(" "));
       for (const { api, scopes } of apis) grant.addResourceScope(api.identifier, scopes.join(" "));
-      Object.assign(grant, { expiresIn: grantLifetime(configuration, client) });
-      const grantId = await grant.save();
+      const grantId = await untilExchanged(grant, DEVICE_CODE_LIFETIME_SECONDS).save();
       const { generations } = grant as typeof grant & { readonly generations?: unknown };
       // What oidc-provider's own page would write (lib/actions/authorization/device.js, `deviceVerificationResponse`).
       const granted = {

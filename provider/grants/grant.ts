@@ -1,10 +1,13 @@
 /** Grants: each authorization creates one, and everything that is issued from it forms a family. */
 import { randomBytes } from "node:crypto";
-import { type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
+import { errors, type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
+import type { Configuration } from "../../config/configuration.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord, ApiRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
+import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import {
@@ -14,6 +17,7 @@ import {
   type GrantGenerations,
   type OidcAccount,
 } from "../account.ts";
+import { CODE_KEPT_SECONDS } from "../adapter.ts";
 import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { allowedScopes } from "../apis.ts";
@@ -100,19 +104,47 @@ export async function assignServices(
 }
 
 /**
+ * Gives a grant that is not stored yet the lifetime of the code from which it will be exchanged.
+ * @param codeSeconds of the code.
+ */
+export function untilExchanged(grant: Grant, codeSeconds: number): Grant {
+  return Object.assign(grant, { expiresIn: codeSeconds + CODE_KEPT_SECONDS });
+}
+
+export interface WriteGrantParts {
+  readonly accounts: Pick<AccountInternals, "assignAtSignIn">;
+  readonly limits: Pick<AttemptLimits, "authorization">;
+  readonly audit: Pick<AuditCollector, "noteRefusal">;
+  readonly configuration: Pick<Configuration, "lifetimes">;
+}
+
+/**
  * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
  * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
- * own: the checks of one prompt run in parallel.
+ * own: the checks of one prompt run in parallel. Whoever sees no page needs a point of the account's limit.
  */
-export function writeGrant(accounts: Pick<AccountInternals, "assignAtSignIn">): interactionPolicy.Prompt {
+export function writeGrant({
+  accounts,
+  limits,
+  audit,
+  configuration,
+}: WriteGrantParts): interactionPolicy.Prompt {
   async function write(ctx: KoaContextWithOIDC): Promise<false> {
-    const { account, client, grant } = ctx.oidc;
+    const { account, client, grant, result } = ctx.oidc;
     if (!account || !client || !grant) return false;
     const { record } = account as OidcAccount;
+    const { sub } = record;
+    const caller = callerOf(ctx, { kind: "account", id: sub });
+    if (result === undefined) {
+      const attempt = await limits.authorization(sub);
+      if (!attempt.allowed) {
+        noteLimited(audit, { ...caller, action: "grant.created", subject: sub }, attempt);
+        throw new errors.TemporarilyUnavailable("too many authorizations of this account");
+      }
+    }
     const apis = [...(exchangeOf(ctx).apis?.values() ?? [])];
-    const caller = callerOf(ctx, { kind: "account", id: record.sub });
     await assignServices(accounts, record, clientRecord(client), apis, caller);
-    await grant.save();
+    await untilExchanged(grant, configuration.lifetimes.authorizationCode).save();
     return false;
   }
   return new interactionPolicy.Prompt(

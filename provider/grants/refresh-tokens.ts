@@ -133,6 +133,15 @@ export class RefreshTokens {
     return grantLifetime(this.#configuration, client && clientRecord(client));
   }
 
+  /** The code of this grant is being exchanged: from now on the grant lives as long as its tokens can. */
+  keepGrant(ctx: Context, grantKey: string | undefined): void {
+    const unit = this.#units.required();
+    const grant = grantKey === undefined ? undefined : unit.known("Grant", grantKey);
+    if (grant === undefined) return;
+    const exp = seconds(this.#configuration.clock) + this.grantLifetime(ctx);
+    unit.save({ ...grant, payload: { ...grant.payload, exp }, expiresAt: exp * 1000 });
+  }
+
   /** Stores the response for requests that repeat this one within the reuse window. */
   #keepResponse(ctx: Context, presented: string, found: Artifact | undefined): void {
     const unit = this.#units.required();

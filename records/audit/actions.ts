@@ -63,7 +63,11 @@ const ACTIONS = {
     about: "account",
     means: "A sign-in session ended: the person signed out, or ended it on the page of their sessions",
   },
-  "grant.created": { about: "account", means: "A client received an authorization code for an account" },
+  "grant.created": {
+    about: "account",
+    means:
+      "A client received an authorization code for an account; as a failure: a rate limit refused a code without a page",
+  },
   "code.replayed": {
     about: "account",
     means: "An authorization code was used again; all tokens issued from it were revoked",

@@ -110,6 +110,7 @@ describe("a valid configuration", () => {
       deviceCodes: { points: 10, seconds: 900 },
       deviceRequests: { points: 20, seconds: 900 },
       interactions: { points: 600, seconds: 900 },
+      authorizations: { points: 600, seconds: 900 },
     });
     const hours = defaults.notifications.retryDelays.reduce((sum, delay) => sum + delay, 0) / 3600;
     expect([defaults.notifications.retryDelays.length + 1, hours.toFixed(1)]).toEqual([10, "75.6"]);

@@ -29,6 +29,7 @@ const ROOM = { points: 100_000, seconds: 900 };
 
 export const LIMITS: NonNullable<SignInServiceConfig["rateLimits"]> = {
   interactions: ROOM,
+  authorizations: ROOM,
   signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
 };
 

@@ -65,6 +65,7 @@ function plenty(): NonNullable<SignInServiceConfig["rateLimits"]> {
     passwordGrant: { accountAndClient: ROOM, account: ROOM, client: ROOM },
     clientSecret: ROOM,
     interactions: ROOM,
+    authorizations: ROOM,
   };
 }
 

@@ -107,6 +107,7 @@ export const UNLIMITED: Required<Input<RateLimits>> = {
   deviceRequests: MANY,
   deviceCodes: MANY,
   interactions: MANY,
+  authorizations: MANY,
   registrations: MANY,
   changes: MANY,
   mail: {
@@ -207,7 +208,11 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
   const service = await start({
     ...(await newStorage()),
     proxy: false,
-    rateLimits: { clientSecret: UNLIMITED.clientSecret, interactions: UNLIMITED.interactions },
+    rateLimits: {
+      clientSecret: UNLIMITED.clientSecret,
+      interactions: UNLIMITED.interactions,
+      authorizations: UNLIMITED.authorizations,
+    },
     logger: pino({}, { write: (line: string) => void log.push(line) }),
     ...config,
     deployments,

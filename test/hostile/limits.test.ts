@@ -214,3 +214,46 @@ describe("new sign-ins", () => {
     expect((await from("192.0.2.9")).status).toBe(200);
   });
 });
+
+describe("codes without a page", () => {
+  it("are limited for one account: then the client gets temporarily_unavailable, and nothing is stored [D-OWN-1]", async () => {
+    await start({ rateLimits: { authorizations: { points: 3, seconds: WINDOW } } });
+    const openid = relyingParty(running, "openid", NEWS);
+    const browser = news.browser();
+    // The sign-in is a page, so its code takes no point.
+    await news.code({}, ADA, browser);
+    const answers: (string | null | undefined)[] = [];
+    for (let count = 0; count < 3; count += 1) answers.push(await openid.silently(browser));
+    await running.service.accounts.unassign(running.ada.sub, [NEWS.service]);
+    await browser.get(openid.authorizeUrl({ state: "a state" }));
+    const refused = Object.fromEntries(browser.location?.searchParams ?? []);
+    expect([answers, browser.visits.at(-1)?.status]).toEqual([["code", "code", "code"], 302]);
+    expect(refused).toEqual({
+      error: "temporarily_unavailable",
+      error_description: "too many authorizations of this account",
+      state: "a state",
+      iss: running.openid,
+    });
+    expect((await running.service.accounts.find(running.ada.sub))?.services).toEqual({});
+    await browser.get(openid.authorizeUrl({ response_mode: "form_post" }));
+    expect(browser.form("error").fields).toContainEqual(["error", "temporarily_unavailable"]);
+    // Another browser of the account has the same limit; other people, and those who see a page, are not affected.
+    const another = news.browser();
+    await news.code({}, ADA, another);
+    expect(await news.silently(another)).toBe("temporarily_unavailable");
+    expect(await news.code({ prompt: "login" }, ADA, browser)).toMatch(/^[\w-]{43}$/);
+    const bob = news.browser();
+    await news.code({}, BOB, bob);
+    expect(await news.silently(bob)).toBe("code");
+    const { records } = await running.service.audit.list({
+      action: "grant.created",
+      account: running.ada.sub,
+      limit: 100,
+    });
+    expect(records.filter(({ outcome }) => outcome === "failure")).toMatchObject([
+      { reason: "limited", detail: { limit: "authorizations" } },
+    ]);
+    offset += WINDOW * 1000;
+    expect(await news.silently(browser)).toBe("code");
+  });
+});

@@ -23,6 +23,7 @@ const LIMITS: RateLimits = {
   deviceCodes: points(2),
   clientSecret: points(2),
   interactions: points(2),
+  authorizations: points(2),
   mail: {
     recipientAndCaller: points(2),
     recipientAndCallerDaily: { points: 3, seconds: 86_400 },
