@@ -1,4 +1,6 @@
 /** Opens the stores that the configuration names. A backend's code is loaded only when it is chosen. */
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import type { Configuration } from "../config/configuration.ts";
 import { backendOf, databaseFile, redisProblem, storageProblem } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
@@ -25,7 +27,10 @@ export interface StoresConfiguration extends Pick<
   readonly mustExist?: boolean;
 }
 
-async function openMain(configuration: StoresConfiguration): Promise<RecordStore> {
+async function openMain(
+  configuration: StoresConfiguration,
+  onWarning: (text: string) => void,
+): Promise<RecordStore> {
   const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
   if (own !== undefined) return own as RecordStore;
   const backend = backendOf(storage);
@@ -38,7 +43,16 @@ async function openMain(configuration: StoresConfiguration): Promise<RecordStore
     return withReadBatches(await openMongo({ url: storage, clock, shared: sharedKinds, mustExist }));
   }
   const { openSqlite } = await import("./sqlite/record-store.ts");
-  return openSqlite({ path: databaseFile(storage) ?? ":memory:", clock, mustExist });
+  const file = databaseFile(storage);
+  const folder = file && dirname(resolve(file));
+  const isNew = folder !== undefined && !mustExist && !existsSync(folder);
+  const opened = await openSqlite({ path: file ?? ":memory:", clock, mustExist });
+  // The path may be mistyped, or a volume missing: then everybody seems to be gone.
+  if (isNew)
+    onWarning(
+      `the folder ${folder} did not exist: it was created, with a new database in it; if there should be accounts, correct storage`,
+    );
+  return opened;
 }
 
 /**
@@ -57,7 +71,7 @@ export async function openStores(
     ["artifacts", isSeparate ? redisProblem(artifacts) : undefined],
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
-  const main = await openMain(configuration);
+  const main = await openMain(configuration, onWarning);
   if (!isSeparate) return { main, artifacts: undefined, close: () => main.close() };
   try {
     const { openRedis } = await import("./redis/record-store.ts");

@@ -1,11 +1,11 @@
 /** `accounts`: finds, creates, changes and deletes accounts. */
+import { ACCOUNT_NAMES, findAccount, findAccountBy, findSub, SUB } from "./program/account-name.ts";
 import type { Account, AccountChanges, NewAccount } from "../accounts/account.ts";
 import type { Command, CommandOption } from "./program/command.ts";
-import { CommandFailure, misused } from "./program/command-failure.ts";
+import { misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 import { readNewPassword } from "./program/secret-input.ts";
 
-const SUB = { form: "SUB", about: "the account's identifier, a UUID" };
 const SERVICE = { form: "SERVICE", about: "the key of a service" };
 const COLUMNS = ["user_id", "sub", "email", "username", "disabled"] as const;
 /** How many accounts are read at a time. */
@@ -36,41 +36,16 @@ function report({ print }: Call, sub: string, isDone: boolean, action: string): 
   print.done(`${action}: ${sub}`, { sub });
 }
 
-/** The ways to name one account, each an option of `accounts find`. */
-const NAMES = ["username", "email", "user-id", "sub"] as const;
-
-async function findBy(
-  { service: { accounts } }: Call,
-  kind: (typeof NAMES)[number],
-  name: string,
-): Promise<Account | undefined> {
-  if (kind === "sub") return accounts.find(name);
-  if (kind === "user-id") {
-    const userId = /^[1-9]\d{0,15}$/u.test(name) ? Number(name) : 0;
-    return userId > 0 && Number.isSafeInteger(userId) ? accounts.findByUserId(userId) : undefined;
-  }
-  // Both share one namespace, and only an address has an `@`.
-  const account = await accounts.findByLogin(name);
-  return name.normalize("NFKC").includes("@") === (kind === "email") ? account : undefined;
-}
-
-async function find(call: Call): Promise<void> {
-  const { args, print } = call;
-  const named = NAMES.filter((kind) => args.has(kind));
+async function find({ service: { accounts }, args, print }: Call): Promise<void> {
+  const [kind, ...others] = ACCOUNT_NAMES.filter((each) => args.has(each));
   const [anyName] = args.operands;
-  if (named.length + args.operands.length !== 1)
+  if (others.length > 0 || (kind === undefined) === (anyName === undefined))
     throw misused("Name the account once: by NAME, --username, --email, --user-id or --sub");
-  const all = await Promise.all(
-    (anyName === undefined ? named : NAMES).map((kind) => findBy(call, kind, anyName ?? args.required(kind))),
+  print.record(
+    kind === undefined
+      ? await findAccount(accounts, anyName ?? "")
+      : found(await findAccountBy(accounts, kind, args.required(kind))),
   );
-  const different = new Map(all.flatMap((each) => (each === undefined ? [] : [[each.sub, each] as const])));
-  // A username can be a number, or look like a sub.
-  if (different.size > 1)
-    throw new CommandFailure(
-      "This name matches two accounts. Specify one with --username, --email, --user-id or --sub.",
-    );
-  const [account] = different.values();
-  print.record(found(account));
 }
 
 async function list({ service, args, print, context: { signal } }: Call): Promise<void> {
@@ -104,12 +79,12 @@ async function update({ service, args, print, by }: Call): Promise<void> {
     ...(args.flag("email-verified") && { email_verified: true }),
   };
   if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
-  print.record(await service.accounts.update(args.operand(0), changes, by));
+  print.record(await service.accounts.update(await findSub(service.accounts, args.operand(0)), changes, by));
 }
 
 async function setPassword(call: Call): Promise<void> {
   const { service, args, print, by, context } = call;
-  const sub = args.operand(0);
+  const sub = await findSub(service.accounts, args.operand(0));
   found(await service.accounts.find(sub));
   await service.accounts.setPassword(sub, await readNewPassword(context), by);
   print.done(`The password is set, and all sessions and tokens have ended: ${sub}`, { sub });
@@ -117,7 +92,7 @@ async function setPassword(call: Call): Promise<void> {
 
 async function remove(call: Call): Promise<void> {
   const { service, args, by } = call;
-  const sub = args.operand(0);
+  const sub = await findSub(service.accounts, args.operand(0));
   const { user_id } = found(await service.accounts.find(sub));
   await call.confirm(`Delete the account ${user_id} (${sub}) for good, and notify its services?`);
   report(call, sub, await service.accounts.delete(sub, by), "Deleted");
@@ -131,14 +106,14 @@ function userIdInService(text: string | undefined): number | undefined {
 }
 
 async function assign({ service, args, print, by }: Call): Promise<void> {
-  const [sub, key] = [args.operand(0), args.operand(1)];
+  const [sub, key] = [await findSub(service.accounts, args.operand(0)), args.operand(1)];
   const number = userIdInService(args.text("user-id-in-service"));
   print.record(await service.accounts.assign(sub, key, number, by));
 }
 
 /** Shows the roles of an account in a service, or replaces them. */
 async function roles({ service, args, print, by }: Call): Promise<void> {
-  const [sub, key] = [args.operand(0), args.operand(1)];
+  const [sub, key] = [await findSub(service.accounts, args.operand(0)), args.operand(1)];
   const named = args.text("set");
   const names = named === undefined ? undefined : named.split(",").filter((name) => name !== "");
   const account =
@@ -152,7 +127,7 @@ async function roles({ service, args, print, by }: Call): Promise<void> {
 
 async function unassign(call: Call): Promise<void> {
   const { service, args, print, by } = call;
-  const [sub, key] = [args.operand(0), args.operand(1)];
+  const [sub, key] = [await findSub(service.accounts, args.operand(0)), args.operand(1)];
   found(await service.accounts.find(sub));
   await call.confirm(`Remove the assignment to ${key}, and notify the service?`);
   if (!(await service.accounts.unassign(sub, key, by))) throw unknown("assignment");
@@ -224,7 +199,7 @@ export const accountCommands: readonly Command[] = [
     examples: ["accounts disable SUB"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.args.operand(0);
+        const sub = await findSub(call.service.accounts, call.args.operand(0));
         report(call, sub, await call.service.accounts.disable(sub, call.by), "Disabled");
       }),
   },
@@ -236,7 +211,7 @@ export const accountCommands: readonly Command[] = [
     examples: ["accounts enable SUB"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.args.operand(0);
+        const sub = await findSub(call.service.accounts, call.args.operand(0));
         report(call, sub, await call.service.accounts.enable(sub, call.by), "Enabled");
       }),
   },
@@ -292,7 +267,7 @@ export const sessionCommands: readonly Command[] = [
     examples: ["sessions end SUB"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.args.operand(0);
+        const sub = await findSub(call.service.accounts, call.args.operand(0));
         report(call, sub, await call.service.accounts.endSessions(sub, call.by), "Sessions ended");
       }),
   },
@@ -304,7 +279,7 @@ export const sessionCommands: readonly Command[] = [
     examples: ["sessions revoke-tokens SUB --client news"],
     load: async () =>
       onService(async (call) => {
-        const sub = call.args.operand(0);
+        const sub = await findSub(call.service.accounts, call.args.operand(0));
         const client = call.args.text("client");
         report(call, sub, await call.service.accounts.revokeTokens(sub, client, call.by), "Tokens revoked");
       }),

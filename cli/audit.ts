@@ -3,8 +3,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { AuditRecord } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AuditQuery } from "../accounts/audit-log.ts";
+import { findSub } from "./program/account-name.ts";
 import type { Command, CommandOption } from "./program/command.ts";
-import type { Arguments } from "./program/arguments.ts";
 import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";
 
 const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason"] as const;
@@ -23,8 +23,9 @@ const filterOptions: readonly CommandOption[] = [
   { form: "--action ACTION", about: "only this action, such as account.deleted" },
 ];
 
-function filterOf(args: Arguments): AuditQuery {
-  const [account, client, action] = [args.text("account"), args.text("client"), args.text("action")];
+async function filterOf({ args, service: { accounts } }: Call): Promise<AuditQuery> {
+  const [name, client, action] = [args.text("account"), args.text("client"), args.text("action")];
+  const account = name === undefined ? undefined : await findSub(accounts, name);
   return {
     ...(account !== undefined && { account }),
     ...(client !== undefined && { client }),
@@ -32,10 +33,12 @@ function filterOf(args: Arguments): AuditQuery {
   };
 }
 
-async function list({ service, args, print, context: { signal, clock } }: Call): Promise<void> {
+async function list(call: Call): Promise<void> {
+  const { service, args, print } = call;
+  const { signal, clock } = call.context;
   const age = args.duration("since");
   const query = {
-    ...filterOf(args),
+    ...(await filterOf(call)),
     ...(age !== undefined && { since: Math.max(0, seconds(clock) - age) }),
   };
   let left = args.count("limit") ?? DEFAULT_LIMIT;
@@ -63,8 +66,10 @@ async function recordsSince({ audit }: Call["service"], query: AuditQuery): Prom
 
 const idsOf = (records: readonly AuditRecord[]): readonly string[] => records.map(({ id }) => id);
 
-async function tail({ service, args, print, context: { signal, clock } }: Call): Promise<void> {
-  const filter = filterOf(args);
+async function tail(call: Call): Promise<void> {
+  const { service, print } = call;
+  const { signal, clock } = call.context;
+  const filter = await filterOf(call);
   const recent = (): Promise<AuditRecord[]> =>
     recordsSince(service, { ...filter, since: seconds(clock) - MAX_DELAY_SECONDS });
   const before = await recent();

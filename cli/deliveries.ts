@@ -3,9 +3,9 @@ import { RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts"
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
 import type { ReceiverReport } from "../notifier/receivers.ts";
+import { findSub, SUB } from "./program/account-name.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
-import type { Arguments } from "./program/arguments.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 import { MILLISECONDS } from "./program/printer.ts";
 
@@ -72,8 +72,12 @@ function inSeconds<T extends object>(record: T): T {
   return Object.fromEntries(members) as T;
 }
 
-function filterOf(args: Arguments): Pick<DeliveryPageInput, "sub" | "receiver" | "type"> {
-  const [sub, receiver] = [args.text("account"), args.text("receiver")];
+async function filterOf({
+  args,
+  service: { accounts },
+}: Pick<Call, "args" | "service">): Promise<Pick<DeliveryPageInput, "sub" | "receiver" | "type">> {
+  const [account, receiver] = [args.text("account"), args.text("receiver")];
+  const sub = account === undefined ? undefined : await findSub(accounts, account);
   const type = args.oneOf("type", TYPES);
   return {
     ...(sub !== undefined && { sub }),
@@ -110,7 +114,7 @@ async function list(call: Call): Promise<void> {
   await tellHeld(call);
   const state = args.oneOf("state", STATES);
   const first = args.flag("oldest") ? "oldest" : "newest";
-  const filter = { ...filterOf(args), ...(state && { state }), first } as const;
+  const filter = { ...(await filterOf(call)), ...(state && { state }), first } as const;
   let left = args.count("limit") ?? DEFAULT_LIMIT;
   for (let after: string | undefined; left > 0;) {
     signal.throwIfAborted();
@@ -160,9 +164,10 @@ async function redrive({ service, args, print, by }: Call): Promise<void> {
   print.done(`Sent again soon: ${id}`, { id, result });
 }
 
-async function redriveAll({ service, args, print, by }: Call): Promise<void> {
+async function redriveAll(call: Call): Promise<void> {
+  const { service, args, print, by } = call;
   const options = { ...by, force: args.flag("force") };
-  print.record(await service.notifications.redriveAll(filterOf(args), options));
+  print.record(await service.notifications.redriveAll(await filterOf(call), options));
 }
 
 async function discard(call: Call): Promise<void> {
@@ -180,7 +185,8 @@ async function explain({ service, args, print }: Call): Promise<void> {
   const type = args.oneOf("type", TYPES);
   if (type === undefined) throw misused("--type is missing");
   const services = args.list("service");
-  const action: ExplainedAction = { sub: args.operand(0), type, ...(services && { services }) };
+  const sub = await findSub(service.accounts, args.operand(0));
+  const action: ExplainedAction = { sub, type, ...(services && { services }) };
   const explanations = await service.notifications.explain(action);
   if (explanations === undefined) throw unknown("account");
   print.rows(explanations, ["receiver", "reason", "services", "paused"]);
@@ -297,7 +303,7 @@ same webhook-id. Receivers that are paused for another reason stay paused.`,
   {
     words: ["deliveries", "explain"],
     summary: "shows who would be notified of an action, and who would not, with the reason",
-    operands: [{ form: "SUB", about: "the account" }],
+    operands: [SUB],
     options: [
       ...SERVICE_OPTIONS,
       { form: "--type TYPE", about: `${TYPES.join(", ")}; required` },

@@ -1,11 +1,10 @@
 /** `factors`: shows and removes the second factors of accounts, and makes new recovery codes. */
 import type { Factors } from "../accounts/factors/factor.ts";
+import { findSub, SUB } from "./program/account-name.ts";
 import type { Command } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
 import { printable } from "./program/printable.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
-
-const SUB = { form: "SUB", about: "the account's identifier, a UUID" };
 
 /** One factor, as a row of the list. */
 interface FactorRow {
@@ -20,10 +19,12 @@ interface FactorRow {
 
 const COLUMNS = ["kind", "name", "added_at", "last_used_at", "note", "id"] as const;
 
-async function factorsOf({ service, args }: Call): Promise<Factors> {
-  const factors = await service.accounts.factors(args.operand(0));
+/** The account and its factors. */
+async function factorsOf({ service: { accounts }, args }: Call): Promise<Factors & { readonly sub: string }> {
+  const sub = await findSub(accounts, args.operand(0));
+  const factors = await accounts.factors(sub);
   if (factors === undefined) throw unknown("account");
-  return factors;
+  return { ...factors, sub };
 }
 
 function rowsOf({ app, passkeys, recovery_codes_left: left }: Factors): FactorRow[] {
@@ -42,7 +43,7 @@ function rowsOf({ app, passkeys, recovery_codes_left: left }: Factors): FactorRo
 }
 
 async function list(call: Call): Promise<void> {
-  const factors = await factorsOf(call);
+  const { sub: _sub, ...factors } = await factorsOf(call);
   if (call.args.flag("json")) call.print.record(factors);
   else call.print.rows(rowsOf(factors), COLUMNS);
 }
@@ -72,9 +73,9 @@ function removalOf({ args }: Call, { app, passkeys }: Factors): Removal {
 }
 
 async function remove(call: Call): Promise<void> {
-  const { service, args, print, by } = call;
-  const sub = args.operand(0);
-  const { which, name, isThere } = removalOf(call, await factorsOf(call));
+  const { service, print, by } = call;
+  const { sub, ...factors } = await factorsOf(call);
+  const { which, name, isThere } = removalOf(call, factors);
   if (!isThere) throw unknown("second factor");
   await call.confirm(`Remove ${name} of ${sub}, end all sessions, and notify the person?`);
   const isRemoved =
@@ -88,8 +89,7 @@ async function remove(call: Call): Promise<void> {
 
 async function resetRecoveryCodes(call: Call): Promise<void> {
   const { service, args, print, by } = call;
-  const sub = args.operand(0);
-  const { app, passkeys } = await factorsOf(call);
+  const { sub, app, passkeys } = await factorsOf(call);
   if (app === null && passkeys.length === 0) throw unknown("second factor");
   await call.confirm(`Replace the recovery codes of ${sub}, end all sessions, and notify the person?`);
   const { recovery_codes } = await service.accounts.resetRecoveryCodes(sub, by);

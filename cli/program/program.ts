@@ -5,12 +5,13 @@ import { Command as Program, CommanderError } from "commander";
 import type { Command, CommandOption, CommandContext, CommandTable } from "./command.ts";
 import { CommandFailure, exitCodeOf, INTERRUPTED, misused, sentenceOf } from "./command-failure.ts";
 import { Arguments } from "./arguments.ts";
+import { printable } from "./printable.ts";
 
 const ABOUT = `Runs a sign-in service, and administers its accounts, clients, notifications, keys and storage. Commands work on the
 storage directly, while the server runs.`;
 
 const AFTER = `
-Every command: --help shows its options and an example.
+help COMMAND, or --help after it, shows the options of a command and an example.
 Durations are 30s, 15m, 12h or 90d. With --json, the output is one JSON object a line.
 Exit codes: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 the storage or another server can't be
 reached; 130 interrupted.
@@ -46,7 +47,11 @@ function addCommand(
   onCall: (command: Command, args: Arguments) => Promise<void>,
 ): void {
   const { words, summary, about, operands = [], options = [], examples } = command;
-  const program = parent.command(words.at(-1) ?? "").summary(summary);
+  // Its message about too many operands does not name them.
+  const program = parent
+    .command(words.at(-1) ?? "")
+    .summary(summary)
+    .allowExcessArguments(true);
   // commander wraps each line: a paragraph must be one.
   const paragraphs = about === undefined ? "" : `\n\n${about.replaceAll(/(?<!\n)\n(?!\n)/gu, " ")}`;
   program.description(`${capitalised(summary)}.${paragraphs}`);
@@ -60,6 +65,7 @@ function addCommand(
   const calls = examples.map((example) => `  sign-in-service ${example}`).join("\n");
   program.addHelpText("after", `\nExample${examples.length === 1 ? "" : "s"}:\n${calls}`);
   program.action(async () => {
+    if (program.args.length > operands.length) throw tooMany(command, program.args.slice(operands.length));
     const values: Readonly<Record<string, string | boolean | readonly string[] | undefined>> = program.opts();
     const named = options.map((option) => {
       const name = nameOf(option);
@@ -70,6 +76,21 @@ function addCommand(
     });
     await onCall(command, new Arguments(program.args, new Map(named)));
   });
+}
+
+/** Commands that ask for a secret, which somebody may have typed as an operand. */
+function takesSecret({ words, options = [] }: Command): boolean {
+  return [...words, ...options.map(({ form }) => form)].some((each) => /password|secret/u.test(each));
+}
+
+/** The failure for operands that a command does not have. Passwords, also those in addresses, are not shown. */
+function tooMany(command: Command, rest: readonly string[]): CommandFailure {
+  const { words, operands = [] } = command;
+  const takes = `${words.join(" ")} takes ${operands.length === 0 ? "none" : operands.map(({ form }) => form).join(" ")}`;
+  if (takesSecret(command))
+    return misused(`Too many arguments: ${takes}, and asks for a secret or reads it from standard input`);
+  const named = rest.map((each) => `'${printable(each).replace(/(?<=:\/\/).*/u, "…")}'`).join(", ");
+  return misused(`Too many arguments: ${named}. ${takes}; put quotes around a value with spaces`);
 }
 
 function capitalised(text: string): string {
@@ -174,11 +195,23 @@ function explainUsage(error: unknown, table: CommandTable, args: readonly string
       return misused(`${option} needs a value`, error);
     case "commander.missingArgument":
       return misused(`${operand} is missing`, error);
-    case "commander.excessArguments":
-      return misused("Too many arguments", error);
     default:
       return misused("This can't be understood", error);
   }
+}
+
+/** `help`, `help COMMAND`, `accounts help find` and no arguments, as calls of `--help`. */
+function withHelp(argv: readonly string[], { commands, nouns }: CommandTable): readonly string[] {
+  const at = argv.slice(0, 2).indexOf("help");
+  if (argv.length > 0 && at < 0) return argv;
+  const words = argv.filter((_word, index) => index !== at);
+  const [noun = "", verb = ""] = words.filter((word) => !word.startsWith("-"));
+  const isKnown =
+    words.length === 0 ||
+    (Object.hasOwn(nouns, noun) && verb === "") ||
+    commands.some(({ words: [first, second = verb] }) => first === noun && second === verb);
+  // A command that does not exist is reported, and nothing else can run.
+  return isKnown ? [...words, "--help"] : words;
 }
 
 /**
@@ -194,12 +227,13 @@ export async function run(
   context: CommandContext,
 ): Promise<number> {
   let exitCode = 0;
+  const words = withHelp(argv, table);
   const program = buildProgram(table, context, async (command, args) => {
     const carryOut = await command.load();
     exitCode = await carryOut(args, context);
   });
   try {
-    await program.parseAsync(argv, { from: "user" });
+    await program.parseAsync(words, { from: "user" });
     return exitCode;
   } catch (error) {
     if (isHelp(error)) return 0;
@@ -207,7 +241,7 @@ export async function run(
       context.err.write("Interrupted.\n");
       return INTERRUPTED;
     }
-    const explained = explainUsage(error, table, argv);
+    const explained = explainUsage(error, table, words);
     context.err.write(`${sentenceOf(explained)}\n`);
     return exitCodeOf(explained);
   }

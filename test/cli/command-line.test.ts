@@ -35,12 +35,20 @@ describe("the command line", () => {
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
-    [/^A command is missing\. See --help\.$/],
     [/^storage needs one of copy, check/, "storage"],
     [/^Unknown command/, "storage", "remove", "sqlite:a"],
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],
-    [/^Too many arguments/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
+    [
+      /^Too many arguments: 'sqlite:c', 'redis:\/\/…'\. storage copy takes \[FROM\] \[TO\];/,
+      ..."storage copy sqlite:a sqlite:b sqlite:c redis://:password@h".split(" "),
+    ],
+    [
+      /^Too many arguments: accounts set-password takes SUB, and asks for a secret or/,
+      ..."accounts set-password ada a-secret".split(" "),
+    ],
+    [/^Unknown command/, "help", "frobnicate"],
+    [/^Unknown command; did you mean find\?/, "help", "accounts", "fnd"],
     [
       /^Unknown option '-G6HCcSE'\. If it is a value, put -- before it\. See --help\.$/,
       ..."keys retire -G6HCcSE --now".split(" "),
@@ -75,7 +83,7 @@ describe("the command line", () => {
   it.each(wrong)("reports a wrong call: %s", async (says, ...words) => {
     const { code, said } = await runHere(words);
     expect([code, said.trim()]).toEqual([2, expect.stringMatching(says)]);
-    expect(said).not.toContain("password");
+    expect(said).not.toMatch(/(?<!set-)password|a-secret/u);
   });
 
   it("continues silently to its end when its output is closed", async () => {
@@ -100,7 +108,19 @@ describe("the command line", () => {
   it("prints its usage", async () => {
     const all = await runHere(["--help"]);
     expect(all).toMatchObject({ code: 0, said: expect.stringMatching(/^ {2}storage +copies and checks/m) });
+    for (const words of [[], ["help"]]) expect([words, await runHere(words)]).toEqual([words, all]);
+    const nouns = await runHere(["storage", "--help"]);
+    for (const words of [
+      ["help", "storage"],
+      ["storage", "help"],
+    ])
+      expect([words, await runHere(words)]).toEqual([words, nouns]);
     const copying = await runHere(["storage", "copy", "--help"]);
+    for (const words of [
+      ["help", "storage", "copy"],
+      ["storage", "help", "copy"],
+    ])
+      expect([words, await runHere(words)]).toEqual([words, copying]);
     expect(copying).toMatchObject({
       code: 0,
       said: expect.stringMatching(/^Usage: sign-in-service storage copy \[FROM\] \[TO\]/),

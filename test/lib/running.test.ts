@@ -52,6 +52,24 @@ it("a start warns about mail that may go unencrypted to another machine", async 
   }
 });
 
+it("a start says that it made a database in a folder that did not exist, and only then", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sign-in-new-"));
+  const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
+  const said: string[] = [];
+  const logger = pino({ level: "warn" }, { write: (line: string) => void said.push(line) });
+  const startAt = async (path: string): Promise<readonly string[]> => {
+    said.length = 0;
+    const service = await createSignInService({ deployments, storage: `sqlite:${path}`, logger });
+    await service.close();
+    return said.filter((line) => line.includes("did not exist"));
+  };
+  const wrong = join(folder, "mistyped");
+  expect(await startAt(join(folder, "sign-in.db"))).toEqual([]);
+  expect(await startAt(join(wrong, "sign-in.db"))).toEqual([expect.stringContaining(wrong)]);
+  expect(await startAt(join(wrong, "sign-in.db"))).toEqual([]);
+  await rm(folder, { recursive: true });
+});
+
 describe("the sweeper", () => {
   beforeEach(() => {
     jest.useFakeTimers();

@@ -55,7 +55,10 @@ describe("the command line", () => {
     ],
     [["serve", "--config", "x.json", "--no-client"], "--no-client can't be used with --config. See --help."],
     [["serve", "--no-client"], "--no-client requires --demo. See --help."],
-    [["serve", "config.json"], "Too many arguments. See --help."],
+    [
+      ["serve", "config.json"],
+      "Too many arguments: 'config.json'. serve takes none; put quotes around a value with spaces. See --help.",
+    ],
     [
       ["serve"],
       "There is no configuration: make one with sign-in-service init and name it with --config FILE, or try the service with serve --demo.",
