@@ -14,7 +14,7 @@ import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { raisedKeys } from "./generations.ts";
 import { rolesOfAssignments } from "./roles.ts";
-import { normaliseName } from "./text-rules.ts";
+import { normalName } from "./names.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
 import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
@@ -307,7 +307,7 @@ function currentFactors(
     generation !== after.factors.generation ||
     (before.sessions_generation === after.sessions_generation &&
       before.password_generation === after.password_generation &&
-      normaliseName(before.email) === normaliseName(after.email));
+      normalName(before.email) === normalName(after.email));
   return isCurrent ? undefined : { factors: { ...after.factors, generation: generation + 1 } };
 }
 

@@ -6,23 +6,21 @@ import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./ar
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
+import { canonicalEmail, emailProblem, personNameProblem, trimmed, usernameProblem } from "./names.ts";
 import {
-  canonicalEmail,
+  birthDateProblem,
   clientIdProblem,
-  dateProblem,
-  emailProblem,
   keyFormProblem,
   keyProblem,
   localeProblem,
   subProblem,
   textProblem,
-  usernameProblem,
 } from "./text-rules.ts";
 
-/** A text field of the person. */
-function text(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
-  return described(ruled(textProblem).nullish(), {
-    form: "a text of 1 to 256 characters",
+/** What a person is called. */
+function personName(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
+  return described(ruled(personNameProblem).transform(trimmed).nullish(), {
+    form: "a text of 1 to 100 characters; white space at both ends is removed",
     description,
     otherwise: "none",
   });
@@ -34,14 +32,18 @@ const fields = {
     description: "A name to sign in with; unique among usernames and e-mail addresses, regardless of case",
     otherwise: "none: the e-mail address is the only one",
   }),
-  name: text("Given name"),
-  surname: text("Family name"),
-  date_of_birth: described(ruled(dateProblem).nullish(), {
-    form: "a real date, `YYYY-MM-DD`",
+  name: personName("Given name"),
+  surname: personName("Family name"),
+  date_of_birth: described(ruled(birthDateProblem).nullish(), {
+    form: "a real date, `YYYY-MM-DD`, not before 1850 and not in the future",
     description: "Date of birth",
     otherwise: "none",
   }),
-  gender: text("Gender"),
+  gender: described(ruled(textProblem).nullish(), {
+    form: "a text of 1 to 256 characters",
+    description: "Gender",
+    otherwise: "none",
+  }),
   locale: described(ruled(localeProblem).nullish(), {
     form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
     description: "The language of pages and mail",
@@ -60,7 +62,7 @@ const fields = {
 };
 
 const email = described(ruled(emailProblem).transform(canonicalEmail), {
-  form: "an e-mail address of at most 254 characters",
+  form: "an e-mail address of at most 254 characters, at most 64 of them before the `@`",
   description:
     "Also a name to sign in with; unique among usernames and e-mail addresses, regardless of case. Its domain is stored as A-labels in lower case",
   otherwise: "required",

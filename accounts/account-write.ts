@@ -22,6 +22,7 @@ import {
   type StoredEntry,
 } from "../records/directory/directory-kinds.ts";
 import type { RefTo, Transaction } from "../records/records.ts";
+import { namesOf } from "./names.ts";
 import {
   causedBy,
   planDeliveries,
@@ -29,7 +30,6 @@ import {
   type PlannedDirectory,
   type PlannedEntry,
 } from "./plan.ts";
-import { namesOf } from "./text-rules.ts";
 
 /** An account before and after a change; `undefined` if there is none. */
 interface AccountStep {

@@ -4,6 +4,7 @@ import type { Caller } from "../records/audit/audit-event.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import type { CallOptions } from "./arguments.ts";
+import type { SignInName } from "./names.ts";
 import type { FactorChanges, Factors, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
@@ -302,7 +303,7 @@ export interface AccountInternals extends FactorChanges {
   /** The full record behind `find`, with generations and consents. */
   record(sub: string): Promise<AccountRecord | undefined>;
   /** The full record behind `findByLogin`. A name that no account has costs the same reads. */
-  recordByLogin(login: string): Promise<AccountRecord | undefined>;
+  recordByName(name: SignInName | undefined): Promise<AccountRecord | undefined>;
   /**
    * Compares a password. A wrong password, an unknown name, a name of impossible length and an account without a
    * password take the same time. A hash that is weaker than the rules is replaced afterwards, in the background.

@@ -37,7 +37,8 @@ import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
-import { normaliseName } from "./text-rules.ts";
+import { normalName, readName } from "./names.ts";
+import { pastBirthDateProblem } from "./text-rules.ts";
 
 /** Address changes within seven days that come with an undo link. */
 const MAX_UNDOS = 10;
@@ -72,6 +73,12 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     if (origin === "new") await passwords.check(password, passwordNames(account));
     else passwords.checkForm(password);
     return passwords.hash(password);
+  }
+
+  /** @throws TypeError for a date of birth in the future. The schemas don't know the time. */
+  function checkBirthDate(what: string, { date_of_birth: date }: AccountChanges): void {
+    const problem = typeof date === "string" ? pastBirthDateProblem(date, clock) : undefined;
+    if (problem !== undefined) throw new TypeError(`${what}.date_of_birth: ${problem}`);
   }
 
   async function store(
@@ -161,6 +168,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
     async create(input, callOptions) {
       const account = checked("account", newAccount, input);
+      checkBirthDate("account", account);
       const caller = callerOf(callOptions);
       const { record } = await store("account.created", account, await hashOf(account, "new"), caller);
       return toAccount(record);
@@ -168,6 +176,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
     async import(input, callOptions) {
       const account = checked("account", importedAccount, input);
+      checkBirthDate("account", account);
       const caller = callerOf(callOptions);
       const hash = account.password_hash ?? (await hashOf(account, "imported"));
       if (account.user_id !== undefined) await directory.passUserId(account.user_id);
@@ -181,7 +190,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     },
 
     async findByLogin(login) {
-      const record = await signIns.recordByLogin(checked("usernameOrEmail", anyString, login));
+      const record = await signIns.recordByName(readName(checked("usernameOrEmail", anyString, login)));
       return record && toAccount(record);
     },
 
@@ -200,6 +209,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       checked("sub", anyString, sub);
       const caller = callerOf(callOptions);
       const changes = checked("changes", accountChanges, input);
+      checkBirthDate("changes", changes);
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
         const after = applied(before, changes);
@@ -246,7 +256,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         if (!isStill(before, as)) return undefined;
         const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
         // The oldest are kept, so a thief can't displace the link to the owner's address with many changes.
-        isGuarded = normaliseName(before.email) !== normaliseName(email) && undos.length < MAX_UNDOS;
+        isGuarded = normalName(before.email) !== normalName(email) && undos.length < MAX_UNDOS;
         const added = {
           id: undo.id,
           expires_at: undo.expiresAt,
@@ -387,7 +397,7 @@ function createNotices({
     passwordChanged: (account: AccountRecord) => notice("password-changed", account),
     /** To both addresses, unless they differ only in spelling. @param undo the link for the old one. */
     addressChanged: (before: AccountRecord, after: AccountRecord, undo?: string) =>
-      normaliseName(before.email) === normaliseName(after.email)
+      normalName(before.email) === normalName(after.email)
         ? []
         : [
             ...notice(

@@ -12,6 +12,7 @@ import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from
 import type { DeploymentKind, MailMessage } from "../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../config/input.ts";
 import type { Account, ImportedAccount } from "../accounts/account.ts";
+import { normalName, readName } from "../accounts/names.ts";
 import type { NewClient } from "../accounts/clients/client.ts";
 import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";
@@ -209,9 +210,6 @@ interface TestSignInParts {
   readonly mails?: MailMessage[];
 }
 
-/** Where a name is looked up, as in the login form. */
-const normal = (name: string): string => name.trim().toLowerCase();
-
 function testSignIn(parts: TestSignInParts): TestSignIn {
   const { service, clock, storage, faults, deployments, listener, mails } = parts;
   const persons: TestPerson[] = [];
@@ -225,7 +223,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
     if (typeof account !== "string" && "browser" in account) return account;
     const known = persons.find(({ account: { sub, username, email } }) =>
       typeof account === "string"
-        ? [username, email].some((name) => name !== null && normal(name) === normal(account))
+        ? [username, email].some((name) => name !== null && normalName(name) === readName(account))
         : sub === account.sub,
     );
     if (known !== undefined) return known;

@@ -12,6 +12,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import type { Records } from "../../records/records.ts";
 import { type AccountInternals, isDisabled, stateOf } from "../account.ts";
+import { normalName } from "../names.ts";
 import type { Attempt, AttemptLimits } from "../limits/attempt-limits.ts";
 import type { Confirmations, Unproven } from "../people/confirmations.ts";
 import {
@@ -260,9 +261,9 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
       const account = await enabled(sub);
       if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
       const { email: to } = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
-      const asked = await askedFor(options, account.email, at, "mail");
+      const asked = await askedFor(options, normalName(account.email), at, "mail");
       if (asked.kind === "limited") return asked;
-      const isFree = await asked.mayGetMail(to);
+      const isFree = await asked.mayGetMail(normalName(to));
       const locale = account.locale ?? at.locale;
       const mail = mailWith(options, {
         kind: "confirm-factor",

@@ -4,7 +4,7 @@ import type { RateLimits } from "../../config/configuration.ts";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
-import { typedName } from "../text-rules.ts";
+import type { SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
 import { callerNetwork, callerNetworks } from "./networks.ts";
 
@@ -29,20 +29,20 @@ export type AttemptVerdict = Omit<Attempt, "succeed" | "withdraw">;
 export interface AttemptLimits {
   /**
    * A submitted sign-in form.
-   * @param attempt.name as typed.
+   * @param attempt.name `undefined`: no account can have it.
    * @param attempt.device the id of a device cookie that belongs to the account of this name. It has its own bucket, and no other bucket stops it.
    * @param attempt.guessed whether so many tries with this name have failed in a row that a browser without a device
    *   cookie is limited further.
    */
   signIn(attempt: {
-    readonly name: string;
+    readonly name: SignInName | undefined;
     readonly address: string;
     readonly device: string | undefined;
     readonly guessed: boolean;
   }): Promise<Attempt>;
-  /** @param attempt.name as the client sent it. @param attempt.guessed as in `signIn`. */
+  /** @param attempt.name and `guessed` as in `signIn`. */
   passwordGrant(attempt: {
-    readonly name: string;
+    readonly name: SignInName | undefined;
     readonly client: string;
     readonly guessed: boolean;
   }): Promise<Attempt>;
@@ -104,8 +104,8 @@ export interface AttemptLimits {
 
 /** Who asks for mail, and to which address. */
 interface MailRequest {
-  /** The address or the name as typed, whether or not an account has it. */
-  readonly name: string;
+  /** The address or the name, whether or not an account has it. `undefined`: no account can have it. */
+  readonly name: SignInName | undefined;
   /** The caller's IP address. */
   readonly address: string;
   /** The id of a device cookie that belongs to the account of this name. It has its own bucket, and no other bucket stops it. */
@@ -185,11 +185,10 @@ function verdictOf(buckets: readonly FailureBucket[], taken: readonly Taken[]): 
 }
 
 /**
- * The bucket of a name. It depends only on the name as typed, so a limit reveals neither which names exist nor which
- * belong to one account. Names that are too long for any account share one bucket per caller.
+ * The bucket of a name. It depends only on the name, so a limit reveals neither which names exist nor which belong to
+ * one account. Names that are too long for any account share one bucket per caller.
  */
-function subjectOf(typed: string, caller: string): readonly string[] {
-  const name = typedName(typed);
+function subjectOf(name: SignInName | undefined, caller: string): readonly string[] {
   return name === undefined ? ["too long", caller] : ["name", name];
 }
 

@@ -13,7 +13,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../account.ts";
 import { hasSecondFactor } from "../factors/factor.ts";
-import { namesOf, typedName } from "../text-rules.ts";
+import { namesOf, readName, type SignInName } from "../names.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { SignInStore, SignInWay } from "../../records/people/sign-ins.ts";
@@ -22,16 +22,24 @@ import type { Attempt } from "./attempt-limits.ts";
 /** What a device cookie is compared with. */
 export type DeviceAccount = Pick<AccountRecord, "sub" | "password_generation">;
 
+/** A name as its limits see it. */
+export interface LimitedName {
+  /** `undefined`: no account can have it. */
+  readonly name: SignInName | undefined;
+  /** Whether so many tries with this name have failed in a row that further ones are limited. */
+  readonly guessed: boolean;
+}
+
 /** A name and a password, and how the caller limits them. */
 export interface PasswordTry {
   readonly way: SignInWay;
-  /** As typed, or as the client sent it. */
+  /** As typed, or as the client sent it: read here, and nowhere else. */
   readonly name: string;
   readonly password: string;
   /** Who takes turns with others when many passwords are checked: the wide network of the caller, or the client. */
   readonly party: string;
-  /** Takes the points. @param guessed whether so many tries with this name have failed that further ones are limited. */
-  readonly limit: (guessed: boolean, device: string | undefined) => Promise<Attempt>;
+  /** Takes the points. */
+  readonly limit: (limited: LimitedName, device: string | undefined) => Promise<Attempt>;
   /**
    * The id of the browser, if its device cookie is that of this account. It is left out without such a cookie: then the
    * points are taken before anything is looked up.
@@ -75,10 +83,10 @@ export interface SignInNoticeOptions {
 const WAYS: readonly SignInWay[] = ["form", "password_grant"];
 
 export function createPasswordCheck(
-  accounts: Pick<AccountInternals, "recordByLogin" | "authenticateRecord">,
+  accounts: Pick<AccountInternals, "recordByName" | "authenticateRecord">,
   { store, key, sealer, clock, mailDeployment, onMail }: SignInNoticeOptions,
 ): PasswordCheck {
-  const subjectOf = (name: string): string => hmac(key, JSON.stringify(["failures of name", name]));
+  const subjectOf = (name: SignInName): string => hmac(key, JSON.stringify(["failures of name", name]));
 
   function noticeFor(account: AccountRecord | undefined): StoredMail | undefined {
     if (account === undefined || mailDeployment === undefined) return undefined;
@@ -103,18 +111,18 @@ export function createPasswordCheck(
   ): Promise<void> => store.clearFailures(ways, namesOf(account).map(subjectOf));
 
   return {
-    async check({ way, name, password, party, limit, device: deviceOf }) {
-      const typed = typedName(name);
+    async check({ way, name: typed, password, party, limit, device: deviceOf }) {
+      const name = readName(typed);
       // No account can have a name that is too long, so nothing is guessed.
-      const subject = typed === undefined ? undefined : subjectOf(typed);
+      const subject = name === undefined ? undefined : subjectOf(name);
       const failures = subject === undefined ? 0 : await store.failures(way, subject);
-      let record = deviceOf && (await accounts.recordByLogin(name));
+      let record = deviceOf && (await accounts.recordByName(name));
       // An unknown name costs the same comparisons.
       const device = deviceOf?.(record ?? { sub: randomUUID() });
-      const attempt = await limit(failures >= FAILURES_BEFORE_LIMIT, record && device);
+      const attempt = await limit({ name, guessed: failures >= FAILURES_BEFORE_LIMIT }, record && device);
       if (!attempt.allowed) return { kind: "limited", attempt };
       try {
-        record ??= deviceOf === undefined ? await accounts.recordByLogin(name) : undefined;
+        record ??= deviceOf === undefined ? await accounts.recordByName(name) : undefined;
         const { ok, refusal = "credentials" } = await accounts.authenticateRecord(record, password, party);
         // A client can't ask for a second factor, so nobody learns whether the password was right.
         const isHalf = ok && way === "password_grant" && record !== undefined && hasSecondFactor(record);

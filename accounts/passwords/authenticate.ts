@@ -8,11 +8,11 @@ import type { Passwords } from "./passwords.ts";
 import { type AccountInternals, type Accounts, type Authenticated, isDisabled } from "../account.ts";
 import type { AccountWriter } from "../account-change.ts";
 import { anyString, checked } from "../arguments.ts";
-import { typedName } from "../text-rules.ts";
+import { readName, type SignInName } from "../names.ts";
 
 type SignIns = Pick<
   Accounts & AccountInternals,
-  "recordByLogin" | "authenticate" | "authenticateRecord" | "verifyPassword" | "settled"
+  "recordByName" | "authenticate" | "authenticateRecord" | "verifyPassword" | "settled"
 >;
 
 export function createSignIns(
@@ -55,8 +55,7 @@ export function createSignIns(
     return undefined;
   }
 
-  async function recordByLogin(login: string): Promise<AccountRecord | undefined> {
-    const name = typedName(login);
+  async function recordByName(name: SignInName | undefined): Promise<AccountRecord | undefined> {
     if (name === undefined) return undefined;
     const found = await directory.findAccountByName(name);
     // An unknown name costs the same two reads.
@@ -78,9 +77,10 @@ export function createSignIns(
   }
 
   return {
-    recordByLogin,
+    recordByName,
     authenticateRecord,
-    authenticate: async (login, password) => authenticateRecord(await recordByLogin(login), password),
+    authenticate: async (login, password) =>
+      authenticateRecord(await recordByName(readName(login)), password),
     async verifyPassword(sub, password) {
       checked("sub", anyString, sub);
       checked("password", anyString, password);

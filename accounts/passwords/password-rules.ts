@@ -1,7 +1,8 @@
 /** The rules for a new password: its length, and that it is not easy to guess. There are no rules about its composition. */
 import { createRequire } from "node:module";
 import type { PasswordRules } from "../../config/configuration.ts";
-import { characters, normaliseName } from "../text-rules.ts";
+import { normalName } from "../names.ts";
+import { characters } from "../text-rules.ts";
 
 /**
  * The rule that a new password breaks. `characters`: it has characters that a form can't send. `common`: it is among the
@@ -63,7 +64,7 @@ export function createPasswordRules({
   return (password, names) => {
     const problem = formProblem(password, length);
     if (problem !== undefined) return problem;
-    const folded = normaliseName(password);
+    const folded = normalName(password);
     if (namesIn([...names, ...service]).has(folded)) return "name";
     common ??= new Set(commonPasswords().filter((each) => each.length >= length.min));
     return common.has(folded) ? "common" : undefined;
@@ -74,7 +75,7 @@ export function createPasswordRules({
 function namesIn(names: readonly (string | null | undefined)[]): ReadonlySet<string> {
   const normal = names
     .filter((name) => typeof name === "string" && name !== "")
-    .map((name) => normaliseName(String(name)));
+    .map((name) => normalName(String(name)));
   const local = normal.flatMap((name) => (name.includes("@") ? [name.slice(0, name.indexOf("@"))] : []));
   return new Set([...normal, ...local].flatMap((name) => [name, name.replaceAll(/\s+/gu, "")]));
 }

@@ -1,7 +1,7 @@
 /** Changes of the e-mail address: it changes when the person shows that they read mail at the new one. */
 import { randomUUID } from "node:crypto";
 import { type AccountState, isDisabled, stateOf } from "../account.ts";
-import { canonicalEmail, emailProblem } from "../text-rules.ts";
+import { canonicalEmail, enteredEmailProblem, normalName } from "../names.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
@@ -56,20 +56,24 @@ export interface EarlierAddress {
   readonly email: string;
 }
 
-export function createAddressChanges(options: PeopleOptions): AddressChanges {
+/** @param domains the domains that need no dot. */
+export function createAddressChanges(
+  options: PeopleOptions,
+  domains: readonly string[] | undefined,
+): AddressChanges {
   const { directory, accounts, confirmations } = options;
   const purpose = "address-change";
 
   return {
     async start(sub, address, at) {
-      if (emailProblem(address) !== undefined) return { kind: "invalid" };
+      if (enteredEmailProblem(address, domains) !== undefined) return { kind: "invalid" };
       const email = canonicalEmail(address);
       const record = await directory.findAccount(sub);
       if (record === undefined || isDisabled(record)) return { kind: "gone" };
-      const asked = await askedFor(options, email, at, "mail");
+      const asked = await askedFor(options, normalName(email), at, "mail");
       if (asked.kind === "limited") return asked;
       const { record: holder } = asked;
-      const isFree = await asked.mayGetMail(email);
+      const isFree = await asked.mayGetMail(normalName(email));
       const isTaken = holder !== undefined && holder.sub !== sub;
       const kind = isTaken ? "known-address" : "confirm-address";
       const locale = (isTaken ? holder : record).locale ?? at.locale;

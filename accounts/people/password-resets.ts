@@ -2,6 +2,7 @@
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, stateOf } from "../account.ts";
+import { normalName, readName } from "../names.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import type { ConfirmationProof, FoundConfirmation, Unproven } from "./confirmations.ts";
@@ -83,20 +84,21 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
 
   return {
     async start(interaction, login, at) {
-      const asked = await askedFor(options, login, at, "mail");
+      const name = readName(login);
+      const asked = await askedFor(options, name, at, "mail");
       if (asked.kind === "limited") return asked;
       const { record } = asked;
       const found = record !== undefined && !isDisabled(record) ? record : undefined;
-      const isFree = await asked.mayGetMail(found?.email ?? login);
+      const isFree = await asked.mayGetMail(found === undefined ? name : normalName(found.email));
       // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.
       const account = isFree ? found : undefined;
       const { deployment, clientName } = at;
       const locale = account?.locale ?? at.locale;
       await confirmations.issue<AccountState>({
         purpose: "password-reset",
-        subject: account?.sub ?? confirmations.nobody(login),
+        subject: account?.sub ?? confirmations.nobody(name ?? ""),
         interaction,
-        extra: stateOf(account ?? { email: login }),
+        extra: stateOf(account ?? { email: name ?? "" }),
         mail: mailWith(options, {
           kind: "reset-password",
           to: account?.email ?? "",

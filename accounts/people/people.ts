@@ -53,6 +53,6 @@ export function createPeople(
       registrations: createRegistrations({ ...options, settings, reservedUsernames }),
     }),
     passwordResets: createPasswordResets(options),
-    addressChanges: createAddressChanges(options),
+    addressChanges: createAddressChanges(options, settings === false ? undefined : settings.domains),
   };
 }

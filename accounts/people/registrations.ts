@@ -9,10 +9,18 @@ import {
   type RegistrationRequest,
   type RegistrationSettings,
 } from "../../config/pages/settings.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
-import { chosenUsernameProblem } from "../chosen-usernames.ts";
-import { canonicalEmail, dateProblem, emailProblem, normaliseName, textProblem } from "../text-rules.ts";
+import {
+  canonicalEmail,
+  chosenUsernameProblem,
+  domainOf,
+  enteredEmailProblem,
+  normalName,
+  personNameProblem,
+} from "../names.ts";
+import { pastBirthDateProblem, type Problem, textProblem } from "../text-rules.ts";
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import type { ConfirmedAccount } from "../account.ts";
@@ -140,6 +148,16 @@ type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
 
 type ExtraField = (typeof REGISTRATION_FIELDS)[number];
 
+/** The rules for what can be asked for besides the address, but for the username. */
+const EXTRA_PROBLEMS: Readonly<
+  Record<Exclude<ExtraField, "username">, (value: string, clock: Clock) => Problem>
+> = {
+  name: personNameProblem,
+  surname: personNameProblem,
+  date_of_birth: pastBirthDateProblem,
+  gender: textProblem,
+};
+
 /** For the `check` of the configuration. */
 const CHECK_TIMEOUT_MS = 3_000;
 
@@ -167,14 +185,15 @@ function awaitingUsername(pending: Pick<FoundConfirmation<PendingForm>, "keep">)
 }
 
 export function createRegistrations(options: RegistrationsOptions): Registrations {
-  const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits } = options;
+  const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits, clock } =
+    options;
   const { fields = {}, terms, domains, passwordless = false } = settings;
 
   /** Whether nobody can complete it any more, because registration without a password was turned off. */
   const cannotComplete = ({ password_hash }: PendingForm): boolean => password_hash === null && !passwordless;
 
   const isTaken = async (name: string): Promise<boolean> =>
-    (await directory.findAccountByName(normaliseName(name))) !== undefined;
+    (await directory.findAccountByName(normalName(name))) !== undefined;
 
   /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
   function asked(form: RegistrationForm): RegistrationForm {
@@ -192,16 +211,14 @@ export function createRegistrations(options: RegistrationsOptions): Registration
 
   function emailFault(email: string): FieldProblem | undefined {
     if (email === "") return "required";
-    if (emailProblem(email) !== undefined) return "invalid";
-    const domain = normaliseName(email).split("@")[1] ?? "";
-    return domains === undefined || domains.includes(domain) ? undefined : "domain";
+    if (enteredEmailProblem(email, domains) !== undefined) return "invalid";
+    return domains === undefined || domains.includes(domainOf(canonicalEmail(email))) ? undefined : "domain";
   }
 
   function extraFault(field: ExtraField, value: string | undefined): FieldProblem | undefined {
     if (value === undefined) return fields[field] === "required" ? "required" : undefined;
     if (field === "username") return chosenUsernameProblem(value, reservedUsernames);
-    const problem = field === "date_of_birth" ? dateProblem(value) : textProblem(value);
-    return problem === undefined ? undefined : "invalid";
+    return EXTRA_PROBLEMS[field](value, clock) === undefined ? undefined : "invalid";
   }
 
   function passwordFault(form: RegistrationForm): FieldProblem | undefined {
@@ -254,7 +271,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     { deployment, locale: language, clientName }: AskedAt,
     { record: known, mayGetMail }: AskedFor,
   ): Promise<NewConfirmation<PendingForm>["mail"]> {
-    const isFree = await mayGetMail(email);
+    const isFree = await mayGetMail(normalName(email));
     const kind = known === undefined ? "confirm-registration" : "known-address";
     const mail = mailWith(options, {
       kind,
@@ -344,7 +361,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const problems = problemsOf(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
       const form = { ...typed, email: canonicalEmail(typed.email) };
-      const request = await askedFor(options, form.email, at, "registration");
+      const request = await askedFor(options, normalName(form.email), at, "registration");
       if (request.kind === "limited") return request;
       if (!(await isAllowed(form, at))) return { kind: "refused" };
       const { password, termsVersion, ...rest } = form;
@@ -376,7 +393,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const first = await confirmations.find<PendingForm>(place(interaction));
       if (first === undefined || first.confirmed || cannotComplete(first.extra)) return GONE;
       const { email } = first.extra;
-      const request = await askedFor(options, email, at, "mail");
+      const request = await askedFor(options, normalName(email), at, "mail");
       if (request.kind === "limited") return request;
       const mail = await mailTo(email, at, request);
       return (await confirmations.renew(place(interaction), mail)) ? { kind: "sent" } : { kind: "gone" };

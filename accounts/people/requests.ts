@@ -8,6 +8,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { AccountInternals } from "../account.ts";
+import type { SignInName } from "../names.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import type { Passwords } from "../passwords/passwords.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
@@ -72,7 +73,7 @@ export interface AskedFor {
   /** The account with the name. */
   readonly record: AccountRecord | undefined;
   /** Whether the limits of an address allow mail to it. The result must not reach the person who asks. */
-  readonly mayGetMail: (email: string) => Promise<boolean>;
+  readonly mayGetMail: (email: SignInName | undefined) => Promise<boolean>;
   /** Gives back the points of the mail, because none is sent. Those of the registration stay taken. */
   readonly notSent: () => Promise<void>;
   /** Gives all points back because of a fault. */
@@ -87,19 +88,19 @@ export async function askedFor<Limit extends "mail" | "registration">(
   options: Pick<PeopleOptions, "accounts" | "audit"> & {
     readonly limits: Pick<AttemptLimits, Limit | "notMailed" | "recipient">;
   },
-  name: string,
+  name: SignInName | undefined,
   at: AskedAt,
   limit: Limit,
 ): Promise<AskedFor | Limited> {
   const { accounts, limits } = options;
   const { address, device: deviceOf } = at;
-  let record = deviceOf && (await accounts.recordByLogin(name));
+  let record = deviceOf && (await accounts.recordByName(name));
   const own = deviceOf?.(record ?? { sub: randomUUID() });
   const device = record && own;
   const attempt = await limits[limit]({ name, address, device });
   const limited = refusalOf(options, at, attempt);
   if (limited !== undefined) return limited;
-  if (deviceOf === undefined) record = await accounts.recordByLogin(name);
+  if (deviceOf === undefined) record = await accounts.recordByName(name);
   return {
     kind: "asked",
     record,

@@ -1,5 +1,6 @@
 /** The account that an operator names: by its `sub`, or by another name that no second account has. */
 import type { Account, Accounts } from "../../accounts/account.ts";
+import { readName } from "../../accounts/names.ts";
 import { subProblem } from "../../accounts/text-rules.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { unknown } from "./on-service.ts";
@@ -28,7 +29,7 @@ export async function findAccountBy(
   }
   // Both share one namespace, and only an address has an `@`.
   const account = await accounts.findByLogin(name);
-  return name.normalize("NFKC").includes("@") === (kind === "email") ? account : undefined;
+  return readName(name)?.includes("@") === (kind === "email") ? account : undefined;
 }
 
 /** The account with this name of any kind. @throws CommandFailure if there is none, or more than one. */
@@ -47,6 +48,6 @@ export async function findAccount(accounts: Finds, name: string): Promise<Accoun
 
 /** The `sub` of the account with this name. A `sub` stays as it is: its account may have been deleted. */
 export async function findSub(accounts: Finds, name: string): Promise<string> {
-  const sub = name.toLowerCase();
-  return subProblem(sub) === undefined ? sub : (await findAccount(accounts, name)).sub;
+  const sub = readName(name);
+  return sub !== undefined && subProblem(sub) === undefined ? sub : (await findAccount(accounts, name)).sub;
 }

@@ -5,7 +5,7 @@ import type { Clock } from "../../core/clock.ts";
 import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
 import { directoryChecks } from "../../records/directory/directory-check.ts";
 import { factorChecks } from "../../records/factors/factor-check.ts";
-import { namesOf } from "../../accounts/text-rules.ts";
+import { namesOf } from "../../accounts/names.ts";
 import { databaseFile } from "../../config/storage-address.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { describeAddress, readOwnAddress, type StorageAddress } from "../program/addresses.ts";

@@ -1,5 +1,5 @@
 /** The e-mail address: a new one counts once the person shows that they read mail there. */
-import { emailProblem, normaliseName } from "../../accounts/text-rules.ts";
+import { normalName, readName, trimmed } from "../../accounts/names.ts";
 import type { AddressChanges } from "../../accounts/people/address-changes.ts";
 import type { Confirmations } from "../../accounts/people/confirmations.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -164,9 +164,8 @@ function newAddressPage(parts: EmailPageParts, changes: AddressChanges): PersonP
     show: (visit) => sendNewAddress(visit, ""),
     async submit(visit, form) {
       const { account } = visit.person;
-      const email = (form.get("email") ?? "").trim();
-      if (emailProblem(email) !== undefined) return sendNewAddress(visit, email, { reason: "invalid" });
-      if (normaliseName(email) === normaliseName(account.email) && account.email_verified)
+      const email = trimmed(form.get("email") ?? "");
+      if (account.email_verified && readName(email) === normalName(account.email))
         return sendNewAddress(visit, email, { reason: "same" });
       const result = await changes.start(account.sub, email, askedAt(visit, parts.devices));
       if (result.kind === "limited")

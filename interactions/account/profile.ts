@@ -1,9 +1,9 @@
 /** The profile: names, date of birth, gender and language, in one form. */
-import { seconds, type Clock } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { AccountChanges, Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
-import { chosenUsernameProblem } from "../../accounts/chosen-usernames.ts";
-import { dateProblem, textProblem } from "../../accounts/text-rules.ts";
+import { chosenUsernameProblem, personNameProblem, trimmed } from "../../accounts/names.ts";
+import { pastBirthDateProblem } from "../../accounts/text-rules.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -16,7 +16,6 @@ import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } fr
 
 const PATH = "/account/profile";
 const GENDERS: ReadonlySet<string> = new Set(["female", "male", "other"]);
-const EARLIEST = "1800-01-01";
 
 /** The fields of the profile form. */
 const PROFILE_FORM = ["name", "surname", "username", "date_of_birth", "gender", "locale"] as const;
@@ -119,8 +118,7 @@ export function profilePage({
       const { account } = visit.person;
       const before = valuesOf(account);
       const values = typed(form, before);
-      const today = new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
-      const problems = problemsIn(values, before, { locales, today, reservedUsernames });
+      const problems = problemsIn(values, before, { locales, clock, reservedUsernames });
       if (problems.length > 0) return shown(visit, values, problems);
       // The point is taken before the answer is known: neither a refusal nor its absence may reveal whether a username
       // is taken.
@@ -151,7 +149,7 @@ function valuesOf(account: AccountRecord): Values {
 
 /** What the form contains. A field that it does not have stays as it is. */
 function typed(form: Form, before: Values): Values {
-  const entries = PROFILE_FORM.map((field) => [field, form.get(field)?.trim() ?? before[field]] as const);
+  const entries = PROFILE_FORM.map((field) => [field, trimmed(form.get(field) ?? before[field])] as const);
   return Object.fromEntries(entries) as Values;
 }
 
@@ -159,28 +157,22 @@ function changesOf(values: Values): AccountChanges {
   return Object.fromEntries(PROFILE_FORM.map((field) => [field, values[field] || null] as const));
 }
 
-const textReason = (value: string) => (textProblem(value) === undefined ? undefined : "text");
+const nameReason = (value: string) => (personNameProblem(value) === undefined ? undefined : "text");
 
 /** Values that have not changed are accepted, whatever they are. */
 function problemsIn(
   values: Values,
   before: Values,
-  {
-    locales,
-    today,
-    reservedUsernames,
-  }: Pick<ProfilePageParts, "locales" | "reservedUsernames"> & { readonly today: string },
+  { locales, clock, reservedUsernames }: Pick<ProfilePageParts, "locales" | "clock" | "reservedUsernames">,
 ): ProfileProblem[] {
-  const isDate = (date: string): boolean =>
-    dateProblem(date) === undefined && date >= EARLIEST && date <= today;
   const rules: Readonly<Record<ProfileField, (value: string) => ProfileProblem["reason"] | undefined>> = {
-    name: textReason,
-    surname: textReason,
+    name: nameReason,
+    surname: nameReason,
     username(value) {
       const problem = chosenUsernameProblem(value, reservedUsernames);
       return problem === "invalid" ? "username" : problem;
     },
-    date_of_birth: (value) => (isDate(value) ? undefined : "date"),
+    date_of_birth: (value) => (pastBirthDateProblem(value, clock) === undefined ? undefined : "date"),
     gender: (value) => (GENDERS.has(value) ? undefined : "choice"),
     locale: (value) => (locales.includes(value) ? undefined : "choice"),
   };

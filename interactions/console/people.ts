@@ -5,6 +5,7 @@
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
+import { readName } from "../../accounts/names.ts";
 import type { AuditStore } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountGate } from "../account/gate.ts";
@@ -30,7 +31,7 @@ export interface PeopleParts extends ConsoleParts {
   readonly gate: Pick<AccountGate, "enterRecently">;
   readonly accounts: Pick<
     Accounts & AccountInternals,
-    "record" | "recordByLogin" | "factors" | "removeFactorsOf"
+    "record" | "recordByName" | "factors" | "removeFactorsOf"
   >;
   readonly audit: Pick<AuditStore, "append">;
   /** The `sub` of every operator. Nobody removes their factors here. */
@@ -73,9 +74,9 @@ function find(parts: PeopleParts): OperatorHandler {
 
   /** A `sub` comes first, because a username may look like one. */
   async function accountNamed(typed: string): Promise<AccountRecord | undefined> {
-    const sub = typed.toLowerCase();
-    const found = SUB.test(sub) ? await accounts.record(sub) : undefined;
-    return found ?? accounts.recordByLogin(typed);
+    const name = readName(typed);
+    const found = name !== undefined && SUB.test(name) ? await accounts.record(name) : undefined;
+    return found ?? accounts.recordByName(name);
   }
 
   return async (ctx, request, operator) => {
@@ -84,7 +85,7 @@ function find(parts: PeopleParts): OperatorHandler {
     if (!seals.isToken(operator, FIND, form.get("csrf") ?? ""))
       return pages.error(ctx, { status: 403, error: "stale_form" });
     const typed = form.get("name") ?? "";
-    const found = await accountNamed(typed.trim());
+    const found = await accountNamed(typed);
     if (found !== undefined)
       return seeOther(ctx, `${ctx.exchange.deployment.url}${PEOPLE_PATH}/${found.sub}`);
     const all = await commonLocals(parts, ctx, request, operator);

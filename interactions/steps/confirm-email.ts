@@ -1,4 +1,5 @@
 /** The step `confirm-email`: the code from the mail of a registration, or its link, in the browser that registered. */
+import { trimmed } from "../../accounts/names.ts";
 import type { Registrations, RegistrationConfirmed } from "../../accounts/people/registrations.ts";
 import { seconds } from "../../core/clock.ts";
 import { AMR_PASSWORD } from "../../provider/authentication.ts";
@@ -53,7 +54,7 @@ async function confirm(entry: Entry, services: StepServices, registrations: Regi
   const at = askedAt(entry, services);
   if (link !== undefined) services.links.clear(ctx);
   if (state.usernameTaken) {
-    const username = values.get("username")?.trim() ?? "";
+    const username = trimmed(values.get("username") ?? "");
     const renamed = await registrations.rename(uid, username === "" ? null : username, at);
     if (renamed.kind === "limited") return renamed;
     if (renamed.kind === "invalid")

@@ -1,4 +1,5 @@
 /** The step `forgot-password`: asks for mail with a code and a link. Every name gets the same answer after the same time. */
+import { trimmed } from "../../accounts/names.ts";
 import { askedAt, type Step } from "./step.ts";
 
 /** No account has a longer name. */
@@ -24,7 +25,7 @@ export const forgotPassword: Step = {
     const login = values.get("username") ?? "";
     const result = await passwordResets.start(signIn.uid, login, askedAt(entry, services));
     if (result.kind === "limited") return result;
-    const username = login.trim().slice(0, MAX_USERNAME_CHARACTERS);
+    const username = trimmed(login).slice(0, MAX_USERNAME_CHARACTERS);
     return { kind: "next", state: { step: "new-password", username } };
   },
 };

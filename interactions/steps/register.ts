@@ -1,4 +1,5 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
+import { trimmed } from "../../accounts/names.ts";
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
 import { keptEnrolment } from "./confirm-email.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
@@ -66,11 +67,11 @@ export function termsField(version: string): Field {
 
 function formOf({ values, locale, action }: Entry): RegistrationForm {
   const entered = ASKED.flatMap(({ name }) => {
-    const value = values.get(name)?.trim() ?? "";
+    const value = trimmed(values.get(name) ?? "");
     return value === "" ? [] : [[name, value] as const];
   });
   return {
-    email: values.get("email")?.trim() ?? "",
+    email: trimmed(values.get("email") ?? ""),
     password: action === WITHOUT_PASSWORD ? null : (values.get("password") ?? ""),
     ...Object.fromEntries(entered),
     termsVersion: values.get("terms"),

@@ -81,7 +81,7 @@ export async function checkPassword(
     name: username,
     password,
     party: wideNetwork(address),
-    limit: (guessed, known) => limits.signIn({ name: username, address, device: known, guessed }),
+    limit: (limited, known) => limits.signIn({ ...limited, address, device: known }),
     ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   });
   const failed = { ...callerOf(ctx, ANONYMOUS), action: ACTION, client: client_id } as const;

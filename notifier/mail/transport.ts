@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../../config/configuration.ts";
 import { isClearSmtp } from "../../config/value-forms.ts";
-import { emailProblem } from "../../accounts/text-rules.ts";
+import { emailProblem } from "../../accounts/names.ts";
 import type { MailFailure } from "../../core/events.ts";
 
 /** A message was not accepted. It has no message, because the server's may contain the address. */

@@ -74,7 +74,7 @@ export class PasswordGrant {
       name: username,
       password,
       party: `client ${clientId}`,
-      limit: (guessed) => this.#limits.passwordGrant({ name: username, client: clientId, guessed }),
+      limit: (limited) => this.#limits.passwordGrant({ ...limited, client: clientId }),
     });
     if (checked.kind === "limited") {
       noteLimited(this.#audit, event, checked.attempt);

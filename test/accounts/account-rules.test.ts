@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { normaliseName } from "../../accounts/text-rules.ts";
-import { emailProblem, usernameProblem } from "../../accounts/text-rules.ts";
+import { emailProblem, normalName, usernameProblem } from "../../accounts/names.ts";
 import { codeOf, openDomain, type Domain } from "./open-domain.ts";
 import { rounds } from "../rounds.ts";
 
@@ -72,19 +71,19 @@ describe("sign-in names", () => {
     const text = fc.string({ unit: "binary" });
     fc.assert(
       fc.property(text, (name) => {
-        const once = normaliseName(name);
-        expect(normaliseName(once)).toBe(once);
+        const once = normalName(name);
+        expect(normalName(once)).toBe(once);
         expect(once.normalize("NFKC")).toBe(once);
-        expect(normaliseName(name.normalize("NFD"))).toBe(once);
+        expect(normalName(name.normalize("NFD"))).toBe(once);
       }),
       { numRuns: rounds(300, 3_000) },
     );
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(..."a b z ä ö ñ é œ Ω 1 . _ -".split(" ")) }), (name) => {
-        expect(normaliseName(name.toUpperCase())).toBe(normaliseName(name));
+        expect(normalName(name.toUpperCase())).toBe(normalName(name));
       }),
     );
-    expect(normaliseName("H̱")).toBe(normaliseName("ẖ"));
+    expect(normalName("H̱")).toBe(normalName("ẖ"));
   });
 
   it("are looked up without delay, even with five million characters", async () => {
@@ -94,7 +93,7 @@ describe("sign-in names", () => {
     expect([ok, record]).toEqual([false, undefined]);
   });
 
-  it("are looked up only with at most 254 characters, as typed and in normal form [D-LIMIT-2]", async () => {
+  it("are looked up only with at most 254 characters, once they are read [D-LIMIT-2]", async () => {
     const lookups: string[] = [];
     const { accounts } = domain.reopen({
       storage(storage) {
@@ -106,14 +105,14 @@ describe("sign-in names", () => {
         return { ...storage, directory: { ...directory, findAccountByName } };
       },
     });
-    const email = `${"a".repeat(250)}@b.c`;
+    const email = `${"a".repeat(64)}@${"b".repeat(63)}.${"c".repeat(63)}.${"d".repeat(61)}`;
     const { sub } = await accounts.create({ email, password: "a password" });
     lookups.length = 0;
     expect((await accounts.findByLogin(email.toUpperCase()))?.sub).toBe(sub);
     expect((await accounts.authenticate(email, "a password")).ok).toBe(true);
     expect(lookups).toEqual([email, email]);
     // NFKC turns this character into eighteen, so fifteen are too long.
-    for (const long of [`a${email}`, "a".repeat(255), "\ufdfa".repeat(15), "\ufdfa".repeat(254)]) {
+    for (const long of [`${email}a`, "a".repeat(255), "\ufdfa".repeat(15), "\ufdfa".repeat(254)]) {
       expect(await accounts.findByLogin(long)).toBeUndefined();
       expect((await accounts.authenticate(long, "a password")).ok).toBe(false);
     }
@@ -177,13 +176,15 @@ describe("the fields of an account", () => {
       "ﷺﷺﷺﷺ",
       "\u00a0",
     ],
-    name: ["", "a\0", "a\nb", "a".repeat(257), 1, [], "\udfff"],
+    name: ["", " ", "a\0", "a\nb", "a\u202eb", "a".repeat(101), 1, [], "\udfff"],
     date_of_birth: [
       "",
       "1990-13-01",
       "2023-02-29",
       "1990-1-1",
       "0000-01-01",
+      "1849-12-31",
+      "2999-01-01",
       "1990-12-10T00:00:00Z",
       "１９９０-12-10",
       19901210,
@@ -207,6 +208,31 @@ describe("the fields of an account", () => {
     }
     expect(await codeOf(domain.accounts.create({ email: "Secret Value" }))).not.toContain("Secret");
     expect(await domain.accounts.list()).toHaveLength(1);
+  });
+
+  it("take a date of birth from 1850 until today, on every call [D-NAME-6]", async () => {
+    const now = domain.clock.now();
+    const [today, tomorrow] = [now, now + 86_400_000].map((at) => new Date(at).toISOString().slice(0, 10));
+    const { accounts } = domain;
+    for (const date_of_birth of ["1850-01-01", today]) {
+      const { sub } = await accounts.import({ email: "born@example.com", date_of_birth });
+      expect(await accounts.update(sub, { date_of_birth })).toMatchObject({ date_of_birth });
+      await accounts.delete(sub);
+    }
+    const { sub } = await accounts.create({ email: "ok@example.com" });
+    for (const date_of_birth of ["1849-12-31", tomorrow]) {
+      const account = { email: "born@example.com", date_of_birth };
+      for (const refused of [accounts.create(account), accounts.import(account)])
+        expect(await codeOf(refused)).toMatch(/^TypeError account\.date_of_birth: must not be /);
+      expect(await codeOf(accounts.update(sub, { date_of_birth }))).toMatch(
+        /^TypeError changes\.date_of_birth: must not be /,
+      );
+    }
+  });
+
+  it("keep names without white space at both ends [D-NAME-5]", async () => {
+    const account = { email: "x@example.com", name: " Ada\u3000", surname: "\tLovelace " };
+    expect(await domain.accounts.create(account)).toMatchObject({ name: "Ada", surname: "Lovelace" });
   });
 
   it("take names and texts in all scripts", async () => {

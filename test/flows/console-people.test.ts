@@ -85,7 +85,7 @@ const views = async (sub: string): Promise<number> =>
 describe("an operator", () => {
   it("finds an account by exactly its address, username or sub, which alone is in the address of the page", async () => {
     const { email, username, sub } = lost.person;
-    for (const name of [email, ` ${email.toUpperCase()}\t`, username, sub, ` ${sub.toUpperCase()} `]) {
+    for (const name of [email, ` ${email.toUpperCase()}\t`, username, sub, ` ${sub.toUpperCase()}\u3000`]) {
       await find(name);
       expect([name, browser.status, browser.url.href]).toEqual([name, 200, pageOf(lost)]);
       expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);

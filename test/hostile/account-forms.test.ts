@@ -192,7 +192,8 @@ describe("the profile", () => {
     ["date_of_birth", "0001-01-01", /a real date in the past/],
     ["gender", "toString", /choose one from the list/],
     ["locale", "de", /choose one from the list/],
-    ["name", "x".repeat(257), /at most 256 characters/],
+    ["name", "x".repeat(101), /at most 100 characters/],
+    ["surname", "Love\u202elace", /at most 100 characters/],
   ])("refuses %s %j and keeps what was typed", async (field, value, text) => {
     await browser.get(`${running.openid}/account/profile`);
     await browser.submit(browser.form("surname"), { name: "Augusta", [field]: value });

@@ -41,6 +41,9 @@ async function submitWrong(browser: Browser, count: number, username: string): P
   return statuses;
 }
 
+/** Ways to write the name `ada`. */
+const SPELLINGS = [" ada", "ada\u3000", "ADA\t", "\ufeffＡＤＡ\u00a0", `${" ".repeat(300)}ada`];
+
 const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });
 
 /** A fixed clock, so that Retry-After is equal. */
@@ -104,6 +107,28 @@ describe("the sign-in form", () => {
     expect(await submitWrong(await from("192.0.2.1"), 1, running.ada.sub)).toEqual([400]);
   });
 
+  it.each(SPELLINGS)("signs in a name that is written as %j [D-NAME-1]", async (username) => {
+    await start({ rateLimits: { signIn: { account: points(3) } } });
+    const browser = await from("192.0.2.1");
+    expect(await submit(browser, { ...ADA, username })).toBe(303);
+    // The device cookie counts for every way to write the name.
+    expect(await submitWrong(await from("198.51.100.1"), 4, "ada")).toEqual([...times(3, 400), 429]);
+    await running.service.accounts.endSessions(running.ada.sub);
+    await browser.get(news.authorizeUrl());
+    expect(await submit(browser, { ...ADA, username })).toBe(303);
+  });
+
+  it("takes the points of one name, however it is written [D-NAME-1]", async () => {
+    await start({ rateLimits: { signIn: { accountAndAddress: points(3), account: points(100) } } });
+    for (const name of ["ada", "eve"]) {
+      const address = name === "ada" ? "192.0.2.1" : "192.0.2.2";
+      const statuses: number[] = [];
+      for (const spelling of SPELLINGS)
+        statuses.push(await submit(await from(address), wrong(spelling.replace(/ada|ADA|ＡＤＡ/, name))));
+      expect(statuses).toEqual([400, 400, 400, ...times(SPELLINGS.length - 3, 429)]);
+    }
+  });
+
   it("shares the points of one address among all names that are too long [D-LIMIT-2]", async () => {
     await start();
     const browser = await from("192.0.2.1");
@@ -128,6 +153,17 @@ describe("the password grant", () => {
     // One name has used up its points; the other name of the same account still has all of them.
     expect(await grantResponses("ada@example.com")).toEqual(known);
     expect(await grantResponses("eve@example.com")).toEqual(known);
+  });
+
+  it("knows a name however it is written, and counts it as one [D-NAME-1]", async () => {
+    await start({ rateLimits: { passwordGrant: { accountAndClient: points(3), account: points(100) } } });
+    for (const username of SPELLINGS) {
+      const answer = await news.password({ ...ADA, username });
+      expect([username, answer.status]).toEqual([username, 200]);
+    }
+    const limited: boolean[] = [];
+    for (const username of SPELLINGS) limited.push(isLimited(await news.password(wrong(username))));
+    expect(limited).toEqual([...times(3, false), ...times(SPELLINGS.length - 3, true)]);
   });
 
   it("shares the points of one client among all names that are too long [D-LIMIT-2]", async () => {

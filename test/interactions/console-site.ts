@@ -161,7 +161,7 @@ function oneAccount({ done }: MemoryConsole): PeopleParts["accounts"] {
   const account = { ...person({ sub: SUB }).account, created_at: 0 };
   return {
     record: async (sub) => (sub === SUB ? account : undefined),
-    recordByLogin: async () => undefined,
+    recordByName: async () => undefined,
     factors: async () => ({ app, passkeys: [], recovery_codes_left: 10 }),
     async removeFactorsOf(sub, which, generation) {
       done.push(["removeFactorsOf", sub, which, generation]);

@@ -4,6 +4,7 @@ import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
 import { type AttemptLimits, createAttemptLimits } from "../../../accounts/limits/attempt-limits.ts";
+import { readName } from "../../../accounts/names.ts";
 import { KINDS } from "../../../records/all-kinds.ts";
 import {
   type Bucket,
@@ -77,7 +78,7 @@ async function allowedOf(
 }
 
 const from = (name: string, address: string, device?: string) => () =>
-  limits.signIn({ name, address, device, guessed: false });
+  limits.signIn({ name: readName(name), address, device, guessed: false });
 
 describe("attempts to sign in", () => {
   it("leave three windows, however many are refused, and none once they have ended [D-LIMIT-3]", async () => {
@@ -136,7 +137,8 @@ describe("attempts to sign in", () => {
   });
 });
 
-const at = (name: string, client: string) => () => limits.passwordGrant({ name, client, guessed: false });
+const at = (name: string, client: string) => () =>
+  limits.passwordGrant({ name: readName(name), client, guessed: false });
 
 describe("the other limits", () => {
   it("count the password grant per account and client, per account and per client, not per address [D-TOKEN-21]", async () => {
@@ -227,7 +229,12 @@ describe("names in rate limits", () => {
     const first = new Set(keys);
     keys = [];
     const elsewhere = createAttemptLimits(LIMITS, counters, createSecretKey(Buffer.alloc(32, 2)));
-    await elsewhere.signIn({ name: "ada", address: "192.0.2.1", device: undefined, guessed: false });
+    await elsewhere.signIn({
+      name: readName("ada"),
+      address: "192.0.2.1",
+      device: undefined,
+      guessed: false,
+    });
     expect(keys.filter((key) => first.has(key))).toEqual([]);
   });
 

@@ -31,14 +31,14 @@ const isPassword = (password: string) => stage.accounts.verifyPassword(sub, pass
 
 describe("a forgotten password", () => {
   it("is replaced by its owner, who gets a code and a link at the stored address [D-RESET-1]", async () => {
-    for (const login of ["ada", "ADA@example.com", "ＡＤＡ"]) {
-      await expect(start(login)).resolves.toEqual(SENT);
+    for (const login of ["ada", "ADA@example.com", "ＡＤＡ", " ada\u3000", "\ufeffada@example.com "]) {
+      await expect(start(login, "i", from(login.length))).resolves.toEqual(SENT);
       const mail = await stage.mail();
       // In the language of the account, and only to its address as it is stored.
       expect(mail).toMatchObject({ kind: "reset-password", to: "Ada@example.com", locale: "en" });
       expect(mail.mail).toMatchObject({ deployment: "openid", expiresAt: stage.clock.now() + 3_600_000 });
     }
-    await start("ada");
+    await start("ada", "i", from(1));
     const { code } = await stage.mail();
     await expect(finish({ interaction: "i", code })).resolves.toEqual({ kind: "done", sub });
     await expect(isPassword(NEW_PASSWORD)).resolves.toBe(true);
@@ -106,6 +106,20 @@ describe("a forgotten password", () => {
       });
       stage.clock.advance(3_600);
     }
+  });
+
+  it("of one unknown name is one reset, however it is written [D-NAME-1]", async () => {
+    await start("nobody", "one");
+    await start(" NOBODY\u3000", "two");
+    const code = "00000000";
+    await expect(finish({ interaction: "one", code })).resolves.toEqual(GONE);
+    await expect(finish({ interaction: "two", code })).resolves.toEqual({ kind: "wrong", triesLeft: 4 });
+  });
+
+  it("counts every way to write a name as one [D-NAME-1]", async () => {
+    for (const name of ["nobody", " nobody", "nobody\u3000", "NOBODY", "\ufeffｎobody"])
+      await expect(start(name)).resolves.toEqual(SENT);
+    await expect(start("nobody\t")).resolves.toMatchObject({ kind: "limited" });
   });
 
   it("is checked without being used up, but a wrong code costs a try", async () => {

@@ -254,6 +254,10 @@ describe("the answer to a registration", () => {
     ["an address with a name", { email: "Eve <eve@example.com>" }, { email: "invalid" }],
     ["an @ in a username", { username: "eve@example.com" }, { username: "invalid" }],
     ["a date that does not exist", { date_of_birth: "1990-02-30" }, { date_of_birth: "invalid" }],
+    ["a date in the future", { date_of_birth: "2999-01-01" }, { date_of_birth: "invalid" }],
+    ["a date before 1850", { date_of_birth: "1849-12-31" }, { date_of_birth: "invalid" }],
+    ["a direction override in a name", { surname: "Love\u202elace" }, { surname: "invalid" }],
+    ["a domain without a dot", { email: "eve@localhost" }, { email: "invalid" }],
     ["a line break in a name", { surname: "Love\nlace" }, { surname: "invalid" }],
     ["broken characters", { gender: "\ud800" }, { gender: "invalid" }],
     ["its own name as password", { password: "Ada Lovelace" }, { password: "name" }],
@@ -327,6 +331,14 @@ describe("the answer to a registration", () => {
 });
 
 describe("the configuration of registrations", () => {
+  it("lets a domain in that it lists, also without a dot, here and at a change of address [D-NAME-2]", async () => {
+    await reopen({ domains: ["corp"] });
+    await expect(start({ email: "a@CORP" })).resolves.toEqual(SENT);
+    const { sub } = await stage.accounts.create({ email: "b@corp" });
+    await expect(stage.addressChanges.start(sub, "c@corp", AT)).resolves.toEqual(SENT);
+    await expect(stage.addressChanges.start(sub, "c@localhost", AT)).resolves.toEqual({ kind: "invalid" });
+  });
+
   it("lets only some domains in, not their subdomains or look-alikes", async () => {
     await reopen({ domains: ["example.com"] });
     for (const email of [

@@ -203,7 +203,7 @@ export async function openPeople(
         name,
         password,
         party: address,
-        limit: (guessed, device) => limits.signIn({ name, address, device, guessed }),
+        limit: (limited, device) => limits.signIn({ ...limited, address, device }),
         ...(read && { device: read }),
       }),
     factors: otherFactors(),

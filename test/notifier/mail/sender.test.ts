@@ -137,7 +137,7 @@ describe("a change of an account", () => {
     );
     const names = {
       name: "Win a prize at https://spam.example",
-      surname: "\u202eevil",
+      surname: "\u200fevil",
       username: "cheap-pills",
     };
     const { sub } = await service.accounts.create({ email: "old@example.com", locale: "pl", ...names });
