@@ -188,7 +188,13 @@ export function withCommit(
     if ([...put, ...remove].some(({ kind }) => kind === name)) await beforehand(change);
     await store.commit(change);
   };
-  return { ...storage, records: new Records({ ...store, commit }, clock, KINDS) };
+  const watched = new Proxy(store, {
+    get(target, name) {
+      const member: unknown = name === "commit" ? commit : Reflect.get(target, name, target);
+      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    },
+  });
+  return { ...storage, records: new Records(watched, clock, KINDS) };
 }
 
 /** Stores artifacts of an account: a session, and tokens for each client. */
