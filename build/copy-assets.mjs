@@ -1,7 +1,7 @@
-// Part of `npm run build`: copies templates, texts, styles and the script of the pages, which are not compiled, to the compiled files.
+// Part of `npm run build`: copies templates, texts, styles and what runs in browsers, which are not compiled, to the compiled files.
 // Usage: node build/copy-assets.mjs [OUT_DIR], by default `dist`.
 import { cpSync, readdirSync, readFileSync } from "node:fs";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 const out = process.argv[2] ?? join(root, "dist");
@@ -11,11 +11,11 @@ const { include: folders } = JSON.parse(readFileSync(join(root, "tsconfig.build.
  * An example whose secrets the server refuses; and, for the image, the lock file, which npm packs only inside a folder.
  */
 const FILES = ["examples/conformance/server.json", "package-lock.json"];
-const ASSETS = new Set([".ejs", ".json", ".css", ".js", ".svg"]);
+const ASSETS = /\.(?:ejs|json|css|js|svg|d\.ts)$/;
 
 for (const folder of folders) {
   for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile() || !ASSETS.has(extname(entry.name))) continue;
+    if (!entry.isFile() || !ASSETS.test(entry.name)) continue;
     const from = join(entry.parentPath, entry.name);
     cpSync(from, join(out, from.slice(root.length)));
   }

@@ -128,7 +128,7 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .strictObject({ publicKey: z.union([passkeyRequest, passkeyCreation]) })
     .optional()
     .describe(
-      "What `navigator.credentials.get` takes (`PublicKeyCredentialRequestOptionsJSON`), or at `enrol` `navigator.credentials.create` (`PublicKeyCredentialCreationOptionsJSON`). Send what it returns as `credential` with the action `passkey`.",
+      "`PublicKeyCredentialRequestOptionsJSON`, or at `enrol` `PublicKeyCredentialCreationOptionsJSON`. Call `usePasskey` or `createPasskey` of `sign-in-service/browser` with it, and send what that returns as `credential` with the action `passkey`.",
     ),
   app: z
     .strictObject({ secret: text("In Base32."), uri: text("`otpauth:`, for a QR code.") })

@@ -1,7 +1,6 @@
-import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
-  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -9,7 +8,6 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,21 +15,9 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { buildImage } from "./deploy/dockerfile.ts";
 import { freePorts } from "./examples/processes.ts";
-
-interface Manifest {
-  readonly name: string;
-  readonly version: string;
-  readonly license: string;
-  readonly keywords: readonly string[];
-  readonly engines: { readonly node: string };
-  readonly files: readonly string[];
-  readonly bin: Readonly<Record<string, string>>;
-  readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
-  readonly dependencies: Readonly<Record<string, string>>;
-}
+import { installPacked, linkPackages, manifest, packInto, run } from "./installed.ts";
 
 const root = join(import.meta.dirname, "..");
-const manifest: Manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 /** The entry points. The package also exports a document. */
 const modules = Object.entries(manifest.exports).filter(([path]) => !path.endsWith(".json"));
 const entries = modules.map(([path]) => join(manifest.name, path));
@@ -41,10 +27,6 @@ const consumer = join(work, "consumer");
 const installed = join(consumer, "node_modules", manifest.name);
 /** The same for a project in CommonJS. */
 const commonjs = join(consumer, "commonjs");
-
-function run(command: string, args: readonly string[], cwd: string): string {
-  return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-}
 
 /** The names that each entry point exports, as a program of the consumer prints them. */
 function printed(folder: string, source: string): Record<string, string[]> {
@@ -82,37 +64,16 @@ const SERVICE = `
   await service.close();
 `;
 
-/** Builds, packs and unpacks the package, with the dependencies of this checkout. */
+const tarball = join(work, `${manifest.name}-${manifest.version}.tgz`);
+
 function install(): void {
-  const unpacked = join(work, "source");
-  mkdirSync(unpacked);
-  for (const file of ["package.json", ...manifest.files.filter((each) => each !== "dist")])
-    cpSync(join(root, file), join(unpacked, file), { recursive: true });
-  const dist = join(unpacked, "dist");
-  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", dist], root);
-  run(process.execPath, [join("build", "copy-assets.mjs"), dist], root);
-  run("npm", ["pack", "--ignore-scripts", "--silent", "--offline", "--pack-destination", work], unpacked);
-  mkdirSync(installed, { recursive: true });
-  run(
-    "tar",
-    ["-xzf", join(work, `${manifest.name}-${manifest.version}.tgz`), "--strip-components=1", "-C", installed],
-    work,
-  );
-  const runners = ["jest", "@jest/globals", "vitest"];
-  for (const name of [...Object.keys(manifest.dependencies), ...runners]) {
-    const link = join(consumer, "node_modules", name);
-    mkdirSync(dirname(link), { recursive: true });
-    symlinkSync(join(root, "node_modules", name), link);
-  }
-  const bin = join(consumer, "node_modules", ".bin");
-  mkdirSync(bin);
-  symlinkSync(join("..", manifest.name, manifest.bin[manifest.name] ?? ""), join(bin, manifest.name));
-  chmodSync(join(installed, manifest.bin[manifest.name] ?? ""), 0o755);
+  packInto(work);
   for (const [folder, type] of Object.entries({ [consumer]: "module", [commonjs]: "commonjs" })) {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "consumer", private: true, type }));
   }
+  installPacked(tarball, consumer);
+  linkPackages(["koa", "jest", "@jest/globals", "vitest"], consumer);
 }
 
 /** The versions that a lock file installs in production, but for what other platforms need. */
@@ -285,7 +246,6 @@ describe("the packed package", () => {
       return [status, stdout + stderr];
     };
     const tools = join(root, "node_modules");
-    const tarball = join(work, `${manifest.name}-${manifest.version}.tgz`);
     expect(tool(join(tools, "publint/src/cli.js"), "run", tarball, "--strict")).toEqual([
       0,
       expect.stringContaining("All good!"),
@@ -346,7 +306,7 @@ describe("the packed package", () => {
 
   it("is made into an image by the steps of its Dockerfile, which serves and is well", async () => {
     const deploy = join(installed, "deploy");
-    cpSync(join(work, `${manifest.name}-${manifest.version}.tgz`), join(deploy, `${manifest.name}-1.tgz`));
+    cpSync(tarball, join(deploy, `${manifest.name}-1.tgz`));
     const folder = join(work, "image");
     mkdirSync(folder);
     const image = buildImage(join(deploy, "Dockerfile"), deploy, folder);

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import ejs from "ejs";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { Script } from "node:vm";
 import { nearestKey } from "../../config/nearest-key.ts";
 
 /** The folder of the built-in views and of `style.css`. */
@@ -14,6 +15,8 @@ const LAYOUT_SHEETS: ReadonlyMap<string, string> = new Map([
   ["wide", "style-wide.css"],
 ]);
 const SCRIPT_FILE = "pages.js";
+/** What `sign-in-service/browser` exports. The script begins with it, also a team's own. */
+const BROWSER_FILE = join(import.meta.dirname, "..", "browser.js");
 /** The partial that prints the style sheet. A view of this name would never be used. */
 const STYLE = "style";
 
@@ -100,16 +103,27 @@ export function readViews(folders: readonly string[], variables: string): Views 
     const include = (partial: string, more: Locals = {}): string => render(partial, { ...locals, ...more });
     return view({ ...locals, include });
   };
-  return { render, styleHash: (layout) => style(layout).hash, script: script ?? "", problems };
+  script = compactScript(readFileSync(BROWSER_FILE, "utf8")) + (script ?? "");
+  problems.push(...scriptProblems(script));
+  return { render, styleHash: (layout) => style(layout).hash, script, problems };
+}
+
+function scriptProblems(script: string): readonly string[] {
+  try {
+    void new Script(script);
+    return [];
+  } catch (error) {
+    return [`config.interactions.views: ${SCRIPT_FILE} does not compile: ${String(error)}`];
+  }
 }
 
 /**
- * Removes the script's comment lines, indentation and needless white space. Its strings must not have a space next to a
- * comma or an operator.
+ * Removes the script's comment lines, exports, indentation and needless white space. Its strings must not have a space next
+ * to a comma or an operator.
  */
 const compactScript = (text: string): string =>
   text
-    .replaceAll(/^ *(?:\/\/.*\n)?/gm, "")
+    .replaceAll(/^ *(?:\/\/.*\n|export )?/gm, "")
     .replaceAll(/([;{,(])\n/g, "$1")
     .replaceAll(/ ([=!<>?:&|*+]+) |(,) /g, "$1$2");
 

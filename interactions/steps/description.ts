@@ -94,7 +94,7 @@ export interface StepDescription {
   /** Something that has just happened. */
   readonly notice?: { readonly code: string; readonly text: string };
   /**
-   * What `navigator.credentials.get` takes, or at `enrol` `navigator.credentials.create`, in WebAuthn's JSON form. The action
+   * For `usePasskey` of `sign-in-service/browser`, or at `enrol` for `createPasskey`, in WebAuthn's JSON form. The action
    * `passkey` sends what it returns.
    */
   readonly passkey?: { readonly publicKey: PasskeyRequest | PasskeyCreation };

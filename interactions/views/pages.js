@@ -12,13 +12,10 @@ function strengthOf(text, least) {
 }
 const all = (selector) => document.querySelectorAll(selector);
 const append = (element, html) => element?.insertAdjacentHTML("beforeend", html);
-// Uses a passkey, or makes one: only the options for a new one have rp. Everything is JSON (WebAuthn, sections 5.1.1
-// and 5.1.7 to 5.1.9).
+// Uses a passkey, or makes one: only the options for a new one have rp. Both functions are from sign-in-service/browser.
 async function askPasskey(form, options) {
-  const json = JSON.parse(form.dataset.passkey);
-  const [does, parse] = json.rp ? ["create", "Creation"] : ["get", "Request"];
-  const publicKey = PublicKeyCredential[`parse${parse}OptionsFromJSON`](json);
-  const answer = await navigator.credentials[does]({ ...options, publicKey });
+  const publicKey = JSON.parse(form.dataset.passkey);
+  const answer = await (publicKey.rp ? createPasskey : usePasskey)({ ...options, publicKey });
   form.elements.credential.value = JSON.stringify(answer);
   form.requestSubmit();
 }
@@ -92,7 +89,7 @@ async function askPasskey(form, options) {
   // the fields of the page, until the button is pressed.
   for (const form of all("form[data-passkey]")) {
     const api = window.PublicKeyCredential;
-    form.hidden = !api?.parseRequestOptionsFromJSON;
+    form.hidden = !api;
     if (form.hidden) continue;
     const { credential } = form.elements;
     const problem = form.querySelector("[data-failed]");
@@ -118,7 +115,7 @@ async function askPasskey(form, options) {
     // The step after the password may ask for a passkey, if this device can make one.
     if ("autofill" in form.dataset)
       void api
-        .isUserVerifyingPlatformAuthenticatorAvailable()
+        .isUserVerifyingPlatformAuthenticatorAvailable?.()
         .then(
           (can) => can && append(document.forms.step, "<input type=hidden name=can_add_passkey value=true>"),
         );
@@ -128,8 +125,7 @@ async function askPasskey(form, options) {
   }
 
   // A passkey needs a browser that has them.
-  for (const each of all("[data-creates]"))
-    each.hidden = !window.PublicKeyCredential?.parseCreationOptionsFromJSON;
+  for (const each of all("[data-creates]")) each.hidden = !window.PublicKeyCredential;
 
   // Recovery codes: copied, in a file, on paper.
   for (const tools of all("[data-codes]")) {

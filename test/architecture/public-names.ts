@@ -2,7 +2,7 @@ import { isExportDeclaration, isNamedExports } from "typescript/unstable/ast";
 import type { Tree } from "./rule.ts";
 
 /** Every public name is a promise, so there are few. A duplicate counts twice. */
-export const MAX_PUBLIC_NAMES = 95;
+export const MAX_PUBLIC_NAMES = 96;
 
 /** Entry point → name → why it is public. Names of the package's contract say so. */
 export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -60,6 +60,10 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     checkCommit: "a backend checks a commit as the others do",
     ConditionFailed: "a backend throws it",
     StorageUnavailable: "a backend throws it",
+  },
+  "interactions/browser.d.ts": {
+    createPasskey: "contract",
+    usePasskey: "contract",
   },
   "interactions/index.ts": {
     createPages: "applications answer 404 with a page in the service's look",

@@ -1,8 +1,6 @@
 /** A first factor in a sign-in, in a real browser the size of a phone, with the authenticator that Chromium has for tests. */
-import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import type { MailMessage } from "../../config/configuration.ts";
@@ -18,6 +16,7 @@ import {
   signIn,
   TestBrowser,
 } from "./chromium.ts";
+import { ownUi } from "./own-ui.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 const PASSWORD = "a long sentence about nothing";
@@ -281,13 +280,8 @@ describe("a person who registers without a password", () => {
   });
 });
 
-/** The page that docs/pages.md shows for a UI of one's own. */
-const OWN_UI = /```html\n(<!doctype html>[\s\S]*?)```/.exec(
-  readFileSync(join(import.meta.dirname, "../../docs/pages.md"), "utf8"),
-)?.[1];
-
 describe("a UI of one's own, as in the documentation", () => {
-  it("adds a passkey in the sign-in, and signs in with it the next time", async () => {
+  it("adds a passkey in the sign-in, and signs in with it the next time, at either deployment", async () => {
     const own = await startService({
       deployments: onLocalhost,
       config: {
@@ -295,13 +289,7 @@ describe("a UI of one's own, as in the documentation", () => {
         mail: { send: async (message) => void sent.push(message) },
         interactions: { ui: "/login" },
       },
-      host(application) {
-        application.use(async (ctx, next) => {
-          if (ctx.path !== "/login") return next();
-          ctx.body = OWN_UI;
-          return undefined;
-        });
-      },
+      host: ownUi,
     });
     try {
       await own.service.clients.register({ ...VAULT, redirect_uris: [callback] });
@@ -312,20 +300,21 @@ describe("a UI of one's own, as in the documentation", () => {
       await page.goto(authorize(own));
       await page.getByLabel("Username or email address").fill(email);
       await page.getByLabel("Password").fill(PASSWORD);
-      await press("submit");
+      await press("Sign in");
       await page.getByLabel("Code from the message").fill(await mailedCode());
-      await press("submit");
+      await press("Continue");
       await page.getByLabel("Name of the passkey").fill("Laptop");
-      await press("passkey");
+      await press("Create a passkey");
       await page.getByText(/(?:[0-9A-Z]{5}-[0-9A-Z]{5} ?){10}/).waitFor();
       await page.getByRole("checkbox").check();
       const first = arrived(page);
-      await press("submit");
+      await press("Continue");
       await first;
       await page.context().clearCookies();
-      await page.goto(authorize(own));
+      // The other deployment, whose addresses begin with /openid.
+      await page.goto(authorize({ ...own, oauth2: own.openid }));
       const second = arrived(page);
-      await press("passkey");
+      await press("Sign in with a passkey");
       await second;
     } finally {
       await own.close();

@@ -1,8 +1,6 @@
 /** Registration and forgotten passwords in a real browser, by mouse and by keyboard, and the UI of the documentation. */
-import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import {
@@ -14,11 +12,7 @@ import {
   TERMS,
 } from "../interactions/self-service.ts";
 import { signIn, TestBrowser, violations } from "./chromium.ts";
-
-/** The page that docs/pages.md shows for a UI of one's own. */
-const OWN_UI = /```html\n(<!doctype html>[\s\S]*?)```/.exec(
-  readFileSync(join(import.meta.dirname, "../../docs/pages.md"), "utf8"),
-)?.[1];
+import { ownUi } from "./own-ui.ts";
 
 const PASSWORD = "a long sentence about nothing";
 
@@ -214,13 +208,7 @@ describe("the UI of the documentation", () => {
     const own = await startSelfService(
       { registration: ASKS, ui: "/login" },
       {
-        host(application) {
-          application.use(async (ctx, next) => {
-            if (ctx.path !== "/login") return next();
-            ctx.body = OWN_UI;
-            return undefined;
-          });
-        },
+        host: ownUi,
       },
     );
     try {
@@ -228,30 +216,30 @@ describe("the UI of the documentation", () => {
       const page = await browser.newPage();
       await page.goto(authorize(own));
       expect(new URL(page.url()).pathname).toBe("/login");
-      await page.getByRole("button", { name: "register" }).click();
+      await page.getByRole("button", { name: "Create an account" }).click();
       const email = newAddress();
       await page.getByLabel("Email address").fill(email);
       await page.getByLabel("Given name").fill("Eve");
       await page.getByLabel("Password").fill(PASSWORD);
-      await page.getByRole("button", { name: "submit" }).click();
+      await page.getByRole("button", { name: "Create account" }).click();
       await page.getByLabel("Code from the message").fill(codeIn(await own.mailTo(email)));
-      await page.getByRole("button", { name: "submit" }).click();
+      await page.getByRole("button", { name: "Continue" }).click();
       await arrived(page);
       const again = await browser.newPage();
       await again.goto(authorize(own));
-      await again.getByRole("button", { name: "forgot-password" }).click();
+      await again.getByRole("button", { name: "Forgot password?" }).click();
       // Both steps ask for the name.
       await again.getByLabel("Password").waitFor({ state: "detached" });
       await again.getByLabel("Username or email address").fill(email);
-      await again.getByRole("button", { name: "submit" }).click();
+      await again.getByRole("button", { name: "Send message" }).click();
       await again.getByLabel("Code from the message").waitFor();
       await again.goto(linkIn(await own.mailTo(email)));
       await again.getByLabel("New password").fill(`${PASSWORD}!`);
-      await again.getByRole("button", { name: "submit" }).click();
+      await again.getByRole("button", { name: "Change password" }).click();
       await again.getByText("Your password has been changed.").waitFor();
       await again.getByLabel("Username or email address").fill(email);
       await again.getByLabel("Password").fill(`${PASSWORD}!`);
-      await again.getByRole("button", { name: "submit" }).click();
+      await again.getByRole("button", { name: "Sign in" }).click();
       await arrived(again);
     } finally {
       await own.close();

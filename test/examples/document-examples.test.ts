@@ -322,7 +322,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(parked).toBeDefined();
   },
 
-  async "docs/pages.md 9"() {
+  async "docs/pages.md 12"() {
     const own = router();
     const host = await startService({
       config: { storage: "sqlite::memory:" },
@@ -331,7 +331,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
         application.use(own.routes());
       },
     });
-    await snippet("docs/pages.md 9", { router: own, service: host.service, render });
+    await snippet("docs/pages.md 12", { router: own, service: host.service, render });
     const news = relyingParty(host, "oauth2", NEWS);
     const browser = await news.browser().get(news.authorizeUrl());
     expect([browser.status, browser.html]).toEqual([200, expect.stringContaining("<title>Own</title>")]);
@@ -444,7 +444,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/developing-a-ui.md 4":
     "Next.js, which is not installed for the tests: developing.test.ts compares it with Vite's",
   "docs/embedding.md 1": "docs.test.ts",
-  "docs/pages.md 8": "types only: docs.test.ts compiles them",
+  "docs/pages.md 7": "installed-documents.test.ts",
+  "docs/pages.md 9": "one line: docs.test.ts compiles it",
+  "docs/pages.md 11": "types only: docs.test.ts compiles them",
   "docs/receiving-notifications.md 1": "docs.test.ts",
   "docs/storage-backends.md 1": "own-store.test.ts",
   "docs/storage-backends.md 2": "own-store.test.ts, with the runner of the tests",

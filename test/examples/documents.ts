@@ -1,5 +1,5 @@
 /** README and docs as data: their code blocks, tables and links. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** The root of the repository. */
@@ -56,7 +56,7 @@ export function links(document: string): string[] {
     .filter((target) => target !== "" && !/^[a-z]+:/.test(target));
 }
 
-/** Maps each published name to its source, as in `dist/lib/index.js` → `lib/index.ts`. */
+/** Maps each published name to its source, as in `dist/lib/index.js` → `lib/index.ts`. What is not compiled is its own source. */
 function sources(): Map<string, string> {
   const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
     exports: Record<string, { default: string }>;
@@ -65,9 +65,13 @@ function sources(): Map<string, string> {
     Object.entries(exports).flatMap(([name, { default: file }]) =>
       name.endsWith(".json")
         ? []
-        : [[`sign-in-service${name.slice(1)}`, file.replace("./dist/", "../../").replace(/\.js$/, ".ts")]],
+        : [[`sign-in-service${name.slice(1)}`, `../../${sourceOf(file.replace("./dist/", ""))}`]],
     ),
   );
+}
+
+function sourceOf(file: string): string {
+  return existsSync(join(ROOT, file)) ? file : file.replace(/\.js$/, ".ts");
 }
 
 /** The file name after the language of a block, as in `ts lib/x.ts`. */

@@ -35,9 +35,14 @@ export function bareEnvironment(): Record<string, string> {
 }
 
 /** Starts a script of the repository, such as `cli/main.ts`. */
-export function start(script: string, { args = [], env = {}, cwd }: Start = {}): Running {
+export function start(script: string, { args = [], ...options }: Start = {}): Running {
+  return startProgram(process.execPath, { ...options, args: [join(ROOT, script), ...args] });
+}
+
+/** Starts any program. */
+export function startProgram(program: string, { args = [], env = {}, cwd }: Start = {}): Running {
   const folder = cwd ?? newFolder();
-  const child = spawn(process.execPath, [join(ROOT, script), ...args], {
+  const child = spawn(program, args, {
     cwd: folder,
     env: { ...bareEnvironment(), ...env },
     stdio: ["ignore", "pipe", "pipe"],

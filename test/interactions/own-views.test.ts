@@ -63,6 +63,7 @@ describe("views of a team", () => {
   it.each([
     ["login.ejs", "<% if ( { %>", "login.ejs does not compile: SyntaxError"],
     ["style.css", "a{}</STYLE><script>", "style.css must not hold </style"],
+    ["pages.js", "form.hidden = (", "pages.js does not compile: SyntaxError"],
   ])("that do not compile fail the start: %s", (file, text, problem) => {
     expect(() => pagesWith({ views: [viewsFolder({ [file]: text })] })).toThrow(problem);
   });

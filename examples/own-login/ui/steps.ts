@@ -1,4 +1,5 @@
 /** The JSON interface of a running sign-in: docs/pages.md, "A UI of your own". */
+import { createPasskey, usePasskey } from "../../../interactions/browser.js";
 import type { StepDescription } from "../../../interactions/index.ts";
 
 /** What a request leads to: a step to show, an address to go to, or the end of the sign-in. */
@@ -21,26 +22,13 @@ export function interactionAddress(): string | undefined {
 
 /** Whether this device can make a passkey: if so, people are asked now and then to add one. */
 export async function canAddPasskey(): Promise<boolean> {
-  if (!("PublicKeyCredential" in window)) return false;
-  return PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable();
+  const { PublicKeyCredential: api } = window as Partial<typeof window>;
+  return (await api?.isUserVerifyingPlatformAuthenticatorAvailable()) ?? false;
 }
 
 /** What a passkey answers, or a new one. Only the options for a new one have `rp`. */
-export async function askPasskey({ publicKey }: NonNullable<StepDescription["passkey"]>): Promise<unknown> {
-  const json = publicKey as unknown;
-  const credential =
-    "rp" in publicKey
-      ? await navigator.credentials.create({
-          publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(
-            json as PublicKeyCredentialCreationOptionsJSON,
-          ),
-        })
-      : await navigator.credentials.get({
-          publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(
-            json as PublicKeyCredentialRequestOptionsJSON,
-          ),
-        });
-  return (credential as PublicKeyCredential).toJSON();
+export function askPasskey({ publicKey }: NonNullable<StepDescription["passkey"]>): Promise<object> {
+  return "rp" in publicKey ? createPasskey({ publicKey }) : usePasskey({ publicKey });
 }
 
 /** Gets the step that an address shows, or posts what the person entered. */
