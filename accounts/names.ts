@@ -193,11 +193,12 @@ function shownLabel(label: string): string | undefined {
  * look-alike, so the A-labels are shown.
  */
 export function shownEmail(email: string): string {
-  const labels = domainOf(email)
+  const plain = canonicalEmail(email);
+  const labels = domainOf(plain)
     .split(".")
     .map((label) => (label.startsWith("xn--") ? shownLabel(label) : label));
   const isSafe = labels.every((label) => label !== undefined && hasOneScript(label));
-  return isSafe ? `${email.slice(0, email.lastIndexOf("@"))}@${labels.join(".")}` : email;
+  return isSafe ? `${plain.slice(0, plain.lastIndexOf("@"))}@${labels.join(".")}` : plain;
 }
 
 /** A given or family name: any script, at most 100 characters without white space at both ends. */

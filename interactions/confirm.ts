@@ -5,6 +5,7 @@
 import { callerOf, type ServiceContext } from "../provider/exchange.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ConfirmationPurpose } from "../records/people/confirmation-kinds.ts";
+import { shownEmail } from "../accounts/names.ts";
 import type { EarlierAddress } from "../accounts/people/address-changes.ts";
 import type { Enrolments } from "../accounts/factors/enrolment.ts";
 import type { AskedAt } from "../accounts/people/requests.ts";
@@ -146,7 +147,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       return { kind: "gone" };
     }
     const { purpose, interaction, extra } = pending;
-    if (purpose === "address-undo") return { kind: "undo", link, email: extra.email };
+    if (purpose === "address-undo") return { kind: "undo", link, email: shownEmail(extra.email) };
     if (purpose === "factor-undo") return { kind: "undo", link, email: null };
     // Its mail brings a code and no link.
     if (purpose === "factor-enrolment") return { kind: "gone" };
@@ -164,7 +165,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     const pending = await confirmations.findByLink<EarlierAddress>(link);
     if (pending === undefined) return { kind: "used" };
     if (pending.purpose === "address-undo") {
-      const { email } = pending.extra;
+      const email = shownEmail(pending.extra.email);
       const result = await addressChanges.undo(link, askedAt(ctx));
       if (result.kind === "taken" || result.kind === "blocked")
         return { kind: "undo", link, email, problem: result.kind };

@@ -4,6 +4,7 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { readPlannedDirectory } from "../../accounts/account-write.ts";
 import type { Accounts } from "../../accounts/account.ts";
+import { shownEmail } from "../../accounts/names.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import { explainDeliveries } from "../../accounts/plan.ts";
@@ -49,7 +50,7 @@ export function deletePage({ accounts, directory, seals, forgetSession }: Delete
     async show({ locals, person, send }) {
       const { account } = person;
       const notified = await receiversOf(account, directory);
-      send(deletionView, { ...locals, email: account.email, notified });
+      send(deletionView, { ...locals, email: shownEmail(account.email), notified });
     },
     async submit({ ctx, person, caller }) {
       await accounts.delete(person.account.sub, byCaller(caller));

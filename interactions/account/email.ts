@@ -1,5 +1,5 @@
 /** The e-mail address: a new one counts once the person shows that they read mail there. */
-import { normalName, readName, trimmed } from "../../accounts/names.ts";
+import { normalName, readName, shownEmail, trimmed } from "../../accounts/names.ts";
 import type { AddressChanges } from "../../accounts/people/address-changes.ts";
 import type { Confirmations } from "../../accounts/people/confirmations.ts";
 import type { Translator } from "../../core/texts.ts";
@@ -112,9 +112,11 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
     const [pending, link] = await Promise.all([changes.pending(sub), linkOf(visit)]);
     const data = {
       ...visit.locals,
-      email,
+      email: shownEmail(email),
       isConfirmed: visit.person.account.email_verified,
-      ...(pending !== undefined && { pending: { email: pending.email, hasLink: link !== undefined } }),
+      ...(pending !== undefined && {
+        pending: { email: shownEmail(pending.email), hasLink: link !== undefined },
+      }),
       ...(problem !== undefined && { problem }),
     };
     visit.send(addressView, data, answerOf(problem));

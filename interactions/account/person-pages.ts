@@ -4,6 +4,7 @@ import { originOf } from "../../records/audit/origin.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { ConditionFailed, NotFound } from "../../core/errors.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
+import { shownEmail } from "../../accounts/names.ts";
 import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { SignedIn } from "../../provider/account.ts";
@@ -172,7 +173,7 @@ export function createPersonPages(
         base,
         action: base + path,
         csrf: seals.token(person, path),
-        person: { name: [name, surname].filter(Boolean).join(" "), email },
+        person: { name: [name, surname].filter(Boolean).join(" "), email: shownEmail(email) },
         places: list.flatMap(({ place, path: target }) =>
           place === undefined
             ? []

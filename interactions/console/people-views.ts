@@ -1,5 +1,6 @@
 /** The data of the console's pages about people, and the texts that their views print. */
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
+import { shownEmail } from "../../accounts/names.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
@@ -130,10 +131,10 @@ export const personPage: Page<PersonLocals> = {
       protectedAs === undefined ? `${addressOf(locals)}?remove=${key}` : "";
     return {
       ...consoleLocals(t, locals, { heading: t("console.person") }),
-      lead: fullName(person) || email,
+      lead: fullName(person) || shownEmail(email),
       sub,
       name: fullName(person),
-      email,
+      email: shownEmail(email),
       username: username ?? "",
       isConfirmed: person.email_verified,
       isDisabled: person.disabled === true,
@@ -175,7 +176,7 @@ export const removalPage: Page<RemovalLocals> = {
       ...consoleLocals(t, locals, { heading }),
       action: addressOf(locals),
       name: fullName(person),
-      email: person.email,
+      email: shownEmail(person.email),
       factors: rows,
       effects: effectsOf(t, locals),
       factor,

@@ -1,6 +1,7 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { browserName } from "../look/browsers.ts";
 import { minuteText, waitText } from "../look/moments.ts";
+import { shownEmail } from "../../accounts/names.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
 import { offeredFactors } from "./enrol.ts";
@@ -140,11 +141,11 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     client,
     title: isNewcomer(present)
       ? t("enrol.account.title")
-      : t(titleOf(present), { client: client.name, account: account?.email ?? "" }),
+      : t(titleOf(present), { client: client.name, account: addressOf(signIn) }),
     text: paragraphsOf(t, present).join("\n"),
-    ...(account !== undefined && { account: account.email }),
+    ...(account !== undefined && { account: addressOf(signIn) }),
     ...((name === "confirm-email" || name === "enrol-confirm") &&
-      state.email !== undefined && { email: state.email }),
+      state.email !== undefined && { email: shownEmail(state.email) }),
     ...(hasTerms &&
       terms !== undefined && {
         terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },
@@ -222,6 +223,14 @@ function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
   return { id, kind, label: name ?? t("methods.app"), text: texts.join(" · "), added_at, last_used_at };
 }
 
+/** The address of the signed-in person, as people read it. */
+const addressOf = ({ account }: RunningSignIn): string =>
+  account === undefined ? "" : shownEmail(account.email);
+
+/** The address that a message was sent to, as people read it. */
+const sentTo = ({ state: { email } }: RunningSignIn): string =>
+  email === undefined ? "" : shownEmail(email);
+
 /** Where the person continues to. Nobody knows the client of the account pages by name. */
 const purposeOf = (t: Translator, { signIn: { client } }: PresentStep): string =>
   client.own ? t("lead.account") : t("lead", { client: client.name });
@@ -235,7 +244,7 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   login: (t, step) => [purposeOf(t, step)],
   register: (t, step) => [purposeOf(t, step)],
   reauthenticate(t, { signIn, actions }) {
-    const values = { account: signIn.account?.email ?? "" };
+    const values = { account: addressOf(signIn) };
     const hasPasskey = actions.includes("passkey");
     if (!actions.includes("submit"))
       return [
@@ -246,7 +255,7 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     return [hasPasskey ? t("reauthenticate.account.passkey", values) : t("reauthenticate.account", values)];
   },
   "confirm-email"(t, { signIn, fields, actions }) {
-    const { email = "" } = signIn.state;
+    const email = sentTo(signIn);
     if (actions.includes("resend")) return [t("confirm-email.text", { email }), t("confirm-email.help")];
     return fields.length === 0 ? [t("confirm-email.link", { email })] : [];
   },
@@ -261,8 +270,7 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   },
   invitation: (t) => [t("invitation.text"), t("invitation.effect")],
   "enrol-confirm"(t, step) {
-    const { client, state } = step.signIn;
-    const values = { client: client.name, email: state.email ?? "" };
+    const values = { client: step.signIn.client.name, email: sentTo(step.signIn) };
     const text = isInvited(step) ? t("enrol-confirm.invited", values) : t("enrol-confirm.text", values);
     return [text, t("enrol-confirm.help")];
   },
@@ -283,10 +291,10 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   },
   terms: (t) => [t("terms.text")],
   continue: (t) => [t("continue.text")],
-  consent: (t, { signIn: { account, client } }) => [
-    t("consent.account", { account: account?.email ?? "" }),
-    t("consent.after", { client: client.name }),
-    t("consent.kept", { client: client.name }),
+  consent: (t, { signIn }) => [
+    t("consent.account", { account: addressOf(signIn) }),
+    t("consent.after", { client: signIn.client.name }),
+    t("consent.kept", { client: signIn.client.name }),
   ],
 };
 

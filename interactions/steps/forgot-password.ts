@@ -1,5 +1,5 @@
 /** The step `forgot-password`: asks for mail with a code and a link. Every name gets the same answer after the same time. */
-import { trimmed } from "../../accounts/names.ts";
+import { shownEmail, trimmed } from "../../accounts/names.ts";
 import { askedAt, type Step } from "./step.ts";
 
 /** No account has a longer name. */
@@ -13,7 +13,7 @@ export const forgotPassword: Step = {
       type: "text",
       autocomplete: "username",
       required: true,
-      value: account?.email ?? loginHint,
+      value: account === undefined ? loginHint : shownEmail(account.email),
     },
   ],
   actions: () => ["submit"],

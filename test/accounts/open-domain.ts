@@ -189,9 +189,9 @@ export function withCommit(
     await store.commit(change);
   };
   const watched = new Proxy(store, {
-    get(target, name) {
-      const member: unknown = name === "commit" ? commit : Reflect.get(target, name, target);
-      return typeof member === "function" ? (member.bind(target) as unknown) : member;
+    get(target, member) {
+      const value: unknown = member === "commit" ? commit : Reflect.get(target, member, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
     },
   });
   return { ...storage, records: new Records(watched, clock, KINDS) };

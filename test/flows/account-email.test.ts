@@ -17,7 +17,11 @@ let fresh: string;
 
 beforeAll(async () => {
   running = await startService({
-    config: { ...(await newStorage()), mail: async (mail) => void mails.push(mail) },
+    config: {
+      ...(await newStorage()),
+      mail: async (mail) => void mails.push(mail),
+      rateLimits: { mail: { caller: { points: 1_000, seconds: 3_600 } } },
+    },
   });
 });
 afterAll(async () => {
@@ -289,5 +293,29 @@ describe("mail to the address of the account", () => {
     await owner.submit(owner.form("email"), { email: person.email });
     expect(owner.status).toBe(200);
     expect(pageText(owner)).toContain("is on its way to the new address");
+  });
+});
+
+describe("an internationalized domain", () => {
+  it("is shown in its script and mailed to as A-labels; a look-alike stays A-labels [D-NAME-3]", async () => {
+    const ascii = `fresh${people}@xn--bcher-kva.example`;
+    const shown = `fresh${people}@bücher.example`;
+    const browser = await asked(` fresh${people}@BÜCHER.example `);
+    expect(pageText(browser)).toContain(`We have sent a message to ${shown}`);
+    await browser.submit(formOf(browser, "code"), { code: await codeIn(ascii) });
+    expect(pageText(browser)).toContain(`Your address ${shown}`);
+    expect(await addressNow()).toBe(ascii);
+    for (const page of ["", "/email", "/delete"]) {
+      await browser.get(`${running.openid}/account${page}`);
+      expect([page, browser.html.includes(shown), browser.html.includes("xn--")]).toEqual([
+        page,
+        true,
+        false,
+      ]);
+    }
+    const lookAlike = `fresh${people}@xn--exmple-4nf.com`;
+    await running.service.accounts.update(person.sub, { email: lookAlike, email_verified: true });
+    await browser.get(`${running.openid}/account/email`);
+    expect(pageText(browser)).toContain(lookAlike);
   });
 });

@@ -161,7 +161,7 @@ function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: S
   app.use(async (ctx) => {
     const { 1: kind = "", 2: uid = "" } = ctx.path.split("/");
     const state = Object.assign(ctx, {
-      exchange: { deployment, uid, form: () => readForm(ctx) } as unknown as Exchange,
+      exchange: { deployment, uid, address: "127.0.0.1", form: () => readForm(ctx) } as unknown as Exchange,
     });
     if (kind === "interaction") return ctx.method === "POST" ? handlers.submit(state) : handlers.show(state);
     if (kind === "logout") return pages.confirmLogout(state, { action: "/confirm", xsrf: "x" });
