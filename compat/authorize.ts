@@ -5,9 +5,10 @@ import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { hasSetting, isAllowedAddress } from "../accounts/clients/client-kinds.ts";
+import { hasSetting, isAllowedAddress, isConfidential } from "../accounts/clients/client-kinds.ts";
 import type { ServiceEmitter } from "../core/events.ts";
-import { knownClaims, MAX_CLAIMS_BYTES } from "../provider/claims.ts";
+import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
+import { knownClaims } from "../provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { effectiveScope, scopeForApis } from "../provider/claims.ts";
@@ -17,11 +18,10 @@ import { callerOf } from "../provider/exchange.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { AuditLog, EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import type { ErrorPages } from "../provider/pages.ts";
-import { parseFields, type Fields } from "./form-fields.ts";
+import { Fields, queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { authorizationBody } from "./request-body.ts";
 
-const MAX_STATE_BYTES = 4_096;
 const PUSHED = "urn:ietf:params:oauth:request_uri:";
 
 /** Reads the parameters. A malformed request gets a 400, never a redirect. */
@@ -30,7 +30,7 @@ export const exactParameters: Step = async (exchange, next) => {
     await authorizationBody(exchange, () => Promise.resolve());
     exchange.query = exchange.body;
   } else {
-    exchange.query = parseFields(exchange.ctx.querystring);
+    exchange.query = queryFields(exchange.ctx.querystring);
   }
   if (exchange.deployment.kind === "oauth2") {
     exchange.query = exchange.query?.without(["request", "request_uri", "registration", "response_mode"]);
@@ -170,15 +170,6 @@ export function matchingRedirect(requireRegistered: RedirectCheck): Step {
   };
 }
 
-/** The state is returned exactly as received, so its size is limited. */
-export const boundedState: Step = async (exchange, next) => {
-  const states = exchange.query?.all("state") ?? [];
-  if (states.some((state) => Buffer.byteLength(state) > MAX_STATE_BYTES)) {
-    throw invalidRequest(`state is longer than ${MAX_STATE_BYTES} bytes`);
-  }
-  await next();
-};
-
 /** The parameters that oidc-provider needs to report a missing `response_type`. */
 const REPORTING = ["client_id", "redirect_uri", "state"] as const;
 
@@ -234,8 +225,6 @@ export function checkPushed(profile: "documented" | "strict", requireRegistered:
       if (address) requireRegistered(exchange, client, address);
       if (body.has("response_type") && body.one("response_type") !== "code")
         throw badRequest("invalid_response_type", "response_type must be code");
-      if (Buffer.byteLength(body.one("state") ?? "") > MAX_STATE_BYTES)
-        throw invalidRequest("state is too long");
       if (profile === "strict" && !body.one("code_challenge")) {
         throw invalidRequest("code_challenge is missing");
       }
@@ -277,8 +266,7 @@ function providerParameters(fields: Fields, { deployment, client }: EndpointExch
   }
   const claims = result.one("claims");
   if (claims !== undefined) {
-    if (Buffer.byteLength(claims) > MAX_CLAIMS_BYTES)
-      throw invalidRequest(`claims is longer than ${MAX_CLAIMS_BYTES} bytes`);
+    if (isTooDeepText(claims)) throw invalidRequest(`claims is nested deeper than ${MAX_JSON_LEVELS} levels`);
     result = result.with("claims", knownClaims(claims));
   }
   const state = result.one("state");
@@ -312,6 +300,34 @@ export interface AuthorizationParts {
   readonly pages: Pick<ErrorPages, "security">;
 }
 
+/**
+ * Takes a point for what anybody can start: a sign-in.
+ * @param pushed the request that it uses, if that took a point when it was pushed.
+ * @throws EndpointError 429 without a point: then nothing is written.
+ */
+async function takeSignInPoint(
+  { ctx, address }: EndpointExchange,
+  { limits, audit }: Pick<AuthorizationParts, "limits" | "audit">,
+  pushed?: string,
+): Promise<void> {
+  const attempt = await limits.interaction(address, pushed);
+  if (attempt.allowed) return;
+  noteLimited(audit, { ...callerOf(ctx, ANONYMOUS), action: "interaction" }, attempt);
+  const { retryAfter } = attempt;
+  throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", { retryAfter });
+}
+
+const isOpen = ({ client }: EndpointExchange): boolean =>
+  client !== undefined && !isConfidential(client.kind);
+
+/** A client without credentials is a stranger: its pushed request takes the point of the sign-in that follows. */
+export function pushedPoint(parts: Pick<AuthorizationParts, "limits" | "audit">): Step {
+  return async (exchange, next) => {
+    if (isOpen(exchange)) await takeSignInPoint(exchange, parts);
+    await next();
+  };
+}
+
 /** Runs oidc-provider. Starting an interaction takes a rate-limit point; without one, nothing is written. */
 export function runAuthorization({ protocol, limits, events, audit, pages }: AuthorizationParts): Step {
   return async (exchange) => {
@@ -323,14 +339,8 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
       ctx.method === "POST" ? { body: query! } : { query: query! },
     );
     if (oidc?.entities.Interaction && status === 303) {
-      const attempt = await limits.interaction(exchange.address);
-      if (!attempt.allowed) {
-        noteLimited(audit, { ...callerOf(exchange.ctx, ANONYMOUS), action: "interaction" }, attempt);
-        const { retryAfter } = attempt;
-        throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", {
-          retryAfter,
-        });
-      }
+      const pushed = isOpen(exchange) ? query?.one("request_uri") : undefined;
+      await takeSignInPoint(exchange, { limits, audit }, pushed);
       exchange.browser?.remember(ctx);
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
@@ -347,7 +357,7 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
 export function resumeAuthorization(authorize: Step): Step {
   return async (exchange, next) => {
     try {
-      exchange.query = parseFields("");
+      exchange.query = new Fields();
       await authorize(exchange, next);
     } catch (error) {
       if (error instanceof EndpointError && error.status === 400) {

@@ -5,7 +5,6 @@ import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { FindBrowser } from "../provider/sessions/browser-cookie.ts";
 import {
-  boundedState,
   checkPushed,
   createRedirectCheck,
   codeResponse,
@@ -14,6 +13,7 @@ import {
   matchingRedirect,
   plainScope,
   prefetchSession,
+  pushedPoint,
   pushedRequest,
   refusalMode,
   requiredChallenge,
@@ -84,7 +84,6 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         knownClient(clients),
         pushedRequest(units),
         matchingRedirect(requireRegistered),
-        boundedState,
         codeResponse(authorize),
         requiredChallenge(strictness),
         plainScope,
@@ -124,6 +123,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         authorizationBody,
         credentials,
         checkPushed(strictness, requireRegistered),
+        pushedPoint({ limits, audit }),
         atomic,
         withBody(protocol),
       ],

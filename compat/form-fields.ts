@@ -74,6 +74,36 @@ function encoded(text: string): string {
   return PLAIN.test(text) ? text : encodeURIComponent(text.toWellFormed());
 }
 
+/** Bytes of one parameter at a protocol endpoint, after decoding (decisions.md, Parameters). */
+const MAX_PARAMETER_BYTES = 4_096;
+const LONGER_PARAMETERS: ReadonlyMap<string, number> = new Map([
+  ["claims", 8_192],
+  ["id_token_hint", 16_384],
+  ["client_assertion", 16_384],
+]);
+/** Bytes of all names and values of a request. */
+const MAX_ALL_BYTES = 32_768;
+
+/**
+ * The parameters of a protocol endpoint. Some of them are stored with a sign-in that anybody can start, so their size has limits.
+ * @throws EndpointError 400 `invalid_request` for a parameter that is too long, or too much of all.
+ */
+export function boundedFields(fields: Fields): Fields {
+  let all = 0;
+  for (const [name, value] of fields.entries()) {
+    const most = LONGER_PARAMETERS.get(name) ?? MAX_PARAMETER_BYTES;
+    const size = Buffer.byteLength(value);
+    // An unknown name may be anything, so it is not repeated.
+    if (size > most) throw invalidRequest(`a parameter is longer than ${most} bytes`);
+    all += Buffer.byteLength(name) + size;
+  }
+  if (all > MAX_ALL_BYTES) throw invalidRequest(`the parameters are longer than ${MAX_ALL_BYTES} bytes`);
+  return fields;
+}
+
+/** The parameters in the address of a protocol endpoint. */
+export const queryFields = (querystring: string): Fields => boundedFields(parseFields(querystring));
+
 /** More parameters than any legitimate request has. */
 const MAX_FIELDS = 100;
 

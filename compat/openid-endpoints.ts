@@ -9,7 +9,7 @@ import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { EndpointError } from "./errors.ts";
 import type { AuditLog, EndpointParts, Step } from "./exchange.ts";
 import type { ErrorPages } from "../provider/pages.ts";
-import { parseFields } from "./form-fields.ts";
+import { queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { invalidToken } from "./userinfo.ts";
 
@@ -23,7 +23,7 @@ export function withBody(protocol: Protocol): Step {
 /** Runs oidc-provider with the received query. */
 export function withQuery(protocol: Protocol): Step {
   return async (exchange) => {
-    await protocol(exchange, { query: parseFields(exchange.ctx.querystring) });
+    await protocol(exchange, { query: queryFields(exchange.ctx.querystring) });
   };
 }
 
@@ -88,7 +88,7 @@ export function signOut(
   audit: AuditLog,
 ): Step {
   return async (exchange) => {
-    const { oidc } = await protocol(exchange, { query: parseFields(exchange.ctx.querystring) });
+    const { oidc } = await protocol(exchange, { query: queryFields(exchange.ctx.querystring) });
     if (oidc?.session?.accountId !== undefined) return;
     const attempt = await limits.interaction(exchange.address);
     if (attempt.allowed) return;

@@ -11,7 +11,8 @@ import { clientRecord } from "../provider/clients.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
 import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { describedError, documentedCode } from "../provider/responses.ts";
-import { EndpointError } from "./errors.ts";
+import { isTooDeepJwt, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
+import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 
@@ -70,6 +71,9 @@ async function run(
   sessionCookie: string,
 ): Promise<ProtocolAnswer> {
   const { ctx, deployment, path } = exchange;
+  for (const jwt of [ctx.get("dpop"), body?.one("client_assertion")])
+    if (jwt && isTooDeepJwt(jwt))
+      throw invalidRequest(`a JWT is nested deeper than ${MAX_JSON_LEVELS} levels`);
   const search = query?.toString() ?? "";
   const form = ctx.method === "POST" ? (body?.toString() ?? "") : undefined;
   const headers = headersFor(exchange, form);

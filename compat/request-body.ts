@@ -1,8 +1,9 @@
 /** Form bodies, and JSON at the steps of a sign-in: at most 64 KiB, parsed strictly, even if the host application has read them already. */
 import type { Context } from "koa";
 import type * as KoaBody from "koa-body";
+import { isTooDeep, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { badRequest, invalidRequest } from "./errors.ts";
-import { Fields, parseFields } from "./form-fields.ts";
+import { boundedFields, Fields, parseFields } from "./form-fields.ts";
 import type { Step } from "./exchange.ts";
 
 const FORM = "application/x-www-form-urlencoded";
@@ -133,7 +134,7 @@ async function receivedText(ctx: Context, read: BodyReader): Promise<string | un
 export async function readJson(ctx: Context, read: BodyReader): Promise<unknown> {
   const { request } = ctx as unknown as { request: ParsedByHost };
   if (wasRead(ctx)) {
-    const body = request.body ?? (ctx.req as unknown as ParsedByHost).body;
+    const body = shallow(request.body ?? (ctx.req as unknown as ParsedByHost).body);
     const length = Buffer.byteLength(JSON.stringify(body ?? null));
     if (length > MAX_BYTES) throw invalidRequest("the body is too large");
     return body;
@@ -142,16 +143,24 @@ export async function readJson(ctx: Context, read: BodyReader): Promise<unknown>
   // U+FFFD stands for bytes that are not UTF-8.
   if (Buffer.byteLength(text) > MAX_BYTES || text.includes("\uFFFD"))
     throw invalidRequest("the body is malformed or too large");
+  let body: unknown;
   try {
-    return JSON.parse(text) as unknown;
+    body = JSON.parse(text);
   } catch {
     throw invalidRequest("the body is malformed");
   }
+  return shallow(body);
 }
 
-/** Reads the form into `exchange.body`. */
+/** @returns the body. @throws EndpointError 400 if it is nested too deep. */
+function shallow(body: unknown): unknown {
+  if (isTooDeep(body)) throw invalidRequest(`the body is nested deeper than ${MAX_JSON_LEVELS} levels`);
+  return body;
+}
+
+/** Reads the form of a protocol endpoint into `exchange.body`. */
 export const formBody: Step = async (exchange, next) => {
-  exchange.body = new Fields([...(await exchange.form())]);
+  exchange.body = boundedFields(new Fields([...(await exchange.form())]));
   await next();
 };
 
@@ -159,6 +168,6 @@ export const formBody: Step = async (exchange, next) => {
 export const authorizationBody: Step = async (exchange, next) => {
   const fields = (await exchange.received) ?? new Fields();
   requireSingle(fields.without(["resource"]));
-  exchange.body = fields;
+  exchange.body = boundedFields(fields);
   await next();
 };

@@ -8,7 +8,7 @@ import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, Step } from "./exchange.ts";
-import { parseFields } from "./form-fields.ts";
+import { queryFields } from "./form-fields.ts";
 
 /** RFC 6750 section 2.1; tokens are accepted in no other place. A JWT may be long. */
 const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,8000}=*) *$/i;
@@ -50,7 +50,7 @@ interface BearerParts {
 export function bearer({ artifacts, clients, accounts, owners }: BearerParts): Step {
   return async (exchange, next) => {
     const { authorization } = exchange.ctx.req.headers;
-    const ids = parseFields(exchange.ctx.querystring).all("client_id");
+    const ids = queryFields(exchange.ctx.querystring).all("client_id");
     if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
     const token = BEARER.exec(authorization ?? "")?.[1];
     const key = token !== undefined && isPresentable(token) ? artifactKey(token) : undefined;

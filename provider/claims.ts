@@ -96,9 +96,6 @@ export const KNOWN_CLAIMS: ReadonlySet<string> = new Set(
   [...Object.values(scopeClaims).flat(), ...SIGN_IN_CLAIMS].filter((claim) => claim !== ROLES),
 );
 
-/** Longest `claims` parameter in bytes: enough for all claims by name, with values. */
-export const MAX_CLAIMS_BYTES = 8_192;
-
 /** All claims about a user. oidc-provider selects those that were requested and granted. */
 export function claimsAbout(record: AccountRecord): AccountClaims {
   const claims: AccountClaims = { sub: record.sub };

@@ -69,8 +69,11 @@ export interface AttemptLimits {
   deviceCode(attempt: { readonly sub: string; readonly address: string }): Promise<Attempt>;
   /** A code for an account without a page. Its point is not given back. */
   authorization(sub: string): Promise<Attempt>;
-  /** A new interaction. Its point is not given back. */
-  interaction(address: string): Promise<Attempt>;
+  /**
+   * A new interaction. Its point is not given back.
+   * @param pushed the pushed request that it is for, if that has taken a point: the first interaction takes no other.
+   */
+  interaction(address: string, pushed?: string): Promise<Attempt>;
   /**
    * A request for mail by someone who may be a stranger. Its points are not given back.
    */
@@ -285,7 +288,13 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     deviceCode: ({ sub, address }) =>
       take([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
     authorization: (sub) => take([bucket("authorizations", sub)]),
-    interaction: (address) => take(perCaller("interactions", address)),
+    async interaction(address, pushed) {
+      if (pushed !== undefined) {
+        const first = await take([bucket("interactions.pushed", pushed)]);
+        if (first.allowed) return first;
+      }
+      return take(perCaller("interactions", address));
+    },
     mail: (request) => take(askedBuckets(request)),
     registration: (request) =>
       take([...askedBuckets(request), ...perCaller("registrations", request.address)]),

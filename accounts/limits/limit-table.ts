@@ -26,6 +26,9 @@ const PASSKEYS: RateLimit = { points: 10, seconds: 86_400 };
 /** New passwords that are tried with links and codes from the mail of one account. */
 const NEW_PASSWORDS: RateLimit = { points: 30, seconds: 3_600 };
 
+/** A pushed request is used once, within a minute. */
+const PUSHED: RateLimit = { points: 1, seconds: 120 };
+
 /** How often one account, or one registration, may learn that a username is taken. */
 const USERNAMES: RateLimit = { points: 10, seconds: 3_600 };
 
@@ -122,7 +125,7 @@ const LIMITS = {
     about: ["address"],
   },
   interactions: {
-    counts: "Sign-ins started",
+    counts: "Sign-ins started, and requests pushed by clients without credentials",
     per: "caller",
     failuresOnly: false,
     rule: (limits: RateLimits): RateLimit => limits.interactions,
@@ -134,6 +137,13 @@ const LIMITS = {
     failuresOnly: false,
     rule: (limits: RateLimits): RateLimit => limits.authorizations,
     about: ["subject"],
+  },
+  "interactions.pushed": {
+    counts: "Sign-ins that take no point of `interactions`, because the pushed request did",
+    per: "request pushed by a client without credentials",
+    failuresOnly: false,
+    rule: (): RateLimit => PUSHED,
+    about: [],
   },
   registrations: {
     counts: "Registrations",

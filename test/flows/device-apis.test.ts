@@ -136,7 +136,7 @@ describe.each(KINDS)("a device that asks for APIs on %s", (kind) => {
 
   it("gets no more than it may have: other scopes are left out [D-API-2]", async () => {
     const party = television(kind);
-    const scope = `articles:publish articles:write account openid x ${"y".repeat(5_000)}`;
+    const scope = `articles:publish articles:write account openid x ${"y".repeat(4_000)}`;
     const codes = await party.codes({ scope, resource: ARTICLES });
     await party.connect(codes);
     const { body } = await party.poll(codes);

@@ -271,7 +271,8 @@ describe("polling", () => {
     ["empty", "", "invalid_request"],
     ["unknown", "x".repeat(43), "invalid_grant"],
     ["NUL", "a\0b", "invalid_request"],
-    ["long", "x".repeat(5_000), "invalid_grant"],
+    ["long", "x".repeat(4_000), "invalid_grant"],
+    ["too long", "x".repeat(5_000), "invalid_request"],
     ["__proto__", "__proto__", "invalid_grant"],
   ])("with a device code that is %s is an error", async (_what, device_code, error) => {
     const { status, body } = await television().post("/oauth2/token", {

@@ -168,7 +168,7 @@ describe("the password grant", () => {
 
   it("shares the points of one client among all names that are too long [D-LIMIT-2]", async () => {
     await start();
-    for (const [index, name] of ["x".repeat(255), "x".repeat(50_000), "\ufdfa".repeat(15)].entries()) {
+    for (const [index, name] of ["x".repeat(255), "x".repeat(4_000), "\ufdfa".repeat(15)].entries()) {
       const answers = await Promise.all(times(4, name).map((username) => news.password(wrong(username))));
       expect(answers.map(({ status, body }) => [status, body["error"]])).toEqual(
         times(4, [400, "invalid_grant"]),

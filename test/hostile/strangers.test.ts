@@ -1,9 +1,10 @@
-/** What requests without valid credentials leave in the audit: a bounded number of records, however many there are. */
+/** What requests without valid credentials leave: a bounded number of records, however many there are. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { exportJWK, generateKeyPair, type CryptoKey, SignJWT } from "jose";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { createAuthenticator, type TestAuthenticator } from "../../testing/authenticator.ts";
+import { APP, newProof, PublicParty } from "../flows/public-party.ts";
 import { basic, relyingParty, send, type Answer } from "../flows/relying-party.ts";
 import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
@@ -19,11 +20,12 @@ let key: CryptoKey;
 let offset = 0;
 
 beforeEach(async () => {
-  offset = 900_000 - (Date.now() % 900_000);
+  offset = 0;
   running = await startService({
     config: { proxy: true, rateLimits: {}, clock: { now: () => Date.now() + offset } },
     deployments: onLocalhost,
   });
+  offset = 900_000 - (Date.now() % 900_000);
   ({ privateKey: key } = await generateKeyPair("ES256"));
   const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
   robotKey = privateKey;
@@ -199,5 +201,76 @@ describe("wrong passkeys", () => {
     const records = await failures("second_factor");
     expect(counts(records)).toEqual([40, ...Array<number>(OWN).fill(1)]);
     expect(new Set(records.map(({ subject }) => subject))).toEqual(new Set([running.ada.sub]));
+  });
+});
+
+const authorize = (request_uri: unknown, from = "192.0.2.1"): Promise<Answer> =>
+  send(
+    `${running.openid}/oauth2/authorize?${new URLSearchParams({ client_id: "app", request_uri: String(request_uri) })}`,
+    { headers: { "x-forwarded-for": from } },
+  );
+
+describe("pushed requests of a client without credentials", () => {
+  let app: PublicParty;
+  beforeEach(async () => {
+    await running.service.clients.register(APP);
+    app = new PublicParty(running, "openid", APP);
+  });
+
+  const push = (from = "192.0.2.1"): Promise<Answer> => {
+    const { code_challenge } = newProof();
+    const parameters = { response_type: "code", redirect_uri: app.redirectUri, code_challenge };
+    return app.post(
+      "/oauth2/par",
+      { ...parameters, code_challenge_method: "S256" },
+      { "x-forwarded-for": from },
+    );
+  };
+
+  it("count with the sign-ins of their address, beyond which they are a 429 [D-STRANGER-5]", async () => {
+    const answers = await times(700, () => push());
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(600);
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused).toHaveLength(100);
+    expect(refused[0]!.body["error"]).toBe("temporarily_unavailable");
+    expect(Number(refused[0]!.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(counts(await failures("interaction"))).toEqual([100]);
+    expect((await push("192.0.2.2")).status).toBe(201);
+    const news = relyingParty(running, "oauth2", NEWS);
+    const headers = { "x-forwarded-for": "192.0.2.1" };
+    expect((await send(news.authorizeUrl(), { headers })).status).toBe(429);
+  });
+
+  it("and the sign-in that each is for are one point; a second sign-in with it is another [D-STRANGER-5]", async () => {
+    const pushed = await times(300, () => push());
+    const uris = pushed.map(({ body }) => body["request_uri"]);
+    const first = await Promise.all(uris.map((uri) => authorize(uri)));
+    expect(new Set(first.map(({ status }) => status))).toEqual(new Set([303]));
+    const again = await Promise.all([...uris, ...uris].map((uri) => authorize(uri)));
+    expect(again.filter(({ status }) => status === 303)).toHaveLength(300);
+    expect(again.filter(({ status }) => status === 429)).toHaveLength(300);
+  });
+
+  it("are not those of a client with credentials, whose sign-ins take the points [D-STRANGER-5]", async () => {
+    const { client_id } = NEWS;
+    const body = new URLSearchParams({
+      client_id,
+      response_type: "code",
+      redirect_uri: NEWS.redirect_uris[0]!,
+    });
+    const headers = { authorization: basic(NEWS), "x-forwarded-for": "192.0.2.1" };
+    const pushes = await times(700, () =>
+      send(`${running.openid}/oauth2/par`, { method: "POST", headers, body }),
+    );
+    expect(new Set(pushes.map(({ status }) => status))).toEqual(new Set([201]));
+    const uris = pushes.map((answer) => String(answer.body["request_uri"]));
+    const answers = await Promise.all(
+      uris.map((request_uri) =>
+        send(`${running.openid}/oauth2/authorize?${new URLSearchParams({ client_id, request_uri })}`, {
+          headers: { "x-forwarded-for": "192.0.2.1" },
+        }),
+      ),
+    );
+    expect(answers.filter(({ status }) => status === 303)).toHaveLength(600);
   });
 });
