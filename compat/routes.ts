@@ -1,10 +1,12 @@
 /** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware, Next } from "koa";
+import { wideNetwork } from "../accounts/limits/networks.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { StorageUnavailable } from "../core/errors.ts";
+import { FairDoor } from "../core/fair-queue.ts";
 import { Running } from "../core/running.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
 import { createDispatch, type Destination } from "./dispatch.ts";
@@ -40,6 +42,9 @@ const MAX_UNDER_WAY_MS = 1_000;
 /** Between two warnings about an ignored forwarding header. */
 const WARNING_INTERVAL_MS = 60 * 60 * 1000;
 
+/** Submitted forms of sign-ins, after which networks take turns: as many as may wait for a hash. */
+const MAX_SUBMITTED = 256;
+
 /** How long running requests may take when the service closes. */
 const DRAIN_TIMEOUT_MS = 30_000;
 
@@ -58,7 +63,8 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const find = createDispatch(parts);
   const arrivals = createArrivals(parts);
   const batchStart = createBatchStart();
-  const serving = { ...parts, readBody: createBodyReader() };
+  const door = new FairDoor(MAX_SUBMITTED, "too many forms are submitted at once");
+  const serving = { ...parts, readBody: createBodyReader(), door };
   const { configuration, connections } = parts;
   const crossOrigin = createCrossOrigin(parts.clients, parts.events);
 
@@ -213,6 +219,8 @@ function deadlineFromNow({ configuration: { clock } }: Pick<EndpointParts, "conf
 
 interface ServingParts extends EndpointParts {
   readonly readBody: BodyReader;
+  /** In front of the forms that may have a password. */
+  readonly door: FairDoor;
 }
 
 async function serve(
@@ -223,10 +231,15 @@ async function serve(
 ): Promise<void> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
+  let leave: (() => void) | undefined;
   try {
     const step = crossOrigin?.isPreflight ? answerPreflight : stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
-    if (ctx.method === "POST") await receiveBody(exchange, parts);
+    if (ctx.method === "POST") {
+      await receiveBody(exchange, parts);
+      // Only now: slow bodies must not keep the neighbors of their network out.
+      if (exchange.endpoint === "interaction") leave = parts.door.enter(wideNetwork(exchange.address));
+    }
     await withTimeout(
       WORK_TIMEOUT_MS,
       run(exchange, step),
@@ -238,6 +251,8 @@ async function serve(
     await respondWithError(exchange, error, parts);
     await crossOrigin?.addHeaders();
     return;
+  } finally {
+    leave?.();
   }
   await crossOrigin?.addHeaders();
   for (const notify of exchange.onSuccess) notify();

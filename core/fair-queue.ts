@@ -1,7 +1,4 @@
-/**
- * A semaphore whose waiting parties take turns, so that a flood of one party delays its own work and hardly anybody
- * else's.
- */
+/** Fairness between parties, so that a flood of one delays its own work and hardly anybody else's. */
 import { StorageUnavailable } from "./errors.ts";
 
 export interface FairQueueOptions {
@@ -21,6 +18,49 @@ interface Waiting {
   readonly refuse: () => void;
 }
 
+/** The party that has most. @param newest the one that it is if others have as much. */
+function largest(parties: Iterable<readonly [string, number]>, newest: readonly [string, number]): string {
+  let [longest, most] = newest;
+  for (const [party, count] of parties) if (count > most) [longest, most] = [party, count];
+  return longest;
+}
+
+/**
+ * A door in front of work that ends in a fair queue. When the work behind it is enough to fill the queue, it refuses one
+ * more of the party that has most of it: what the queue would refuse at the end is refused before it costs anything.
+ */
+export class FairDoor {
+  readonly #max: number;
+  readonly #refusal: string;
+  readonly #inside = new Map<string, number>();
+  #total = 0;
+
+  /** @param max how many may be inside before the largest party is refused. @param refusal the message. */
+  constructor(max: number, refusal: string) {
+    this.#max = max;
+    this.#refusal = refusal;
+  }
+
+  /**
+   * @returns a function that leaves. It must be called exactly once.
+   * @throws StorageUnavailable when the party is refused.
+   */
+  enter(party: string): () => void {
+    const count = this.#inside.get(party) ?? 0;
+    if (this.#total >= this.#max && largest(this.#inside, [party, count]) === party)
+      throw new StorageUnavailable(this.#refusal);
+    this.#inside.set(party, count + 1);
+    this.#total += 1;
+    return () => {
+      const left = (this.#inside.get(party) ?? 1) - 1;
+      if (left === 0) this.#inside.delete(party);
+      else this.#inside.set(party, left);
+      this.#total -= 1;
+    };
+  }
+}
+
+/** A semaphore whose waiting parties take turns. */
 export class FairQueue {
   readonly #options: FairQueueOptions;
   /** The parties in the order of their turns. Each has at least one that waits. */
@@ -64,10 +104,10 @@ export class FairQueue {
     if (this.#waiting > this.#options.maxWaiting) this.#giveWay(party);
   }
 
-  /** @param last the party of the newest, which gives way to others that have as many waiting. */
-  #giveWay(last: string): void {
-    let [longest, most] = [last, this.#parties.get(last)?.length ?? 0];
-    for (const [party, { length }] of this.#parties) if (length > most) [longest, most] = [party, length];
+  /** @param party that of the newest. */
+  #giveWay(party: string): void {
+    const counts = [...this.#parties].map(([each, { length }]) => [each, length] as const);
+    const longest = largest(counts, [party, this.#parties.get(party)?.length ?? 0]);
     const waiting = this.#parties.get(longest) ?? [];
     const newest = waiting.pop();
     if (waiting.length === 0) this.#parties.delete(longest);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { StorageUnavailable } from "../../core/errors.ts";
-import { FairQueue, type FairQueueOptions } from "../../core/fair-queue.ts";
+import { FairDoor, FairQueue, type FairQueueOptions } from "../../core/fair-queue.ts";
 
 /** A queue, and the names of what has started and been refused, in order. */
 function stage(options: Partial<FairQueueOptions> = {}) {
@@ -34,6 +34,22 @@ function stage(options: Partial<FairQueueOptions> = {}) {
   }
   return { enter, drain, started, refused, running: () => ends.length };
 }
+
+describe("a fair door", () => {
+  it("refuses one more of the party that has most inside, once enough are [D-HASH-1]", () => {
+    const door = new FairDoor(4, "too much at once");
+    const refusal = expect.objectContaining({ code: "storage_unavailable" });
+    const inside = ["a", "a", "a", "b"].map((party) => door.enter(party));
+    expect(() => door.enter("a")).toThrow(refusal);
+    inside.push(door.enter("b"), door.enter("b"));
+    // Of two that have as much, each is refused.
+    for (const party of ["a", "b"]) expect(() => door.enter(party)).toThrow(refusal);
+    inside.push(door.enter("c"));
+    for (const leave of inside) leave();
+    for (const party of ["a", "a", "a", "a"]) door.enter(party);
+    expect(() => door.enter("a")).toThrow(refusal);
+  });
+});
 
 describe("a fair queue", () => {
   it("runs as many as it may, and lets parties take turns [D-HASH-1]", async () => {

@@ -9,7 +9,15 @@ import {
   relyingParty,
   send,
 } from "../flows/relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, SHOP, startService } from "../flows/running-service.ts";
+import {
+  ADA,
+  BOB,
+  NEWS,
+  type RunningService,
+  SHOP,
+  startService,
+  UNLIMITED,
+} from "../flows/running-service.ts";
 
 const WINDOW = 900;
 
@@ -120,6 +128,45 @@ describe("the sign-in form", () => {
     for (const name of "abcdef") expect(await submitWrong(many, 1, `user-${name}`)).toEqual([400]);
     expect(await submit(many, BOB)).toBe(429);
     expect(await submit(await from("203.0.113.2"), BOB)).toBe(303);
+  });
+});
+
+describe("a flood of guesses from one network", () => {
+  it("is sent away with 503, for known and unknown names, while people elsewhere sign in [D-HASH-1]", async () => {
+    await start({ proxy: true, rateLimits: UNLIMITED, passwords: { passes: 20 } });
+    const browser = await from("2001:db8:1::1");
+    const neighbor = await from("198.51.100.1");
+    const { action, fields } = browser.form("password");
+    const csrf = fields.find(([name]) => name === "csrf")?.[1] ?? "";
+    const guess = (username: string, index: number): Promise<Answer> =>
+      send(action.href, {
+        method: "POST",
+        headers: {
+          accept: "text/html",
+          cookie: browser.jar.header(action),
+          "x-forwarded-for": `2001:db8:1:${index}::1`,
+        },
+        body: new URLSearchParams({ csrf, username, password: "this is not the password" }),
+      });
+    let left = 0;
+    const flood = Array.from({ length: 700 }, async (_, index) => {
+      left += 1;
+      const answer = await guess(index % 2 === 0 ? "ada" : "nobody", index);
+      left -= 1;
+      return answer;
+    });
+    // The first answers are those that found no place.
+    await Promise.race(flood);
+    expect(await submit(neighbor, BOB)).toBe(303);
+    expect(left).toBeGreaterThan(100);
+    const answers = await Promise.all(flood);
+    for (const known of [0, 1]) {
+      const own = answers.filter((_, index) => index % 2 === known);
+      const refused = own.filter(({ status }) => status === 503);
+      expect(refused.every(isLimited)).toBe(true);
+      expect([refused.length > 50, own.some(({ status }) => status === 400)]).toEqual([true, true]);
+    }
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([400, 503]));
   });
 });
 
