@@ -28,6 +28,7 @@ const auditQuery: z.ZodType<AuditQuery> = exactly({
   account: anyString.exactOptional(),
   client: anyString.exactOptional(),
   action: anyString.exactOptional(),
+  request: anyString.exactOptional(),
   since: time,
   until: time,
   after: anyString.exactOptional(),

@@ -21,15 +21,21 @@ const filterOptions: readonly CommandOption[] = [
   { form: "--account SUB", about: "only records about or by this account" },
   { form: "--client ID", about: "only records about, through or by this client" },
   { form: "--action ACTION", about: "only this action, such as account.deleted" },
+  {
+    form: "--request ID",
+    about: "only what this request did: the id is in X-Request-Id, the log and on error pages",
+  },
 ];
 
 async function filterOf({ args, service: { accounts } }: Call): Promise<AuditQuery> {
   const [name, client, action] = [args.text("account"), args.text("client"), args.text("action")];
   const account = name === undefined ? undefined : await findSub(accounts, name);
+  const request = args.text("request");
   return {
     ...(account !== undefined && { account }),
     ...(client !== undefined && { client }),
     ...(action !== undefined && { action }),
+    ...(request !== undefined && { request }),
   };
 }
 

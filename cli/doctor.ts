@@ -10,6 +10,7 @@ import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-chec
 import { storageChecks } from "./doctor/storage-checks.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { FAILED, misused, UNREACHABLE } from "./program/command-failure.ts";
+import { adviceFor } from "./program/fault-advice.ts";
 import { printable } from "./program/printable.ts";
 import { Printer } from "./program/printer.ts";
 import { readSettings } from "./program/settings.ts";
@@ -108,7 +109,7 @@ function findingOf(error: unknown): Finding | undefined {
       level: "problem",
       what: sentence(error.message),
       why: "Without it, the service answers every request with 503.",
-      fix: "Start it, and check its address, the firewall and the password.",
+      fix: adviceFor(error),
       isUnreachable: true,
     };
   }

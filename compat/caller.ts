@@ -29,7 +29,7 @@ function withoutPort(address: string): string {
 }
 
 /** Whether the request came directly from a trusted proxy. */
-function isFromProxy(req: IncomingMessage, proxy: ProxyTrust): boolean {
+export function isFromProxy(req: IncomingMessage, proxy: ProxyTrust): boolean {
   return typeof proxy === "number" || (proxy !== false && isTrusted(req.socket.remoteAddress ?? "", proxy));
 }
 

@@ -12,6 +12,8 @@ import type { EndpointExchange, EndpointParts } from "./exchange.ts";
 interface Route {
   readonly deployment: Deployment;
   readonly endpoint: EndpointName;
+  /** The path with `:uid` and `:step` in place of what varies. */
+  readonly template: string;
   readonly methods: readonly string[];
   readonly steps: ReadonlyMap<string, ComposedMiddleware<EndpointExchange>>;
 }
@@ -80,12 +82,15 @@ function buildRoutes(parts: EndpointParts): Routes {
     if (deployment === undefined) continue;
     for (const { name, methods, path } of endpointsOf(deployment)) {
       const steps = table[name];
-      if (steps !== undefined) add(path, { deployment, endpoint: name, methods, steps: composed(steps) });
+      if (steps === undefined) continue;
+      const template = deployment.path + path;
+      add(path, { deployment, endpoint: name, template, methods, steps: composed(steps) });
     }
     for (const page of parts.accountPages) {
       const steps = accountSteps(page);
       const methods = Object.keys(steps);
-      add(page.path, { deployment, endpoint: "account", methods, steps: composed(steps) });
+      const template = deployment.path + page.path;
+      add(page.path, { deployment, endpoint: "account", template, methods, steps: composed(steps) });
     }
   }
   return { exact, withUid, withStep };

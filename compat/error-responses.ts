@@ -80,6 +80,7 @@ async function respondWithFault(
   { pages, events, onDefect }: Pick<EndpointParts, "pages" | "events" | "onDefect">,
 ): Promise<void> {
   const { ctx, endpoint } = exchange;
+  exchange.fault = fault;
   const isExpected = fault instanceof StorageUnavailable;
   if (!isExpected) onDefect(fault);
   const { code = "defect" } = fault as { code?: unknown };

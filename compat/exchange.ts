@@ -11,11 +11,11 @@ import type { AccountRecord } from "../records/directory/directory.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import type { ServiceEmitter } from "../core/events.ts";
-import type { RequestTiming } from "../core/metrics.ts";
 import type { FindBrowser } from "../provider/sessions/browser-cookie.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
 import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import type { Fields } from "./form-fields.ts";
+import type { HandledRequest } from "./request-log.ts";
 
 /** The parts of the service that the endpoints are built from. */
 export interface EndpointParts {
@@ -46,8 +46,8 @@ export interface EndpointParts {
   readonly onWarning: (text: string) => void;
   /** Receives unexpected errors, without request data. */
   readonly onDefect: (error: unknown) => void;
-  /** Called after each request, for metrics. */
-  readonly onRequest: (timing: RequestTiming) => void;
+  /** Called after each request, for metrics and the log. */
+  readonly onRequest: (request: HandledRequest) => void;
 }
 
 /** Where the endpoints record what happened. */
@@ -58,6 +58,8 @@ export interface EndpointExchange extends Exchange {
   readonly ctx: ServiceContext;
   /** When the last byte of the request had arrived, on the clock of `performance`. */
   receivedAt: number;
+  /** Set when the request failed through no fault of its caller. */
+  fault?: unknown;
   /** Parameters for oidc-provider, from the address or the body. */
   query?: Fields | undefined;
   body?: Fields | undefined;

@@ -15,6 +15,7 @@ import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { createRelatedOrigins } from "./related-origins.ts";
+import { requestIdOf } from "./request-log.ts";
 import {
   type BodyReader,
   createBodyReader,
@@ -71,6 +72,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
     const { deployment, endpoint } = route;
     const exchange = {
+      requestId: requestIdOf(koa.req, configuration.proxy),
       deployment,
       endpoint,
       path,
@@ -100,10 +102,26 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     }
     const exchange = begin(ctx, destination);
     arrivals.note(ctx.req, destination);
+    ctx.set("X-Request-Id", exchange.requestId);
     await batchStart();
     await serve(exchange, destination, serving, crossOrigin.begin(exchange)).finally(() => {
-      const seconds = (performance.now() - exchange.receivedAt) / 1000;
-      parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
+      const { requestId, endpoint, receivedAt, address, client, fault } = exchange;
+      const seconds = (performance.now() - receivedAt) / 1000;
+      const report = (): void =>
+        parts.onRequest({
+          requestId,
+          method: ctx.method,
+          template: destination.route.template,
+          endpoint,
+          status: ctx.status,
+          seconds,
+          isAborted: !ctx.res.writableFinished,
+          client: client?.client_id,
+          address,
+          fault,
+        });
+      if (ctx.res.closed) report();
+      else ctx.res.once("close", report);
     });
   });
   return {
@@ -243,7 +261,7 @@ async function serve(
     await withTimeout(
       WORK_TIMEOUT_MS,
       run(exchange, step),
-      () => new StorageUnavailable("the request was not done in time"),
+      () => new StorageUnavailable("the request was not done in time", { reason: "timeout" }),
     );
   } catch (error) {
     restoreHeaders(exchange, headers);

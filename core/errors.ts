@@ -58,8 +58,14 @@ export class ConfigurationError extends SignInError {
 
 /** A store can't be reached, did not answer in time, or is too busy. Becomes 503; try again. */
 export class StorageUnavailable extends SignInError {
-  constructor(message: string, options?: ErrorOptions) {
+  /** What the server or the system said, such as `ECONNREFUSED`, `53300` or `OOM`. */
+  readonly reason: string | undefined;
+  /** The store and the call that failed, once it is known. */
+  call?: { readonly store: string; readonly operation: string };
+
+  constructor(message: string, { reason, ...options }: ErrorOptions & { readonly reason?: string } = {}) {
     super("storage_unavailable", message, options);
+    this.reason = reason;
   }
 }
 

@@ -216,9 +216,10 @@ export type GaugeName =
   | "stopped"
   | "outbox"
   | "oldestMail"
-  | "clocks";
+  | "clocks"
+  | "droppedLines";
 
-/** The gauges, read from the storage. */
+/** What is read at each scrape. */
 export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   deliveries: {
     name: "deliveries",
@@ -267,6 +268,13 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
     type: "gauge",
     help: "How far the clock of a store is ahead of that of the process; beyond 60 seconds in either direction it serves no requests",
     labels: { store: ["storage", "artifacts"] },
+    of: "process",
+  },
+  droppedLines: {
+    name: "log_lines_dropped_total",
+    type: "counter",
+    help: "Lines of the log that were lost, because its disk is full or its reader has stopped",
+    labels: {},
     of: "process",
   },
 };

@@ -89,6 +89,12 @@ export interface MeasuredStorage {
   measure(listener: (call: StoreCall) => void): void;
 }
 
+/** What the process knows besides its storage. */
+export interface MeasuredProcess {
+  /** How many lines of the log were lost. */
+  readonly droppedLines: () => number;
+}
+
 type Measured = Readonly<Record<CounterName, Counter> & Record<HistogramName, Histogram>>;
 
 interface Loaded {
@@ -131,6 +137,7 @@ function time(
 /** What each gauge shows. Without a value it shows nothing: an old value would look current. */
 function readings(
   { deliveries, outbox, clocks }: MeasuredStorage,
+  { droppedLines }: MeasuredProcess,
   clock: Clock,
 ): Readonly<Record<GaugeName, () => Promise<readonly Reading[]>>> {
   const backlog = recently(() => deliveries.counts(), clock);
@@ -169,11 +176,12 @@ function readings(
     oldestMail: async () => time((await mail())?.oldest),
     clocks: async () =>
       [...clocks.differences].map(([store, differenceMs]): Reading => [differenceMs / 1000, { store }]),
+    droppedLines: async () => [[droppedLines()]],
   };
 }
 
 /** Each service has its own registry, so two services in one process do not mix their numbers. */
-async function load(storage: MeasuredStorage, clock: Clock): Promise<Loaded> {
+async function load(storage: MeasuredStorage, process: MeasuredProcess, clock: Clock): Promise<Loaded> {
   const client = await import("prom-client");
   const registry = new client.Registry();
   const settings = ({ name, help, labels }: MetricDeclaration) => ({
@@ -190,16 +198,17 @@ async function load(storage: MeasuredStorage, clock: Clock): Promise<Loaded> {
         : new client.Histogram({ ...settings(metric), buckets: [...metric.buckets] }),
     ]),
   ) as Measured;
-  const read = readings(storage, clock);
+  const reading = readings(storage, process, clock);
   for (const [key, metric] of Object.entries(GAUGES)) {
-    const gauge: Gauge = new client.Gauge({
+    const kind = metric.type === "counter" ? client.Counter : client.Gauge;
+    const read: Counter | Gauge = new kind({
       ...settings(metric),
       async collect() {
-        const current = await read[key as GaugeName]();
-        gauge.reset();
-        // `reset` leaves a zero in a gauge without labels.
-        if (Object.keys(metric.labels).length === 0) gauge.remove();
-        for (const [value, labels = {}] of current) gauge.set(labels, value);
+        const current = await reading[key as GaugeName]();
+        read.reset();
+        // `reset` leaves a zero in a metric without labels.
+        if (Object.keys(metric.labels).length === 0) read.remove();
+        for (const [value, labels = {}] of current) read.inc(labels, value);
       },
     });
   }
@@ -229,12 +238,13 @@ function among(values: readonly string[], value: string | undefined): string {
 export function createMetrics(
   events: ServiceEmitter,
   storage: MeasuredStorage,
+  process: MeasuredProcess,
   clock: Clock = monotonic,
 ): Metrics {
   let loading: Promise<Loaded> | undefined;
   let measured: Measured | undefined;
   const loaded = (): Promise<Loaded> =>
-    (loading ??= load(storage, clock).then((all) => {
+    (loading ??= load(storage, process, clock).then((all) => {
       ({ measured } = all);
       return all;
     }));

@@ -13,6 +13,8 @@ export const logoutPage: Page<{ readonly action: string; readonly xsrf: string }
 /** `unavailable`, `error` and `start-again`: the account page, so that there is always a link to follow. */
 interface LastPage {
   readonly accountUrl: string;
+  /** Names the request in the log. Default: none. */
+  readonly requestId?: string | undefined;
 }
 
 /** `logged-out`: what the person has done. */
@@ -36,16 +38,16 @@ export const loggedOutPage: Page<LastPage & { readonly after: "signed out" | "st
 /** `error`: a request that cannot continue and must not be redirected to the client. */
 export const errorPage: Page<LastPage & Omit<ErrorAnswer, "status" | "uiLocales">> = {
   view: "error",
-  locals(t, { accountUrl, error, description = "", retryAfter = 60 }) {
+  locals(t, { accountUrl, requestId = "", error, description = "", retryAfter = 60 }) {
     const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
     const text = t(key, { wait: waitText(t.locale, retryAfter) });
     const heading = t.has(`error.${error}.title`) ? t(`error.${error}.title`) : t("error.title");
-    return { heading, layout: "end", text, accountUrl, error, description };
+    return { heading, layout: "end", text, accountUrl, requestId, error, description };
   },
 };
 
 /** Keys under `error.` that belong to no code. */
-const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "code"]);
+const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "code", "request"]);
 
 /** `start-again`: the interaction is gone, or the form is not from our page. `action` is its path if it can continue. */
 export const startAgainPage: Page<LastPage & { readonly action?: string }> = {
@@ -60,7 +62,12 @@ export const startAgainPage: Page<LastPage & { readonly action?: string }> = {
 
 export const unavailablePage: Page<LastPage> = {
   view: "unavailable",
-  locals: (t, { accountUrl }) => ({ heading: t("unavailable.title"), layout: "end", accountUrl }),
+  locals: (t, { accountUrl, requestId = "" }) => ({
+    heading: t("unavailable.title"),
+    layout: "end",
+    accountUrl,
+    requestId,
+  }),
 };
 
 /** Presses the button that signs out. */
@@ -78,6 +85,11 @@ export function seeOther(
 
 const accountUrl = (ctx: PageContext): string => `${ctx.exchange.deployment.url}/account`;
 
+const lastPage = (ctx: PageContext): LastPage => ({
+  accountUrl: accountUrl(ctx),
+  requestId: ctx.exchange.requestId,
+});
+
 /** Sends these pages in the language of each browser. */
 export function createAnswers(pages: Pick<Pages, "send">): Answers {
   return {
@@ -90,13 +102,13 @@ export function createAnswers(pages: Pick<Pages, "send">): Answers {
     error(ctx, { status, uiLocales, ...shown }) {
       const { retryAfter } = shown;
       const options = { status, uiLocales, ...(retryAfter !== undefined && { retryAfter }) };
-      pages.send(ctx, errorPage, { accountUrl: accountUrl(ctx), ...shown }, options);
+      pages.send(ctx, errorPage, { ...lastPage(ctx), ...shown }, options);
     },
     startAgain(ctx, { status = 400, uiLocales, ...shown } = {}) {
       pages.send(ctx, startAgainPage, { accountUrl: accountUrl(ctx), ...shown }, { status, uiLocales });
     },
     unavailable(ctx, retryAfter) {
-      pages.send(ctx, unavailablePage, { accountUrl: accountUrl(ctx) }, { status: 503, retryAfter });
+      pages.send(ctx, unavailablePage, lastPage(ctx), { status: 503, retryAfter });
     },
   };
 }

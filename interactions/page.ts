@@ -35,7 +35,10 @@ export interface PageContext extends LanguageWishes {
   body: unknown;
   set(field: string, value: string): void;
   /** `deployment` decides whether the browser must stay on https, and where the account page is. */
-  readonly exchange: { readonly deployment: { readonly secure: boolean; readonly url: string } };
+  readonly exchange: {
+    readonly deployment: { readonly secure: boolean; readonly url: string };
+    readonly requestId?: string;
+  };
 }
 
 /** How a page is sent. */

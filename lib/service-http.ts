@@ -29,7 +29,7 @@ import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "../core/clock.ts";
 import { watchConnections } from "../compat/connections.ts";
 import type { SessionsEnded } from "../accounts/account-change.ts";
-import type { RequestTiming } from "../core/metrics.ts";
+import type { HandledRequest } from "../compat/request-log.ts";
 import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import {
   ACCOUNT_CLIENT,
@@ -83,8 +83,8 @@ interface ServiceHttpOptions {
   readonly onWarning: (text: string) => void;
   /** Receives unexpected errors. */
   readonly onDefect: (error: unknown) => void;
-  /** Called after each request, for metrics. */
-  readonly onRequest: (timing: RequestTiming) => void;
+  /** Called after each request, for metrics and the log. */
+  readonly onRequest: (request: HandledRequest) => void;
   /** Called with each new instance of oidc-provider, before it serves. */
   readonly onProvider: ProviderOptions["onProvider"];
 }

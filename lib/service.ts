@@ -27,7 +27,7 @@ import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
 import { loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys } from "../accounts/keys/signing-keys.ts";
-import { createLogger, describeDefect } from "../core/logger.ts";
+import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
 import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
@@ -37,6 +37,7 @@ import { passwordLength } from "../accounts/passwords/password-rules.ts";
 import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
 import { GRANTABLE } from "../provider/grants/grant.ts";
 import { loadBodyReader } from "../compat/request-body.ts";
+import { createRequestLog } from "../compat/request-log.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
@@ -162,7 +163,7 @@ async function build(
   if (isServer) await checkPasskeyDomains(storage.records, relyingParty);
   const events = createEvents(onDefect);
   if (isServer) await warnAboutNetwork(configuration, onWarning);
-  const metrics = createMetrics(events, storage);
+  const metrics = createMetrics(events, storage, { droppedLines: () => droppedLines(logger) });
   const notifier = await createNotifier({
     configuration,
     storage,
@@ -218,6 +219,7 @@ async function build(
     });
     if (isServer) await putInternalClients(configuration, clients, onWarning);
     const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
+    const logRequest = createRequestLog(logger, keys.networks);
     const http = createServiceHttp({
       configuration,
       storage,
@@ -233,7 +235,10 @@ async function build(
       onMail: () => notifier.wakeMail(),
       onWarning,
       onDefect,
-      onRequest: (timing) => metrics.request(timing),
+      onRequest(request) {
+        metrics.request(request);
+        logRequest(request);
+      },
       onProvider: onProvider && ((provider) => onProvider(provider, configuration)),
     });
     sessionsEnded = (ended) => http.sessionsEnded(ended);

@@ -6,7 +6,7 @@ import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
-import { createLogger, describeDefect } from "../core/logger.ts";
+import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { createOutages } from "../core/outages.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
@@ -56,7 +56,7 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
       onFault: onDefect,
       logger,
     });
-    const metrics = createMetrics(events, storage);
+    const metrics = createMetrics(events, storage, { droppedLines: () => droppedLines(logger) });
     notifier.start();
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {

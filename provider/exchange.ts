@@ -12,6 +12,8 @@ import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts"
 import type { Browser } from "./sessions/browser-cookie.ts";
 
 export interface Exchange {
+  /** Names the request in the response, the log, error pages and the audit. */
+  readonly requestId: string;
   readonly deployment: Deployment;
   readonly endpoint: EndpointName;
   /** The path below the base URL. */
@@ -103,6 +105,7 @@ export function callerOf(
   return {
     actor,
     ...(client !== undefined && { client }),
+    ...(exchange !== undefined && { request: exchange.requestId }),
     ...originOf(exchange?.address ?? "", ctx.headers["user-agent"]),
   };
 }

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type { Commit, Found, Page, Position, Query, RecordStore, Ref } from "../adapters/record-store.ts";
 import type { Clock } from "../core/clock.ts";
-import { ConditionFailed } from "../core/errors.ts";
+import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 import type { StoreCall } from "../core/metrics.ts";
 import type { StoreClocks } from "./clocks.ts";
 import { defineKind, type Kind } from "./kinds.ts";
@@ -122,17 +122,16 @@ export class ObservedStore implements RecordStore {
   async #observed<T>(operation: StoreCall["operation"], call: () => Promise<T>): Promise<T> {
     const { clocks, listener } = this.#observers;
     clocks.require();
-    const report = listener();
-    if (report === undefined) return call();
     const startedAt = performance.now();
     const ended = (result: StoreCall["result"]): void =>
-      report({ store: this.name, operation, result, seconds: (performance.now() - startedAt) / 1000 });
+      listener()?.({ store: this.name, operation, result, seconds: (performance.now() - startedAt) / 1000 });
     try {
       const answer = await call();
       ended("success");
       return answer;
     } catch (error) {
       ended(error instanceof ConditionFailed ? "conflict" : "failure");
+      if (error instanceof StorageUnavailable) error.call ??= { store: this.name, operation };
       throw error;
     }
   }

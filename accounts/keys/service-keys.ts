@@ -24,6 +24,8 @@ export interface ServiceKeys {
   readonly forms: readonly KeyObject[];
   /** The HMAC key for names and addresses in rate limits. */
   readonly rateLimits: KeyObject;
+  /** Makes keyed hashes of networks for the log. */
+  readonly networks: KeyObject;
   /** The HMAC key for codes and links that are sent by mail, and for recovery codes. */
   readonly confirmations: KeyObject;
   /** The HMAC key for the codes that people type for their devices. */
@@ -169,6 +171,7 @@ export async function loadServiceKeys(
     forms: cookies.map((key) => deriveKey(key, "sign-in-service forms")),
     // Derived from a stored key that is never rotated, so that all processes count under the same names.
     rateLimits: deriveKey(clientSecrets, "sign-in-service rate limits"),
+    networks: deriveKey(clientSecrets, "sign-in-service networks of the log"),
     confirmations: deriveKey(clientSecrets, "sign-in-service confirmations"),
     userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
   };

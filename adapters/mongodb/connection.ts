@@ -151,7 +151,9 @@ async function untilConnected(
           ? "is not a replica set yet: run rs.initiate() in mongosh"
           : "does not answer";
         const codes = connectionCodes(error);
-        throw new StorageUnavailable(`MongoDB at ${where} ${why} (${codes}waited ${seconds} seconds)`);
+        throw new StorageUnavailable(`MongoDB at ${where} ${why} (${codes}waited ${seconds} seconds)`, {
+          reason: codes.split(",", 1)[0] || "timeout",
+        });
       }
     }
     await pause(RETRY_DELAY_MS);

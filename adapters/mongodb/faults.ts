@@ -54,15 +54,16 @@ function describe(error: unknown): string {
 /** Errors of this package are returned unchanged; all errors of the driver become `StorageUnavailable`. */
 export function asFault(error: unknown): unknown {
   if (error instanceof SignInError || error instanceof TypeError) return error;
-  return new StorageUnavailable(`MongoDB failed (${describe(error)})`);
+  const said = describe(error);
+  return new StorageUnavailable(`MongoDB failed (${said})`, { reason: said });
 }
 
 /** The error of every call after `close()`. */
 export function closedFault(): StorageUnavailable {
-  return new StorageUnavailable("the connection to MongoDB is closed");
+  return new StorageUnavailable("the connection to MongoDB is closed", { reason: "closed" });
 }
 
 /** The error of a call that took too long. */
 export function lateFault(): StorageUnavailable {
-  return new StorageUnavailable("MongoDB did not answer in time");
+  return new StorageUnavailable("MongoDB did not answer in time", { reason: "timeout" });
 }

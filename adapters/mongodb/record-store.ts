@@ -79,7 +79,8 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
     async commit(change) {
       checkCommit(change);
       const wait = change.deadline - clock.now();
-      if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+      if (wait <= 0)
+        throw new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
       const run = new CommitRun(store, sharedKinds, structuredClone(change));
       const end = connection.serverTimeIn(wait - Math.min(wait / 10, EARLIER));
       await connection.inTransaction((session) => run.run(session, end), wait);

@@ -41,12 +41,12 @@ export function isTransient(error: unknown): boolean {
 export function asFault(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof SignInError) return error;
   const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? "no answer");
-  return new StorageUnavailable(`PostgreSQL: ${code}`);
+  return new StorageUnavailable(`PostgreSQL: ${code}`, { reason: code });
 }
 
 /** The error of a call that took too long. */
 export function lateFault(): StorageUnavailable {
-  return new StorageUnavailable("PostgreSQL did not answer in time");
+  return new StorageUnavailable("PostgreSQL did not answer in time", { reason: "timeout" });
 }
 
 /** A prepared statement: each connection plans it once. */
@@ -193,7 +193,8 @@ export class Connections {
 
   /** Runs a call that `close` waits for. After `close` it is refused. */
   async during<T>(call: () => Promise<T>): Promise<T> {
-    if (this.#closing !== undefined) throw new StorageUnavailable("the storage is closed");
+    if (this.#closing !== undefined)
+      throw new StorageUnavailable("the storage is closed", { reason: "closed" });
     const running = call();
     this.#running.add(running);
     try {

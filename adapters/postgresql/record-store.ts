@@ -289,7 +289,8 @@ class PostgresStore implements RecordStore {
     const orphans = orphansOf(change);
     if (orphans.length > 0) throw failure(orphans);
     const wait = change.deadline - this.#clock.now();
-    if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+    if (wait <= 0)
+      throw new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
     const end = performance.now() + wait;
     for (let isAgain = false; ; isAgain = true) {
       try {
@@ -404,7 +405,7 @@ function openingFault(error: unknown): unknown {
   if (problem !== undefined) return new ConfigurationError([`config.storage: ${problem}`]);
   if (error instanceof SignInError) return error;
   const why = typeof code === "string" ? code : "no answer";
-  return new StorageUnavailable(`the PostgreSQL of config.storage can't be used (${why})`);
+  return new StorageUnavailable(`the PostgreSQL of config.storage can't be used (${why})`, { reason: why });
 }
 
 /** Whether this database has ever held a storage. */

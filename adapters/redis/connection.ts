@@ -35,19 +35,20 @@ export function reason(error: unknown): string {
 
 /** The fault for an error that Redis sent. */
 function refusedFault(message: string): StorageUnavailable {
-  return new StorageUnavailable(`Redis answered ${codeOf(message)}`);
+  const code = codeOf(message);
+  return new StorageUnavailable(`Redis answered ${code}`, { reason: code });
 }
 
 /** The fault for an error of a command. */
 export function asFault(error: unknown): StorageUnavailable {
   return answerCode(error) === undefined
-    ? new Unanswered(`Redis did not answer (${reason(error)})`)
+    ? new Unanswered(`Redis did not answer (${reason(error)})`, { reason: reason(error) })
     : refusedFault((error as Error).message);
 }
 
 /** The error of every call after `close()`. */
 function closedFault(): StorageUnavailable {
-  return new StorageUnavailable("the connection to Redis is closed");
+  return new StorageUnavailable("the connection to Redis is closed", { reason: "closed" });
 }
 
 /** For the server to close a connection, before the socket is destroyed. */

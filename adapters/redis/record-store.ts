@@ -114,7 +114,8 @@ function toValues({ kind, index, at, from, to, after, limit, descending = false 
   ];
 }
 
-const lateFault = (): StorageUnavailable => new StorageUnavailable("Redis did not answer until the deadline");
+const lateFault = (): StorageUnavailable =>
+  new StorageUnavailable("Redis did not answer until the deadline", { reason: "timeout" });
 
 /** A record and its parent; empty if there is none. */
 type RowWithParent = readonly [record: Row, parent: Row];
@@ -199,7 +200,8 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
 
   /** Repeats the commit until its outcome is known. The script runs a commit once and answers "done" again. */
   async function commit(change: Commit, parts: readonly string[], wait: number): Promise<void> {
-    if (!connection.isReady) throw new StorageUnavailable("there is no connection to Redis");
+    if (!connection.isReady)
+      throw new StorageUnavailable("there is no connection to Redis", { reason: "no connection" });
     const deadline = performance.now() + wait;
     const end = deadline + LATE_ANSWER_MS;
     for (;;) {
@@ -214,7 +216,9 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
           throw new ConditionFailed("an expectation does not hold", failed.map(toRef));
         // "late": the answer corrected the estimate of Redis's clock, so there may be time left.
         if (performance.now() >= deadline)
-          throw new StorageUnavailable("Redis received the commit after its deadline");
+          throw new StorageUnavailable("Redis received the commit after its deadline", {
+            reason: "deadline",
+          });
       } catch (error) {
         if (!(error instanceof Unanswered)) throw error;
         await pause(RETRY_DELAY_MS);
@@ -279,7 +283,8 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
       const parts = toArguments(change);
       const wait = change.deadline - clock.now();
       await connection.during(async () => {
-        if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+        if (wait <= 0)
+          throw new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
         await commit(change, parts, wait);
       });
     },

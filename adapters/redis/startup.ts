@@ -27,8 +27,11 @@ function wrong({ key }: Purpose, text: string): ConfigurationError {
 
 /** @param error of the driver, or of a call of the store. */
 export function unusable({ key }: Purpose, error: unknown): StorageUnavailable {
-  const why = error instanceof StorageUnavailable ? error.message : reason(error);
-  return new StorageUnavailable(`the Redis of config.${key} can't be used (${why})`);
+  const [why, said] =
+    error instanceof StorageUnavailable ? [error.message, error.reason] : [reason(error), reason(error)];
+  return new StorageUnavailable(`the Redis of config.${key} can't be used (${why})`, {
+    ...(said !== undefined && { reason: said }),
+  });
 }
 
 /**

@@ -32,21 +32,20 @@ export function isLocked(error: unknown): boolean {
 export function asFault(error: unknown): unknown {
   const code = field(error, "code");
   if (code === "ERR_SQLITE_ERROR") {
-    return new StorageUnavailable(`the database answered: ${String(field(error, "errstr"))}`, {
-      cause: error,
-    });
+    const reason = String(field(error, "errstr"));
+    return new StorageUnavailable(`the database answered: ${reason}`, { cause: error, reason });
   }
   return code === "ERR_INVALID_STATE" ? closedFault(error) : error;
 }
 
 /** The error of every call after `close()`. */
 export function closedFault(cause?: unknown): StorageUnavailable {
-  return new StorageUnavailable("the database is closed", { cause });
+  return new StorageUnavailable("the database is closed", { cause, reason: "closed" });
 }
 
 /** The error of a call that waited for a lock until its deadline. */
 export function lockedFault(cause: unknown): StorageUnavailable {
-  return new StorageUnavailable("the database stayed locked until the deadline", { cause });
+  return new StorageUnavailable("the database stayed locked until the deadline", { cause, reason: "locked" });
 }
 
 /**

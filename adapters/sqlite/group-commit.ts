@@ -22,7 +22,10 @@ export interface Durability {
 }
 
 const failed = (cause: unknown): StorageUnavailable =>
-  new StorageUnavailable("writing to the disk failed; repair the disk and restart", { cause });
+  new StorageUnavailable("writing to the disk failed; repair the disk and restart", {
+    cause,
+    reason: String(Reflect.get(Object(cause), "code") ?? "disk"),
+  });
 
 /** @param flush syncs to the disk. One call covers everything that was committed before it. */
 export function createDurability(flush: () => Promise<void>): Omit<Durability, "close"> {

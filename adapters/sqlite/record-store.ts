@@ -76,7 +76,8 @@ export async function openSqlite({ path, clock, mustExist = false }: SqliteOptio
       async commit(change) {
         checkCommit(change);
         const wait = change.deadline - clock.now();
-        if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+        if (wait <= 0)
+          throw new StorageUnavailable("the deadline of this commit has passed", { reason: "deadline" });
         const prepared = writes.prepare(change);
         const { relaxed = false } = change;
         await connection.write(() => writes.commit(prepared), { wait, relaxed });

@@ -1,5 +1,6 @@
 /** The error of a command that failed, and the message for any error. */
 import { nearestKey } from "../../config/nearest-key.ts";
+import { adviceFor } from "./fault-advice.ts";
 import { ConfigurationError, SignInError, StorageUnavailable } from "../../core/errors.ts";
 
 /** A problem was found, or the command failed. */
@@ -42,15 +43,19 @@ function isWrongArgument(error: unknown): error is TypeError {
   return error instanceof TypeError && WRONG_ARGUMENT.test(error.message);
 }
 
+const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 /** The error as a sentence, or a line for each problem, without a stack trace or an address. */
 export function sentenceOf(error: unknown): string {
   if (error instanceof CommandFailure) return error.message;
   if (error instanceof ConfigurationError) return error.problems.join("\n");
+  if (error instanceof StorageUnavailable && error.reason !== undefined)
+    return `${capitalized(error.message)}. ${adviceFor(error)}`;
   if (error instanceof SignInError || isWrongArgument(error)) {
     const message = error.message.endsWith(".") ? error.message : `${error.message}.`;
     // The name of a key stays as it is written.
     if (WRONG_ARGUMENT.test(message)) return message;
-    return message.slice(0, 1).toUpperCase() + message.slice(1);
+    return capitalized(message);
   }
   const { name = "unknown error", code } = Object(error) as { name?: string; code?: unknown };
   return `An unexpected error: ${typeof code === "string" ? code : name}.`;

@@ -3,6 +3,7 @@ import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
 import { discoveryAdvice } from "../../config/deployments.ts";
+import { requestIdOf } from "../../compat/request-log.ts";
 import { createPages } from "../../interactions/index.ts";
 import type { Mailbox } from "../../testing/mailbox.ts";
 import { publicMonitoring } from "./monitoring.ts";
@@ -15,35 +16,43 @@ export function createApplication(service: SignInService, logger: Logger, mailbo
   const app = new Koa();
   app.on("error", (error: unknown) => {
     const { name = "unknown", code } = error as { name?: string; code?: unknown };
-    logger.error({ kind: name, code: typeof code === "string" ? code : undefined }, "unexpected error");
+    logger.error({ kind: name, error_code: typeof code === "string" ? code : undefined }, "unexpected error");
   });
-  app.use(requestLog(logger));
   app.use(publicMonitoring(service));
   if (mailbox !== undefined) app.use(mailbox.routes());
   app.use(service.routes());
+  app.use(requestLog(logger, service));
   app.use(leadToAccount(service));
   app.use(notFound(service));
   return app;
 }
 
-/** Logs each request. Leaves out the query, which contains codes and names. */
-function requestLog(logger: Logger): Middleware {
+/** Logs the requests that nothing else answers; the service logs its own. */
+function requestLog(logger: Logger, { configuration: { proxy } }: SignInService): Middleware {
   return async function logRequest(ctx, next) {
     const startedAt = performance.now();
+    const requestId = requestIdOf(ctx.req, proxy);
+    ctx.set("X-Request-Id", requestId);
     ctx.res.once("close", () => {
       const { method, res } = ctx;
       const ms = Math.round((performance.now() - startedAt) * 10) / 10;
-      const line = { method, path: pathOf(ctx.originalUrl), status: res.statusCode, ms };
+      const line = {
+        request_id: requestId,
+        method,
+        path: plainPath(ctx.originalUrl),
+        status: res.statusCode,
+        ms,
+      };
       logger.info(res.writableFinished ? line : { ...line, aborted: true }, "request");
     });
     await next();
   };
 }
 
-/** The path without the IDs of interactions and people. */
-function pathOf(url: string): string {
-  const [path = ""] = url.split("?", 1);
-  return path.replace(/\/(interaction|authorize|account\/people)\/[^/]+/, "/$1/:uid");
+/** The first segment of the path: what follows may be about a person. */
+function plainPath(url: string): string {
+  const [, first, rest] = /^\/([a-z0-9._-]{0,40})(\/)?/i.exec(url.split("?", 1)[0] ?? "") ?? [];
+  return first === undefined ? "other" : `/${first}${rest === undefined ? "" : "/*"}`;
 }
 
 function deploymentsOf({ configuration }: SignInService) {
@@ -77,7 +86,10 @@ function notFound(service: SignInService): Middleware {
     const deployment = deployments.find((each) => path.startsWith(`${each.path}/`)) ?? deployments[0];
     if (deployment !== undefined && ctx.accepts("json", "html") === "html") {
       pages ??= createPages(interactions);
-      pages.error(Object.assign(ctx, { exchange: { deployment } }), { status: 404, error: "not_found" });
+      pages.error(
+        Object.assign(ctx, { exchange: { deployment, requestId: ctx.response.get("X-Request-Id") } }),
+        { status: 404, error: "not_found" },
+      );
     } else {
       ctx.status = 404;
       ctx.set("Cache-Control", "no-store");

@@ -1,6 +1,8 @@
 /** Keeps track of what a process of the bundled server has opened, and closes it. */
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
+import type { Logger } from "pino";
+import { createLogger, LogDestination } from "../../core/logger.ts";
 import type { Listener, PortWords } from "./listener.ts";
 
 /** How long running requests may take when the process stops. */
@@ -21,10 +23,32 @@ interface ListenOptions {
   readonly words?: PortWords;
 }
 
+/** How long lines of the log may take to be written when the process stops. */
+const LOG_FLUSH_MS = 1_000;
+
+const STANDARD_OUTPUT = 1;
+
 export class Opened {
+  readonly #log = new LogDestination(STANDARD_OUTPUT);
+  #logger: Logger | undefined;
   readonly #listeners: { readonly listener: Listener; readonly drainMs: number }[] = [];
   readonly #services: Closable[] = [];
   #isClosed = false;
+
+  /** Opens the log of the process, which also gets the warnings of Node.js: nothing else is written to its output. */
+  openLog(name: string, level: string): Logger {
+    const logger = createLogger({ name, level, destination: this.#log });
+    process.removeAllListeners("warning");
+    process.on("warning", ({ name: kind, message }) => logger.warn({ kind }, message));
+    this.#logger = logger;
+    return logger;
+  }
+
+  /** Says what somebody waits for: a person at a terminal, or a program that reads the log, whatever its level. */
+  say(text: string): void {
+    if (process.stdout.isTTY) process.stdout.write(`${text}\n`);
+    else this.#logger?.child({}, { level: "info" }).info(text);
+  }
 
   /** @throws CommandFailure if the port isn't available. */
   async listen(
@@ -52,6 +76,7 @@ export class Opened {
     this.#isClosed = true;
     await Promise.all(this.#listeners.map(({ listener, drainMs }) => listener.stop(drainMs)));
     await Promise.all(this.#services.map((service) => service.close()));
+    await this.#log.flush(LOG_FLUSH_MS);
   }
 }
 

@@ -1,5 +1,4 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
-import { pino } from "pino";
 import type { Environment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
@@ -84,7 +83,7 @@ function usualHost({ production, deployments }: SignInService["configuration"]):
   return urls.every((url) => new URL(url).hostname === "[::1]") ? "::1" : "127.0.0.1";
 }
 
-interface Start extends Omit<Asked, "isDemo">, Pick<CommandContext, "out"> {
+interface Start extends Omit<Asked, "isDemo"> {
   readonly environment: Environment;
   /** Reads and checks the configuration. */
   readonly read: () => Promise<ConfigFile>;
@@ -92,7 +91,7 @@ interface Start extends Omit<Asked, "isDemo">, Pick<CommandContext, "out"> {
 
 async function startConfigured(
   opened: Opened,
-  { port, host, metricsPort, environment, out, read: readAll }: Start,
+  { port, host, metricsPort, environment, read: readAll }: Start,
 ): Promise<void> {
   const signal = onReloadSignal();
   async function read(): Promise<ConfigFile> {
@@ -106,7 +105,7 @@ async function startConfigured(
   });
 
   const file = await read();
-  const logger = pino({ name: "sign-in-service", level: environment.logLevel });
+  const logger = opened.openLog("sign-in-service", environment.logLevel);
   const place = placeOf(file);
   const address = [place.port, place.host] as const;
   // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
@@ -138,10 +137,10 @@ async function startConfigured(
   const listener = await opened.listen(...address);
   listener.serve(first.answer);
   monitoring?.serve(first.monitor);
-  if (monitoring !== undefined) out.write(`health and metrics on port ${monitoring.port}\n`);
+  if (monitoring !== undefined) opened.say(`health and metrics on port ${monitoring.port}`);
   const { oauth2, openid } = first.service.configuration.deployments;
   const urls = [oauth2, openid].flatMap((deployment) => deployment?.url ?? []);
-  out.write(`listening on port ${listener.port} for ${urls.join(" and ")}\n`);
+  opened.say(`listening on port ${listener.port} for ${urls.join(" and ")}`);
   signal.use(() => reloadable.reload());
   opened.add({ close: async () => signal.end() });
 }

@@ -1,8 +1,7 @@
 /** `worker`: a process that only delivers notifications and mail. */
-import { pino } from "pino";
 import type { RequestListener } from "node:http";
 import { createNotificationWorker } from "../../notifier/index.ts";
-import type { Run, CommandContext } from "../program/command.ts";
+import type { Run } from "../program/command.ts";
 import { FAILED } from "../program/command-failure.ts";
 import type { Environment } from "../../config/environment.ts";
 import { type ConfigFile, readWorkerConfig } from "./config-file.ts";
@@ -24,17 +23,17 @@ export const worker: Run = async (args, context) => {
     const file = await readWorkerConfig(args, context);
     return { ...file, config: withMetricsPort(file.config, metricsPort) };
   }
-  const { signal, out } = context;
-  return (await untilStopped(signal, (opened) => start(opened, { read, logLevel, out }))) ? 0 : FAILED;
+  const { signal } = context;
+  return (await untilStopped(signal, (opened) => start(opened, { read, logLevel }))) ? 0 : FAILED;
 };
 
-interface Start extends Pick<CommandContext, "out">, Pick<Environment, "logLevel"> {
+interface Start extends Pick<Environment, "logLevel"> {
   readonly read: () => Promise<ConfigFile>;
 }
 
-async function start(opened: Opened, { read, logLevel, out }: Start): Promise<void> {
+async function start(opened: Opened, { read, logLevel }: Start): Promise<void> {
   const signal = onReloadSignal();
-  const logger = pino({ name: "sign-in-worker", level: logLevel });
+  const logger = opened.openLog("sign-in-worker", logLevel);
   async function open({ config }: ConfigFile): Promise<Worker> {
     const opens = await createNotificationWorker({ ...config, logger });
     return { monitor: monitoringListener(opens, config.metrics?.token), close: () => opens.close() };
@@ -48,8 +47,8 @@ async function start(opened: Opened, { read, logLevel, out }: Start): Promise<vo
   const use = ({ monitor }: Worker): void => monitoring?.serve(monitor);
   use(running);
   const reloadable = opened.add(new Reloadable({ running, file, logger, read, open, use }));
-  if (monitoring !== undefined) out.write(`health and metrics on port ${monitoring.port}\n`);
-  out.write("delivering\n");
+  if (monitoring !== undefined) opened.say(`health and metrics on port ${monitoring.port}`);
+  opened.say("delivering");
   signal.use(() => reloadable.reload());
   opened.add({ close: async () => signal.end() });
 }

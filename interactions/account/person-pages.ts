@@ -1,6 +1,5 @@
 /** The common parts of all pages of the signed-in person: who may see them, and which forms count. */
-import type { ServiceContext } from "../../provider/exchange.ts";
-import { originOf } from "../../records/audit/origin.ts";
+import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { ConditionFailed, NotFound } from "../../core/errors.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
@@ -165,10 +164,7 @@ export function createPersonPages(
       person,
       query,
       locale: seen.locale,
-      caller: {
-        actor: { kind: "account", id: sub },
-        ...originOf(ctx.exchange.address, ctx.req.headers["user-agent"]),
-      },
+      caller: callerOf(ctx, { kind: "account", id: sub }),
       locals: {
         base,
         action: base + path,

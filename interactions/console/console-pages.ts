@@ -2,11 +2,10 @@
  * The console's pages about notifications, and what all its pages have in common: what each is given, which forms count, and
  * how the result of one reaches the next page.
  */
-import type { ServiceContext } from "../../provider/exchange.ts";
+import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { Clock } from "../../core/clock.ts";
 import { byCaller, type CallOptions } from "../../accounts/arguments.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import { originOf } from "../../records/audit/origin.ts";
 import type { DeliveryFilter, SendNowResult } from "../../records/deliveries/delivery.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
@@ -176,8 +175,7 @@ function actionsOf({ url, paused, heldUntil, parked }: ConsoleReceiver): Receive
 
 /** The operator, for the audit. */
 export function callerAt(ctx: ServiceContext, { account: { sub } }: SignedIn): Caller {
-  const origin = originOf(ctx.exchange.address, ctx.req.headers["user-agent"]);
-  return { actor: { kind: "operator", id: sub }, ...origin };
+  return callerOf(ctx, { kind: "operator", id: sub });
 }
 
 /** The form of one of our pages. `undefined` after an answer to anything else. */

@@ -23,6 +23,8 @@ export interface Caller {
   readonly actor: Actor;
   /** The client that the request comes through. */
   readonly client?: string;
+  /** The id of the request, as in `X-Request-Id` and the log. */
+  readonly request?: string;
   /** Shortened: see `originOf`. */
   readonly address?: string;
   /** One of a fixed set of words: see `originOf`. */
@@ -62,6 +64,8 @@ export interface AuditRecord {
   readonly subject: string | null;
   /** The client that the event is about or came through. */
   readonly client: string | null;
+  /** The id of the request, as in `X-Request-Id` and the log. */
+  readonly request: string | null;
   /** The network of the caller's address: the /24 of an IPv4 address, the /48 of an IPv6 address. */
   readonly address: string | null;
   /** The browser family, for example `Firefox`. */
@@ -103,6 +107,8 @@ export interface AuditFilter {
   readonly client?: string;
   /** One of the actions in `docs/audit.md`. */
   readonly action?: string;
+  /** The id of a request. */
+  readonly request?: string;
   /** Seconds since the epoch, inclusive. */
   readonly since?: number;
   /** Seconds since the epoch, exclusive. */

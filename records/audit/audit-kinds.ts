@@ -106,7 +106,7 @@ export function refusalRecord(
 /** The record as the public calls return it. */
 export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): AuditRecord {
   const stored = value as unknown as StoredAudit;
-  const { order, action, actor, subject, address, browser } = stored;
+  const { order, action, actor, subject, request, address, browser } = stored;
   const client = stored.client ?? (subjectOf(action) === "client" ? subject : undefined);
   return {
     id: key,
@@ -115,6 +115,7 @@ export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): Aud
     actor,
     subject: subject ?? null,
     client: client ?? null,
+    request: request ?? null,
     address: address ?? null,
     browser: browser ?? null,
     outcome: stored.outcome ?? "success",

@@ -59,7 +59,8 @@ function partitionsFor({ account }: AuditFilter): Partitions {
   return { at: () => partition, span: Number.MAX_SAFE_INTEGER };
 }
 
-function fits(stored: StoredAudit, { account, client, action }: AuditFilter): boolean {
+function fits(stored: StoredAudit, { account, client, action, request }: AuditFilter): boolean {
+  if (request !== undefined && stored.request !== request) return false;
   if (action !== undefined && stored.action !== action) return false;
   if (account !== undefined && !accountsOf(stored).includes(account)) return false;
   return client === undefined || clientsOf(stored).includes(client);
@@ -160,7 +161,7 @@ export function createAuditStore(records: Records, positions: () => number, rete
       const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));
       const { at, span } = partitionsFor(filter);
       const reading = new PageReader(filter, limit, position);
-      const isFiltered = filter.client !== undefined || filter.action !== undefined;
+      const isFiltered = [filter.client, filter.action, filter.request].some((each) => each !== undefined);
       const size = isFiltered ? FILTERED_PAGE_SIZE : PAGE_SIZE;
       let looked = 0;
       for (let top = newest, many = 1; top >= oldest; many = Math.min(2 * many, MAX_PARTITIONS_PER_READ)) {

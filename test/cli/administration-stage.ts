@@ -89,7 +89,7 @@ export class Office {
     const service = await createSignInService({
       ...config,
       notifications: { ...config.notifications, worker: false },
-      logger: createLogger("silent"),
+      logger: createLogger({ level: "silent" }),
     });
     return new Office(folder, service, receiver);
   }

@@ -174,7 +174,7 @@ describe("a backup", () => {
     const service = await createSignInService({
       deployments: DEPLOYMENTS,
       storage: full.storage,
-      logger: createLogger("silent"),
+      logger: createLogger({ level: "silent" }),
     });
     await newsReceiver(service, ["DELETE_ACCOUNT"]);
     await Promise.all(
@@ -359,7 +359,7 @@ describe("a backup", () => {
       const service = await createSignInService({
         deployments: DEPLOYMENTS,
         storage: other.storage,
-        logger: createLogger("silent"),
+        logger: createLogger({ level: "silent" }),
       });
       const { code } = await restoring;
       const known = await service.accounts.findByLogin("0@example.com");

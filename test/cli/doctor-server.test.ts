@@ -156,7 +156,7 @@ describe("doctor --url", () => {
       const service = await createSignInService({
         deployments,
         storage: "sqlite::memory:",
-        logger: createLogger("silent"),
+        logger: createLogger({ level: "silent" }),
         ...(stripPrefix !== undefined && { stripPrefix }),
       });
       open.push(service);

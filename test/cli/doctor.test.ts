@@ -41,7 +41,7 @@ describe("doctor, without a server", () => {
   const CLOSED = "http://127.0.0.1:9";
 
   beforeAll(async () => {
-    const logger = createLogger("silent");
+    const logger = createLogger({ level: "silent" });
     service = await createSignInService({ deployments, storage, logger, notifications: { worker: false } });
     await service.close();
     chmodSync(database, 0o600);
@@ -207,7 +207,7 @@ describe("doctor, without a server", () => {
     service = await createSignInService({
       deployments,
       storage,
-      logger: createLogger("silent"),
+      logger: createLogger({ level: "silent" }),
       notifications,
     });
     await service.directory.services.put("good", entry(`${listening}/notify`));
@@ -241,7 +241,7 @@ describe("doctor, without a server", () => {
       requests += 1;
       response.end();
     });
-    const logger = createLogger("silent");
+    const logger = createLogger({ level: "silent" });
     const notifications = { worker: false, allowedReceivers: ["127.0.0.1"] };
     service = await createSignInService({ deployments, storage, logger, notifications });
     const { services, groups, portals } = service.directory;

@@ -35,7 +35,7 @@ describe("the commands about receivers", () => {
     const worker = await createNotificationWorker({
       ...config,
       notifications: { ...config.notifications, retryDelays: [600], poll: 0.05 },
-      logger: createLogger("silent"),
+      logger: createLogger({ level: "silent" }),
     });
     const failed = new Promise((resolve) => worker.events.once("receiver.failing", resolve));
     await office.service.accounts.update(sub, { surname: "King" });

@@ -30,6 +30,7 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
       clocks: { differences: new Map() },
       measure: () => undefined,
     },
+    { droppedLines: () => 0 },
     clock,
   );
   return { events, clock, metrics };

@@ -64,8 +64,8 @@ describe("an outage", () => {
   });
 
   it("logs the kind and place of the error, not its message", () => {
-    outages("look").failed(new StorageUnavailable("mongodb://user:hunter2@host"));
-    expect(JSON.stringify(lines)).toContain('"code":"storage_unavailable"');
+    outages("look").failed(new StorageUnavailable("mongodb://user:hunter2@host", { reason: "ENOTFOUND" }));
+    expect(JSON.stringify(lines)).toContain('"defect":{"kind":"StorageUnavailable","reason":"ENOTFOUND"}');
     expect(JSON.stringify(lines)).not.toContain("hunter2");
   });
 

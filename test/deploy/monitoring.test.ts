@@ -174,6 +174,7 @@ const HEALTHY: Readonly<Record<string, string>> = {
   'sign_in_mails_total{kind="password-changed",result="failed"}': "0x120",
   'nodejs_eventloop_lag_p99_seconds{job="sign-in-service",instance="a"}': "0.02x120",
   'sign_in_clock_difference_seconds{store="storage",instance="a"}': "0.2x120",
+  'sign_in_log_lines_dropped_total{instance="a"}': "0x120",
 };
 
 /** What is different, and when the alert fires at last and does not yet, in minutes. */
@@ -335,6 +336,12 @@ const CASES: readonly Case[] = [
     series: { 'sign_in_clock_difference_seconds{store="artifacts",instance="b"}': "0x9 6x120" },
     fires: 16,
     quiet: 14,
+  },
+  {
+    alert: "SignInLogLost",
+    series: { 'sign_in_log_lines_dropped_total{instance="a"}': "0x20 4x120" },
+    fires: 22,
+    quiet: 20,
   },
 ];
 

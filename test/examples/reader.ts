@@ -144,7 +144,13 @@ export class Reader {
   async #served(line: string, prints: string): Promise<string> {
     const [first = ""] = this.filled(prints).split("\n");
     const server = await this.serve(line, new RegExp(literal(first), "u"));
-    return server.output().slice(server.output().indexOf(first));
+    // A terminal shows the text alone; this is the log.
+    const texts = server
+      .output()
+      .split("\n")
+      .map((each) => (each.startsWith("{") ? (JSON.parse(each) as { msg: string }).msg : each))
+      .join("\n");
+    return texts.slice(texts.indexOf(first));
   }
 
   #start(program: string, args: readonly string[]): Running {

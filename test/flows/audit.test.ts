@@ -66,7 +66,7 @@ async function about(account: string): Promise<Partial<AuditRecord>[]> {
   return records
     .filter(({ action }) => action !== "account.created" && action !== "account.assigned")
     .toReversed()
-    .map(({ id: _id, at: _at, ...rest }) => rest);
+    .map(({ id: _id, at: _at, request: _request, ...rest }) => rest);
 }
 
 const PLAIN = { outcome: "success", reason: null, count: 1, detail: {} };

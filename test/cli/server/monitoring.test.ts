@@ -54,7 +54,9 @@ const bearer = (token: string): RequestInit => ({ headers: { authorization: `Bea
 /** Everything that a caller can see in a response. */
 async function responseOf(url: string, init?: RequestInit): Promise<unknown[]> {
   const answer = await fetch(url, init);
-  const headers = [...answer.headers].filter(([name]) => !/^(?:date|connection|keep-alive)$/.test(name));
+  const headers = [...answer.headers].filter(
+    ([name]) => !/^(?:date|connection|keep-alive|x-request-id)$/.test(name),
+  );
   return [answer.status, await answer.text(), headers];
 }
 

@@ -18,7 +18,7 @@ async function serve(
   const storage = `sqlite:./${randomUUID()}.db`;
   const file = servers.write({ ...configuration(origin), storage, port, ...more(origin) });
   const server = servers.run(["--config", file], { env: { HOST: "127.0.0.1" } });
-  const [, printed = ""] = await server.until(/listening on port \d+ for (.+)\n/);
+  const [, printed = ""] = await server.until(/listening on port \d+ for ([^"]+)"/);
   return { origin, bases: printed.split(" and ") };
 }
 

@@ -1,0 +1,48 @@
+/** What to do about a store that can't be reached, by what it or the system said. */
+import type { StorageUnavailable } from "../../core/errors.ts";
+
+/** `reason` of the error → a sentence for the operator. */
+const ADVICE: Readonly<Record<string, string>> = {
+  // The system.
+  ECONNREFUSED: "Nothing listens there: start the server, or correct its port.",
+  ENOTFOUND: "The host name is unknown here: correct it, or the name server of this machine.",
+  EAI_AGAIN: "The name server does not answer: repair name resolution on this machine.",
+  ETIMEDOUT: "No answer comes back: check the address, and the firewalls on the way.",
+  EHOSTUNREACH: "The machine can't be reached: check the address, the routes and the firewalls.",
+  ECONNRESET: "The connection was cut: check whether the server restarts, and whether one side expects TLS.",
+  ENOSPC: "The disk is full: make room, then restart the process.",
+  timeout: "It accepts connections but does not answer: look at its load, its disk and its locks.",
+  // PostgreSQL.
+  "28P01": "Correct the user or the password.",
+  "28000": "Correct the user or the password, or allow this machine in pg_hba.conf.",
+  "53300":
+    "PostgreSQL has no connection left: end idle ones, raise max_connections, or put PgBouncer in front. Each process opens a pool of its own.",
+  "53100": "PostgreSQL's disk is full: make room there.",
+  "53200": "PostgreSQL is out of memory: give it more, or lower work_mem and the number of connections.",
+  "57P03": "PostgreSQL is starting or stopping: try again in a moment.",
+  "25006": "This PostgreSQL is a standby and takes no writes: name the primary.",
+  "08P01":
+    "The server refused a parameter of the connection, as PgBouncer does: add it to ignore_startup_parameters there, or connect to PostgreSQL itself.",
+  "42P05":
+    "A prepared statement exists already, because PgBouncer shares connections: set max_prepared_statements there, or use pool_mode session.",
+  "26000":
+    "A prepared statement is unknown, because PgBouncer shares connections: set max_prepared_statements there, or use pool_mode session.",
+  // Redis.
+  OOM: "Redis has no memory left: raise maxmemory, and see which keys grow.",
+  READONLY: "This Redis is a replica and takes no writes: name the primary.",
+  NOAUTH: "Redis asks for a password: put it into the address.",
+  WRONGPASS: "Correct the user or the password.",
+  NOPERM: "The user of Redis lacks a right: give it those of docs/redis.md.",
+  MISCONF: "Redis can't save to its disk, so it takes no writes: look at its log and its disk.",
+  LOADING: "Redis is still loading its data: try again in a moment.",
+  // SQLite.
+  "database or disk is full": "The disk is full: make room, then restart the process.",
+  locked: "Another process holds the lock of the database: end it, or wait until it is done.",
+};
+
+/** For a reason that has no sentence of its own. */
+const OTHERWISE = "Start it, and check its address, the firewall and the password.";
+
+export function adviceFor({ reason }: Pick<StorageUnavailable, "reason">): string {
+  return reason !== undefined && Object.hasOwn(ADVICE, reason) ? (ADVICE[reason] ?? OTHERWISE) : OTHERWISE;
+}

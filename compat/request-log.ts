@@ -1,0 +1,74 @@
+/** The log: one line for each request, without personal data (decisions.md, Log and Request id). */
+import { createHmac, type KeyObject, randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { Logger } from "pino";
+import { callerNetwork } from "../accounts/limits/networks.ts";
+import type { ProxyTrust } from "../config/configuration.ts";
+import { describeDefect } from "../core/logger.ts";
+import { isFromProxy } from "./caller.ts";
+
+/** A request that was answered, or given up by its caller. */
+export interface HandledRequest {
+  readonly requestId: string;
+  readonly method: string;
+  /** The path with names in place of identifiers, such as `/interaction/:uid`. */
+  readonly template: string;
+  /** A name of the table of endpoints. */
+  readonly endpoint: string;
+  readonly status: number;
+  /** Since its last byte arrived. */
+  readonly seconds: number;
+  /** Whether the caller closed the connection before it had the response. */
+  readonly isAborted: boolean;
+  /** The client that the request names, if there is one. */
+  readonly client: string | undefined;
+  /** The caller's IP address. */
+  readonly address: string;
+  /** The error of a request that failed through no fault of its caller. */
+  readonly fault: unknown;
+}
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** The `X-Request-Id` of a trusted proxy, or a new one. */
+export function requestIdOf(req: IncomingMessage, proxy: ProxyTrust): string {
+  const sent = req.headers["x-request-id"];
+  return typeof sent === "string" && REQUEST_ID.test(sent) && isFromProxy(req, proxy) ? sent : randomUUID();
+}
+
+/** Characters of a keyed hash that tell the networks of a log apart. */
+const NETWORK_LENGTH = 12;
+
+/** @param key makes keyed hashes of networks, so that lines of one caller can be found, and the log names nobody. */
+export function createRequestLog(logger: Logger, key: KeyObject): (request: HandledRequest) => void {
+  const hashed = (address: string): string =>
+    createHmac("sha256", key).update(callerNetwork(address)).digest("base64url").slice(0, NETWORK_LENGTH);
+  return function logRequest({
+    requestId,
+    method,
+    template,
+    status,
+    seconds,
+    isAborted,
+    client,
+    address,
+    fault,
+  }) {
+    const line = {
+      request_id: requestId,
+      method,
+      path: template,
+      status,
+      ms: Math.round(seconds * 10_000) / 10,
+      ...(client !== undefined && { client_id: client }),
+      network: hashed(address),
+      ...(isAborted && { aborted: true }),
+    };
+    if (status < 500) logger.info(line, "request");
+    else
+      logger.error(
+        { ...line, ...(fault !== undefined && { fault: describeDefect(fault) }) },
+        "request failed",
+      );
+  };
+}

@@ -1,0 +1,73 @@
+/** What a command advises when a store can't be reached: the sentence that fits what real servers said. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { Client } from "pg";
+import { adviceFor } from "../../cli/program/fault-advice.ts";
+import { sentenceOf } from "../../cli/program/command-failure.ts";
+import { createSystemClock } from "../../core/clock.ts";
+import { StorageUnavailable } from "../../core/errors.ts";
+import { openStorage } from "../../records/storage.ts";
+import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+
+const clock = createSystemClock();
+let postgres: OwnPostgres;
+let redis: OwnRedis;
+beforeAll(async () => {
+  [postgres, redis] = await Promise.all([openOwnPostgres(), openOwnRedis()]);
+});
+afterAll(() => Promise.all([postgres.close(), redis.close()]));
+
+/** What a command says when it opens these. */
+async function said(storage: string, artifacts = storage): Promise<string> {
+  try {
+    await (await openStorage({ storage, artifacts, clock })).close();
+    return "opened";
+  } catch (error) {
+    return sentenceOf(error);
+  }
+}
+
+describe("the advice", () => {
+  const clients: Client[] = [];
+  afterEach(async () => {
+    await Promise.all(clients.splice(0).map((client) => client.end()));
+    await redis.client.config("SET", "maxmemory", "0");
+  });
+
+  it("for a server without connections left is about connections", async () => {
+    const storage = await postgres.newDatabase();
+    const own = new Client({ connectionString: storage });
+    await own.connect();
+    clients.push(own);
+    await own.query(`ALTER DATABASE ${new URL(storage).pathname.slice(1)} CONNECTION LIMIT 1`);
+    await own.query("CREATE ROLE plain LOGIN");
+    await own.query("GRANT ALL ON SCHEMA public TO plain");
+    await expect(said(storage.replace("postgres@", "plain@"))).resolves.toMatch(
+      /53300.* no connection left: end idle ones/,
+    );
+  });
+
+  it("for a port that nobody has is to start the server", async () => {
+    await expect(said("postgresql://a@127.0.0.1:1/x")).resolves.toMatch(
+      /ECONNREFUSED.* Nothing listens there/,
+    );
+    await expect(said("sqlite::memory:", "redis://127.0.0.1:1")).resolves.toMatch(
+      /ECONNREFUSED.* Nothing listens there/,
+    );
+  });
+
+  it("for a full Redis is about its memory", async () => {
+    await redis.client.config("SET", "maxmemory", "1");
+    await expect(said("sqlite::memory:", redis.url)).resolves.toMatch(/OOM.* Redis has no memory left/);
+  });
+
+  it.each([
+    ["08P01", /PgBouncer/],
+    ["42P05", /max_prepared_statements/],
+    ["28P01", /password/],
+    ["constructor", /Start it/],
+    [undefined, /Start it/],
+  ] as const)("for %s is its own", (reason, text) => {
+    expect(adviceFor(new StorageUnavailable("x", reason === undefined ? {} : { reason }))).toMatch(text);
+  });
+});
