@@ -15,6 +15,7 @@ import type { DirectoryRecords } from "../records/directory/directory-records.ts
 import {
   ACCOUNT,
   accountIn,
+  deletedIn,
   ENTRIES,
   isOpen,
   SIGN_IN_NAME,
@@ -78,7 +79,7 @@ function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
 }
 
 /**
- * Puts the account, or removes it, with its sign-in names and its number. Everything is read and checked before anything
+ * Puts the account, or what a deletion leaves of it, with its sign-in names and its number. Everything is read and checked before anything
  * is put, so a caller can catch the error and go on with the transaction.
  *
  * @param step.before as {@link readAccount} has read it in this transaction.
@@ -86,7 +87,7 @@ function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
  *   the transaction is decided again.
  * @param options.isNew whether nothing can have the `sub`, so that nothing is read. Then the names are checked at the
  *   commit.
- * @throws IdentifierTaken when the `sub` of a new account is a `client_id`.
+ * @throws AlreadyExists when a deleted account had the `sub` of a new account; IdentifierTaken when it is a `client_id`.
  * @throws NameTaken when an e-mail address or username belongs to another account.
  * @throws UnknownReference when a new service or portal is not in the directory, or is being removed.
  * @throws AlreadyExists when the `user_id` of a new account belongs to another one: at the commit.
@@ -103,8 +104,11 @@ export async function writeAccount(
   const { before, after } = step;
   const sub = (after ?? before)?.sub;
   if (sub === undefined) return;
-  if (before === undefined && !isNew && (await tx.get(ACCOUNT.ref(sub))) !== undefined)
-    throw new IdentifierTaken("a client with this client_id");
+  if (before === undefined && !isNew) {
+    const owner = await tx.get(ACCOUNT.ref(sub));
+    if (deletedIn(owner) !== undefined) throw new AlreadyExists("a deleted account with this sub");
+    if (owner !== undefined) throw new IdentifierTaken("a client with this client_id");
+  }
   const { claimed, released } = changedNames(step);
   const others = isNew ? new Set<string>() : await ownedByOthers(tx, sub, [...claimed, ...released]);
   if (claimed.some((name) => others.has(name))) throw new NameTaken();
@@ -113,16 +117,14 @@ export async function writeAccount(
   for (const [index, { kind, key }] of required.entries())
     if (!isOpen(entries[index], clock)) throw new UnknownReference(`${kind} ${key}`);
 
-  if (after === undefined) tx.remove(ACCOUNT.ref(sub));
-  else if (isNew) tx.create(ACCOUNT.record(after));
-  else tx.put(ACCOUNT.record(after));
+  if (isNew && after !== undefined) tx.create(ACCOUNT.record(after), () => new IdentifierTaken("this sub"));
+  else if (after !== undefined) tx.put(ACCOUNT.record(after));
+  else if (before !== undefined) tx.put(ACCOUNT.record({ deleted_sub: before.sub, user_id: before.user_id }));
   for (const name of claimed)
     if (isNew) tx.create(SIGN_IN_NAME.record({ sub }, { key: name }), () => new NameTaken());
     else tx.put(SIGN_IN_NAME.record({ sub }, { key: name }));
   for (const name of released) if (!others.has(name)) tx.remove(SIGN_IN_NAME.ref(name));
-  if (before?.user_id === after?.user_id) return;
-  if (before !== undefined) tx.remove(USER_ID.ref(String(before.user_id)));
-  if (after === undefined) return;
+  if (before !== undefined || after === undefined) return;
   const taken = drawsNumber ? undefined : () => new AlreadyExists(`the user_id ${after.user_id}`);
   tx.create(USER_ID.record({ sub }, { key: String(after.user_id) }), taken);
 }

@@ -5,7 +5,7 @@ import type { Caller } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
-import { AlreadyExists, ConditionFailed } from "../core/errors.ts";
+import { AlreadyExists, ConditionFailed, IdentifierTaken } from "../core/errors.ts";
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
 import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
 import {
@@ -99,7 +99,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     const sub = input.sub ?? randomUUID();
     const drawsNumber = input.user_id === undefined;
     let addition: Awaited<ReturnType<typeof factors.addition>> | undefined;
-    const { record } = await writer.change(
+    const isNew = within === undefined && input.sub === undefined;
+    const made = writer.change(
       sub,
       caller,
       async (before, tx) => {
@@ -128,8 +129,13 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           detail: { factor: "passkey" },
         };
       },
-      { within, isNew: within === undefined && input.sub === undefined },
+      { within, isNew },
     );
+    const { record } = await made.catch((error: unknown) => {
+      // A client was registered with the random `sub`.
+      if (isNew && error instanceof IdentifierTaken) return store(action, input, hash, caller, more);
+      throw error;
+    });
     // Only now: a caller may go on with the transaction when a name is taken.
     const recoveryCodes = (await addition?.put()) ?? [];
     return { record: record as AccountRecord, recoveryCodes };
@@ -355,7 +361,7 @@ function newRecord(
     services: input.services ?? {},
     ...(input.roles !== undefined && { roles: input.roles }),
     password_hash: hash,
-    // Random, so that sessions and tokens of a deleted account with this sub don't become valid again.
+    // Random, so that after a restore, sessions and tokens of an account that it forgot don't become valid again.
     sessions_generation: randomInt(1, 2 ** 31),
     tokens_generation: randomInt(1, 2 ** 31),
     service_generations: {},

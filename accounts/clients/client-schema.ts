@@ -5,7 +5,6 @@ import { described } from "../../config/documented-schema.ts";
 import type { ClientKind, StoredLogo } from "../../records/directory/directory.ts";
 import { apiIdentifier, scopeProblem } from "../apis.ts";
 import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
-import { isUuid } from "../../config/value-forms.ts";
 import {
   type ClientChanges,
   type ClientKeys,
@@ -23,13 +22,7 @@ import {
   kindProblems,
   type SettingProblem,
 } from "./client-kinds.ts";
-import {
-  clientAddressProblem,
-  clientIdProblem,
-  keyProblem,
-  type Problem,
-  textProblem,
-} from "../text-rules.ts";
+import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "../text-rules.ts";
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
@@ -284,14 +277,6 @@ function secret(minLength: number): z.ZodType<string> {
   });
 }
 
-/** An identifier for a new client: never a UUID, so that it can't look like the `sub` of an account. */
-function newClientIdProblem(clientId: string): Problem {
-  return (
-    clientIdProblem(clientId) ??
-    (isUuid(clientId) ? "must not be a UUID, which is what a sub looks like" : undefined)
-  );
-}
-
 const kind = described(
   z.enum(CLIENT_KINDS, { error: `must be one of ${CLIENT_KINDS.join(", ")}` }).optional(),
   {
@@ -353,7 +338,7 @@ export function newClient(rules: ClientRules): z.ZodType<ClientInput> {
   return exactly({
     kind,
     ...settings,
-    client_id: ruled(newClientIdProblem).optional(),
+    client_id: ruled(clientIdProblem).optional(),
     client_secret: secret(minSecretLength(rules)).optional(),
     id_token_signed_response_alg: signingAlgorithm,
   }).superRefine(ofOneKind(rules), whenKindIsValid);
@@ -365,8 +350,8 @@ export type IdentifiedClient = ClientInput & { readonly client_id: string };
 /** The same with a required id, and a required secret or keys if it is `web` or `machine`. */
 export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient> {
   return exactly({
-    client_id: described(ruled(newClientIdProblem), {
-      form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`, not a UUID",
+    client_id: described(ruled(clientIdProblem), {
+      form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account",
       description: "Identifies the client",
       otherwise: "required",
     }),

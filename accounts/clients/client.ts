@@ -91,7 +91,7 @@ export interface PublicSettings {
 /** A server that keeps a secret. */
 export interface NewClient extends ClientSettings {
   readonly kind?: "web" | undefined;
-  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`, not a UUID. Default: generated. */
+  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account, also not of a deleted one. Default: generated. */
   readonly client_id?: string | undefined;
   /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
   readonly client_secret?: string | undefined;

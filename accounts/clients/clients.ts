@@ -5,7 +5,6 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
 import {
   ACCOUNT,
-  accountIn,
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
@@ -98,7 +97,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
    * The one way to change a client.
    * @param decide decides on the current record; `undefined` changes nothing. It is called again after a conflict.
    * @throws UnknownReference when the client's service does not exist.
-   * @throws IdentifierTaken when the id of a new client is the `sub` of an account.
+   * @throws IdentifierTaken when the id of a new client is the `sub` of an account, also of a deleted one.
    * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
    */
   function change(
@@ -115,10 +114,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       if (record === undefined) {
         tx.remove(CLIENT.ref(client_id));
         tx.overwrite(REMOVED_CLIENT.record({ client_id }));
-        if (accountIn(owner) === undefined) tx.remove(ACCOUNT.ref(client_id));
+        if (owner !== undefined && "client_id" in owner) tx.remove(ACCOUNT.ref(client_id));
       } else {
-        if (before === undefined && accountIn(owner) !== undefined)
-          throw new IdentifierTaken("an account with this sub");
+        if (before === undefined && owner !== undefined && !("client_id" in owner))
+          throw new IdentifierTaken(`${"sub" in owner ? "an" : "a deleted"} account with this sub`);
         const service = record.service === null ? undefined : ENTRIES.service.ref(record.service);
         if (service !== undefined && !isOpen(await tx.get(service), clock))
           throw new UnknownReference("the client's service");

@@ -10,6 +10,8 @@ import {
   type IdentifierOwner,
   BY_NUMBER,
   CLIENT,
+  DELETED_BY_NUMBER,
+  deletedIn,
   type AccountReference,
   SIGN_IN_NAME,
   USER_ID,
@@ -109,8 +111,17 @@ const accountOf = (found: Found | undefined): AccountRecord | undefined =>
   accountIn(found && identifierOf(found));
 const showOwner = (found: Found): string => `account ${ownerOf(found)}`;
 
-const numberFor = ({ sub, user_id }: AccountRecord): RecordData =>
+const numberFor = (sub: string, user_id: number): RecordData =>
   USER_ID.record({ sub }, { key: String(user_id) });
+
+/** The record of the number of an account, also of a deleted one; none for a client. */
+function numberOf(found: Found | undefined): RecordData[] {
+  const account = accountOf(found);
+  if (account !== undefined) return [numberFor(account.sub, account.user_id)];
+  const deleted = deletedIn(found && identifierOf(found));
+  return deleted === undefined ? [] : [numberFor(deleted.deleted_sub, deleted.user_id)];
+}
+
 const markFor = ({ client_id }: Pick<ClientRecord, "client_id">): RecordData => ACCOUNT.record({ client_id });
 const isOwned = (there: Found, { value }: RecordData): boolean =>
   ownerOf(there) === (value as unknown as AccountReference).sub;
@@ -119,9 +130,13 @@ const ownerRef = (found: Found): Ref => ACCOUNT.ref(ownerOf(found) ?? "");
 /** The counter that numbers the accounts. Checking it uses up one number. */
 function counterCheck(storage: RecordStore, counter: string): Check {
   const highest = async (): Promise<number> => {
-    const [page] = await storage.list([{ ...BY_NUMBER, limit: 1, descending: true }]);
-    const [last] = page?.records ?? [];
-    return accountOf(last)?.user_id ?? 0;
+    const last = { limit: 1, descending: true };
+    const pages = await storage.list([
+      { ...BY_NUMBER, ...last },
+      { ...DELETED_BY_NUMBER, ...last },
+    ]);
+    const numbers = pages.flatMap(({ records }) => records.flatMap(numberOf));
+    return Math.max(0, ...numbers.map(({ key }) => Number(key)));
   };
   return {
     part: "user-id",
@@ -175,18 +190,12 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
       part: "user-id",
       problem: "user_ids that lead to no account of theirs",
       owner: ownerRef,
-      isWrong(found, owner) {
-        const account = accountOf(owner);
-        return account === undefined || nameOf(numberFor(account)) !== nameOf(found);
-      },
+      isWrong: (found, owner) => !numberOf(owner).some((own) => nameOf(own) === nameOf(found)),
     }),
     requirementCheck(accounts, {
       part: "account",
       problem: "accounts that their user_id does not lead to",
-      needs: (found) => {
-        const account = accountOf(found);
-        return account === undefined ? [] : [numberFor(account)];
-      },
+      needs: numberOf,
       isOwn: isOwned,
     }),
     counterCheck(storage, USER_ID.declaration.counter ?? ""),

@@ -59,12 +59,28 @@ export const ENTRIES: Readonly<Record<EntryKind, Kind<StoredEntry>>> = {
   portal: entryKind("portal", "a portal to which accounts belong"),
 };
 
-/** What owns an identifier: an account, or the client that has it as its `client_id`. */
-export type IdentifierOwner = AccountRecord | { readonly client_id: string };
+/** What is left of a deleted account: its identifiers, which nobody else gets. */
+interface DeletedAccount {
+  readonly deleted_sub: string;
+  readonly user_id: number;
+}
+
+/** What owns an identifier: an account, also one that was deleted, or the client that has it as its `client_id`. */
+export type IdentifierOwner = AccountRecord | DeletedAccount | { readonly client_id: string };
 
 /** The account, if one owns the identifier. */
 export function accountIn(owner: IdentifierOwner | undefined): AccountRecord | undefined {
   return owner !== undefined && "sub" in owner ? owner : undefined;
+}
+
+/** The deleted account, if one owned the identifier. */
+export function deletedIn(owner: IdentifierOwner | undefined): DeletedAccount | undefined {
+  return owner !== undefined && "deleted_sub" in owner ? owner : undefined;
+}
+
+function identifierOf(owner: IdentifierOwner): string {
+  if ("sub" in owner) return owner.sub;
+  return "client_id" in owner ? owner.client_id : owner.deleted_sub;
 }
 
 function positionsOf(
@@ -79,21 +95,28 @@ function positionsOf(
 const servicesOf = ({ services }: AccountRecord): string[] => Object.keys(services);
 const portalOf = ({ portal }: AccountRecord): string[] => (portal === null ? [] : [portal]);
 
-/** The only partition of the index `number`: all accounts, ordered by their numbers. */
+/** The partitions of the index `number`: all accounts, and the deleted ones, ordered by their numbers. */
 const ALL = "all";
+const DELETED = "deleted";
 
 export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = defineKind({
   name: "account",
-  holds: "an account, or the reservation of a `client_id`, which must never become the `sub` of an account",
+  holds:
+    "an account, the `sub` and `user_id` of a deleted one, or the reservation of a `client_id`, which must never become the `sub` of an account",
   key: "the `sub`, or the `client_id`",
-  keyOf: (owner) => ("sub" in owner ? owner.sub : owner.client_id),
+  keyOf: identifierOf,
   index: {
-    number: (owner) => positionsOf(owner, () => [ALL]),
+    number(owner) {
+      const deleted = deletedIn(owner);
+      return deleted === undefined
+        ? positionsOf(owner, () => [ALL])
+        : [{ at: DELETED, order: deleted.user_id }];
+    },
     service: (owner) => positionsOf(owner, servicesOf),
     portal: (owner) => positionsOf(owner, portalOf),
   },
   indexFor: {
-    number: "`accounts.list`",
+    number: "`accounts.list`; the highest number, also of deleted accounts",
     service: "removing a service: are accounts assigned to it?",
     portal: "removing a portal: do accounts belong to it?",
   },
@@ -167,7 +190,7 @@ export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>
 
 export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   name: "user-id",
-  holds: "the account of a `user_id`",
+  holds: "the account of a `user_id`, also after it was deleted",
   key: "the `user_id`",
   counter: "user-id",
   store: "storage",
@@ -210,6 +233,9 @@ export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>(
 
 /** Kinds that most account changes read and few changes write. */
 export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
+
+/** The identifiers of all deleted accounts, ordered by their numbers. */
+export const DELETED_BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", DELETED);
 
 /** All accounts, ordered by their numbers. */
 export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);

@@ -1,7 +1,8 @@
 import { putAccount } from "../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ImportedAccount } from "../../accounts/account.ts";
-import { codeOf, openDomain, START, type Domain } from "./open-domain.ts";
+import { ACCOUNT, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
+import { codeOf, openDomain, START, type Domain, withCommit } from "./open-domain.ts";
 
 let domain: Domain;
 beforeEach(async () => {
@@ -191,14 +192,56 @@ describe("import", () => {
     expect(await domain.accounts.list()).toHaveLength(1);
   });
 
-  it("of a deleted account does not restore its sessions and tokens", async () => {
-    await domain.accounts.import({ email: "a@b", sub });
-    const before = await domain.accounts.record(sub);
+  it("never gives the sub or user_id of a deleted account to another one [D-IDENTIFIER-3]", async () => {
+    await domain.accounts.import({ email: "a@b", sub, user_id: 500 });
     await domain.accounts.delete(sub);
-    await domain.accounts.import({ email: "a@b", sub });
-    const after = await domain.accounts.record(sub);
-    expect(after?.sessions_generation).not.toBe(before?.sessions_generation);
-    expect(after?.tokens_generation).not.toBe(before?.tokens_generation);
+    for (const again of [{ sub }, { user_id: 500 }, { sub, user_id: 500 }, { sub, user_id: 501 }])
+      expect(await codeOf(domain.accounts.import({ email: "a@b", ...again }))).toBe("already_exists");
+    expect(await domain.accounts.find(sub)).toBeUndefined();
+    expect(await domain.accounts.findByUserId(500)).toBeUndefined();
+    expect(await domain.accounts.list()).toEqual([]);
+    expect(await domain.accounts.delete(sub)).toBe(false);
+    expect(await domain.accounts.import({ email: "a@b", user_id: 502 })).toMatchObject({ user_id: 502 });
+  });
+
+  it("of a deleted account finds nothing but its identifiers [D-IDENTIFIER-3]", async () => {
+    const ada = { email: "ada@example.com", username: "ada", name: "Ada", password: "a password" };
+    await domain.accounts.import({ ...ada, sub, user_id: 500 });
+    await domain.accounts.delete(sub);
+    const { store } = domain.storage.records;
+    const left = await Promise.all(
+      [ACCOUNT, USER_ID, SIGN_IN_NAME].map(
+        async ({ name }) => (await store.scan(name, undefined, 10)).records,
+      ),
+    );
+    expect(left.map((records) => records.map(({ value }) => value))).toEqual([
+      [{ deleted_sub: sub, user_id: 500 }],
+      [{ sub }],
+      [],
+    ]);
+  });
+
+  it("makes another sub when a client has the one that it made [D-IDENTIFIER-2]", async () => {
+    const taken: string[] = [];
+    const { accounts } = domain.reopen({
+      storage: (storage) =>
+        withCommit(storage, async ({ put = [] }) => {
+          const created = put.find(({ kind }) => kind === ACCOUNT.name);
+          if (taken.length > 0 || created === undefined) return;
+          taken.push(created.key);
+          await domain.clients.register({
+            client_id: created.key,
+            name: "News",
+            service: "1",
+            redirect_uris: ["https://news.example/callback"],
+          });
+        }),
+    });
+    const { sub: own } = await accounts.create({ email: "a@b" });
+    expect(taken).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/u)]);
+    expect(taken).not.toContain(own);
+    expect((await domain.accounts.find(own))?.email).toBe("a@b");
+    expect(await domain.accounts.find(taken[0] ?? "")).toBeUndefined();
   });
 
   it("never shares a number with a concurrent create", async () => {

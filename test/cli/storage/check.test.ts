@@ -121,6 +121,9 @@ type Damage = readonly [
   says: RegExp,
 ];
 
+/** The highest `user_id` that was given. */
+const DELETED_NUMBER = 1_000;
+
 const LANE_OF = (sub: string): Ref => LANE.ref(["group:media", sub]);
 
 const damages: readonly Damage[] = [
@@ -167,6 +170,11 @@ const damages: readonly Damage[] = [
   [
     "a user_id is gone",
     ({ storage }) => force(storage, { remove: [USER_ID.ref("1")] }),
+    /^account: 1 accounts that their user_id does not lead to/m,
+  ],
+  [
+    "the user_id of a deleted account is gone",
+    ({ storage }) => force(storage, { remove: [USER_ID.ref(String(DELETED_NUMBER))] }),
     /^account: 1 accounts that their user_id does not lead to/m,
   ],
   [
@@ -265,6 +273,8 @@ function describeChecks(newPlace: () => Promise<Addresses>, cases: readonly Dama
     const service = await openService(place);
     const [ada = "", bob = ""] = await use(service);
     subs = [ada, bob];
+    const gone = await service.accounts.import({ email: "gone@example.com", user_id: DELETED_NUMBER });
+    await service.accounts.delete(gone.sub);
     await service.close();
     await withStores(place, (stores) => addFamily(stores, ada));
   }, 60_000);
