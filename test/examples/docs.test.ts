@@ -94,7 +94,8 @@ describe("the events of notifications", () => {
     const rows = tableAfter("docs/operating-notifications.md", "`worker.events`.");
     const documented = rows.flatMap(([names = ""]) => names.split(", "));
     expect(new Set(documented)).toEqual(new Set([...declared].map(([, name]) => name)));
-    expect(documented).toHaveLength(10);
+    expect(documented).toHaveLength(new Set(documented).size);
+    expect(documented.length).toBeGreaterThanOrEqual(10);
   });
 });
 
