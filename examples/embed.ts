@@ -6,7 +6,8 @@
  * With `--config FILE`, the application signs users in as the first client of the seed, through the `oauth2` deployment.
  * The first redirect URI of the client must be `/callback` of this application.
  */
-import Koa from "koa";
+import { randomUUID } from "node:crypto";
+import Koa, { type Context } from "koa";
 import { koaBody } from "koa-body";
 import { applySeed, createSignInService } from "../lib/index.ts";
 import { readExample } from "./example-config.ts";
@@ -49,6 +50,26 @@ app.use(async (ctx, next) => {
 // The service matches the full path, so `mount("/auth", service.routes())` works the same.
 app.use(service.routes());
 
+/** The cookies of sign-ins that this browser began. It sends the oldest first. */
+const begunBy = (ctx: Context): readonly string[] =>
+  ctx.get("cookie").match(/(?<=^|; )sign-in-[\w-]+(?==)/g) ?? [];
+
+/** Begins a sign-in. Each has a cookie of its own, named by its `state`, because several tabs may sign in at once. */
+function begin(ctx: Context): void {
+  const state = randomUUID();
+  for (const old of begunBy(ctx).slice(0, -4)) ctx.cookies.set(old, null, { signed: false });
+  ctx.cookies.set(`sign-in-${state}`, "1", { signed: false, maxAge: 3_600_000, sameSite: "lax" });
+  const query = new URLSearchParams({ response_type: "code", client_id, redirect_uri, state });
+  ctx.redirect(`${auth}/oauth2/authorize?${query}`);
+}
+
+/** Whether this browser began the sign-in that comes back. Without this, a link could sign it in as somebody else. */
+function isBegunHere(ctx: Context): boolean {
+  const cookie = begunBy(ctx).find((name) => name === `sign-in-${String(ctx.query["state"])}`);
+  if (cookie !== undefined) ctx.cookies.set(cookie, null, { signed: false });
+  return cookie !== undefined;
+}
+
 /** Exchanges the code for a token, and reads the profile of the user. */
 async function whoIs(code: string): Promise<unknown> {
   const credentials = Buffer.from(`${client_id}:${client_secret}`).toString("base64");
@@ -67,9 +88,13 @@ app.use(async (ctx) => {
   switch (`${ctx.method} ${ctx.path}`) {
     case "GET /":
       ctx.type = "html";
-      ctx.body = `<h1>My application</h1><a href="${auth}/oauth2/authorize?response_type=code&amp;client_id=${client_id}">Sign in</a>`;
+      ctx.body = `<h1>My application</h1><a href="/sign-in">Sign in</a>`;
+      break;
+    case "GET /sign-in":
+      begin(ctx);
       break;
     case "GET /callback":
+      if (!isBegunHere(ctx)) ctx.throw(400, "This sign-in has ended. Please start again.");
       ctx.body = await whoIs(String(ctx.query["code"]));
       break;
     case "POST /api/hello":

@@ -1,6 +1,9 @@
 /** `serve --demo`: a server, a client and a receiver on three consecutive ports. */
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
 import { pino, type Logger } from "pino";
 import type { Environment } from "../../config/environment.ts";
+import { databaseFile } from "../../config/storage-address.ts";
 import type { SignInService } from "../../lib/index.ts";
 import { createClient } from "../../examples/client/application.ts";
 import { createReceiver } from "../../examples/receiver/application.ts";
@@ -128,6 +131,10 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const { seed } = file;
   // Start the receiver before the service, which may have deliveries left from the last run.
   const faults = receiver && startReceiver(receiver, seed, asked);
+  // At the first start, the folder is new: nothing to warn about.
+  const { storage } = file.config;
+  const database = typeof storage === "string" ? databaseFile(storage) : undefined;
+  if (database !== undefined) await mkdir(dirname(database), { recursive: true });
   const logger = createLogger(asked.environment);
   const mailbox = mailboxFor(file.config);
   const { service, answer } = opened.add(await Generation.open(file, { logger, mailbox }));

@@ -73,8 +73,7 @@ function goTo(ctx: Context, address: string): void {
 
 function explain(ctx: Context, error: unknown): void {
   if (error instanceof InvalidResponse) {
-    const text = `The response of the sign-in service is not valid (${error.message}). You are not signed in.`;
-    return show(ctx, problemPage("Not signed in", text), 400);
+    return show(ctx, problemPage("Not signed in", error.message), 400);
   }
   if (error instanceof CallFailed && error.status === 400) {
     const text = `The sign-in service refused the request (${error.error}).`;
@@ -96,20 +95,20 @@ function home({ sessions, controls }: Parts): Handler {
 function begin({ sessions, ways }: Parts, deployment: Deployment): Handler {
   return async (ctx) => {
     const { location, pending } = await ways[deployment].begin();
-    sessions.renew(ctx, { pending });
+    sessions.begin(ctx, pending);
     goTo(ctx, location);
   };
 }
 
 function finish({ sessions, ways }: Parts, deployment: Deployment): Handler {
   return async (ctx) => {
-    const session = sessions.find(ctx);
-    const pending = session?.pending;
-    if (session === undefined || pending?.deployment !== deployment) {
-      throw new InvalidResponse("no sign-in was started in this browser");
-    }
     // A response is used once, even if it turns out to be invalid.
-    session.pending = undefined;
+    const pending = sessions.take(ctx, new URLSearchParams(ctx.search).get("state") ?? "");
+    if (pending?.deployment !== deployment) {
+      throw new InvalidResponse(
+        "This sign-in was not started in this browser, or it is over. Sign in again.",
+      );
+    }
     const calls: Call[] = [];
     const way = ways[deployment];
     const { tokens, claims } = await way.finish(ctx.search, pending, calls);
@@ -128,7 +127,7 @@ function step(
 ): Handler {
   return async (ctx) => {
     const session = sessions.find(ctx);
-    if (session?.signedIn !== undefined) {
+    if (session !== undefined) {
       const { signedIn } = session;
       session.signedIn = await take(signedIn, ways[signedIn.deployment], []);
     }

@@ -1,8 +1,9 @@
 /** Sign-in with OAuth 2.0, written by hand, and with OpenID Connect, using openid-client. */
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import * as openid from "openid-client";
 import {
   type Call,
+  CallFailed,
   type Claims,
   type Credentials,
   type DocumentedCalls,
@@ -22,7 +23,7 @@ export interface ClientSettings extends Credentials {
   readonly openid: string;
 }
 
-/** The authorization response doesn't belong to our request. */
+/** There is no sign-in with this authorization response. The message is for people. */
 export class InvalidResponse extends Error {}
 
 /** A started sign-in: where to redirect the browser, and what to remember until it returns. */
@@ -44,7 +45,8 @@ export interface SignIn {
   /**
    * Checks the response at the redirect URI and exchanges its code.
    * @param query Query string of the response, with the question mark.
-   * @throws InvalidResponse if the response doesn't belong to this sign-in.
+   * @param pending What was remembered for its `state`.
+   * @throws InvalidResponse if the person refused, or the response doesn't belong to this sign-in.
    */
   finish(query: string, pending: Pending, calls: Call[]): Promise<Exchanged>;
   /** The URL that signs out of the service, or `undefined` if the deployment has none. */
@@ -58,9 +60,13 @@ export function redirectUri({ url }: Pick<ClientSettings, "url">, deployment: De
 
 const random = (): string => randomBytes(32).toString("base64url");
 
-function isSame(one: string, other: string): boolean {
-  const [left, right] = [Buffer.from(one), Buffer.from(other)];
-  return left.length === right.length && timingSafeEqual(left, right);
+/** @param error of RFC 6749, section 4.1.2.1. */
+function refusal(error: string): InvalidResponse {
+  return new InvalidResponse(
+    error === "access_denied"
+      ? "You did not allow it, or went back."
+      : `The sign-in service did not sign you in (${error}).`,
+  );
 }
 
 /** OAuth 2.0 on the documented paths. */
@@ -79,12 +85,10 @@ export function oauth2SignIn(settings: ClientSettings): SignIn {
         pending: { deployment: "oauth2", state },
       };
     },
-    async finish(query, pending, made) {
+    async finish(query, _pending, made) {
       const answer = new URLSearchParams(query);
-      // Check the state before anything else, because the response may be forged.
-      if (!isSame(answer.get("state") ?? "", pending.state)) throw new InvalidResponse("state");
       const code = answer.get("code");
-      if (code === null) throw new InvalidResponse(answer.get("error") ?? "no code");
+      if (code === null) throw refusal(answer.get("error") ?? "no code");
       return { tokens: await calls.tokens({ grant_type: "authorization_code", code, redirect_uri }, made) };
     },
     signOutAddress: () => Promise.resolve(undefined),
@@ -99,6 +103,15 @@ function shown(claims: Readonly<Record<string, unknown>> = {}): Claims {
         typeof entry[1] === "string" || typeof entry[1] === "number",
     ),
   );
+}
+
+/** What openid-client throws, as this client does. */
+function inOurWords(error: unknown): unknown {
+  if (error instanceof openid.AuthorizationResponseError) return refusal(error.error);
+  if (error instanceof openid.ResponseBodyError) return new CallFailed(error.status, error.error);
+  // An issuer, a nonce or a signature that is not the expected one.
+  const isWrong = error instanceof openid.ClientError && /^OAUTH_(?:INVALID|JWT)/.test(error.code ?? "");
+  return isWrong ? new InvalidResponse(`The answer is not for this sign-in: ${error.message}.`) : error;
 }
 
 /** OpenID Connect. openid-client discovers everything from the issuer URL. */
@@ -138,12 +151,17 @@ export function openidSignIn(settings: ClientSettings): SignIn {
     },
     async finish(query, { state, nonce, verifier }, made) {
       const configuration = await discover();
-      const answer = await openid.authorizationCodeGrant(configuration, new URL(redirect_uri + query), {
+      const checks = {
         expectedState: state,
         ...(nonce !== undefined && { expectedNonce: nonce }),
         ...(verifier !== undefined && { pkceCodeVerifier: verifier }),
         idTokenExpected: true,
-      });
+      };
+      const answer = await openid
+        .authorizationCodeGrant(configuration, new URL(redirect_uri + query), checks)
+        .catch((error: unknown) => {
+          throw inOurWords(error);
+        });
       made.push({ method: "POST", url: configuration.serverMetadata().token_endpoint ?? "", status: 200 });
       const { access_token, refresh_token = "", expires_in = 0, id_token = "" } = answer;
       return {

@@ -19,10 +19,21 @@ const server = await oauth
 const stored = () => JSON.parse(localStorage.getItem("tokens") ?? "null");
 const store = (tokens) => localStorage.setItem("tokens", JSON.stringify({ ...stored(), ...tokens }));
 
+const atOf = (key) => JSON.parse(localStorage.getItem(key)).at;
+/**
+ * Sign-ins that have not come back yet, the oldest first. Each is an entry of its own: several tabs may sign in at once, and
+ * one that began in this tab may come back in another, through a link in a mail.
+ */
+const begun = () => {
+  const keys = Object.keys(localStorage).filter((key) => key.startsWith("sign-in "));
+  return keys.toSorted((one, other) => atOf(one) - atOf(other));
+};
+
 async function signIn() {
   const verifier = oauth.generateRandomCodeVerifier();
   const [state, nonce] = [oauth.generateRandomState(), oauth.generateRandomNonce()];
-  sessionStorage.setItem("pending", JSON.stringify({ verifier, state, nonce }));
+  for (const key of begun().slice(0, -4)) localStorage.removeItem(key);
+  localStorage.setItem(`sign-in ${state}`, JSON.stringify({ verifier, nonce, at: Date.now() }));
   const url = new URL(server.authorization_endpoint);
   url.search = new URLSearchParams({
     client_id: clientId,
@@ -39,11 +50,16 @@ async function signIn() {
 
 /** The browser has come back with a code, or with an error. */
 async function finish() {
-  const { verifier, state, nonce } = JSON.parse(sessionStorage.getItem("pending") ?? "{}");
-  sessionStorage.removeItem("pending");
-  const parameters = oauth.validateAuthResponse(server, client, new URL(location.href), state ?? "");
+  const url = new URL(location.href);
   // The code must not stay in the address.
   history.replaceState(null, "", "/");
+  const state = url.searchParams.get("state") ?? "";
+  const pending = localStorage.getItem(`sign-in ${state}`);
+  // An answer counts once, and nobody else can make this browser take theirs.
+  localStorage.removeItem(`sign-in ${state}`);
+  if (pending === null) throw new Error("this sign-in has ended");
+  const { verifier, nonce } = JSON.parse(pending);
+  const parameters = oauth.validateAuthResponse(server, client, url, state);
   const response = await oauth.authorizationCodeGrantRequest(
     server,
     client,
@@ -98,6 +114,8 @@ async function show(text) {
   document.getElementById("status").textContent = status;
 }
 
+const failed = (error) => show(`Not signed in: ${error.error ?? error.message}`);
+
 /** Signs the person out if the work fails, and shows the error. */
 async function attempt(work) {
   try {
@@ -105,7 +123,7 @@ async function attempt(work) {
     await show();
   } catch (error) {
     localStorage.removeItem("tokens");
-    await show(`Not signed in: ${error.error ?? error.message}`);
+    await failed(error);
   }
 }
 
@@ -114,4 +132,11 @@ on("sign-in", () => void signIn());
 on("refresh", () => void attempt(refresh));
 on("sign-out", signOut);
 const query = new URLSearchParams(location.search);
-await attempt(query.has("code") || query.has("error") ? finish : async () => undefined);
+let problem;
+try {
+  if (query.has("code") || query.has("error")) await finish();
+} catch (error) {
+  problem = error;
+}
+// An answer that fails, such as somebody else's, doesn't sign out who is signed in.
+await (problem !== undefined && stored() === null ? failed(problem) : attempt(async () => undefined));

@@ -12,18 +12,33 @@ const redirect_uri = new URL("/auth/callback", APP_URL).href;
 interface Session {
   user: { sub: string; email: string };
   idToken: string;
-  /** A sign-in that has not come back yet. */
-  pending: { state: string; nonce: string; verifier: string; returnTo: string };
 }
+
+/** A sign-in that has not come back yet. */
+interface Started {
+  pending: { nonce: string; verifier: string; returnTo: string };
+}
+
+const cookieOptions = { httpOnly: true, sameSite: "lax", secure: APP_URL.startsWith("https:") } as const;
+const encrypted = { password: SESSION_SECRET, ttl: 3600, cookieOptions };
 
 /** The session is an encrypted cookie. After an hour, the application asks the service again who this is. */
 const sessionOf = (request: Request, response: Response) =>
-  getIronSession<Session>(request, response, {
-    cookieName: "session",
-    password: SESSION_SECRET,
-    ttl: 3600,
-    cookieOptions: { httpOnly: true, sameSite: "lax", secure: APP_URL.startsWith("https:") },
+  getIronSession<Session>(request, response, { ...encrypted, cookieName: "session" });
+
+/** Each sign-in has a cookie of its own, named by its `state`, because several tabs may sign in at once. */
+const startedOf = (request: Request, response: Response, state: string) =>
+  getIronSession<Started>(request, response, {
+    ...encrypted,
+    cookieName: `sign-in-${state}`,
+    cookieOptions: { ...cookieOptions, path: "/auth" },
   });
+
+/** Keeps the last five sign-ins of a browser. It sends the oldest cookie first. */
+async function forgetOldest(request: Request, response: Response): Promise<void> {
+  const states = [...(request.headers.cookie ?? "").matchAll(/(?<=\bsign-in-)[\w-]+(?==)/g)];
+  for (const [state] of states.slice(0, -4)) (await startedOf(request, response, state)).destroy();
+}
 
 let provider: Promise<oidc.Configuration> | undefined;
 
@@ -42,10 +57,13 @@ function discovered(): Promise<oidc.Configuration> {
   return provider;
 }
 
-/** Where to go after signing in. An address of another site would let a link send your users there. */
+/**
+ * Where to go after signing in. An address of another site would let a link send your users there, and a long one does
+ * not fit into a cookie.
+ */
 function localAddress(to: unknown): string {
   const url = typeof to === "string" ? URL.parse(to, APP_URL) : null;
-  return url?.origin === new URL(APP_URL).origin ? url.href : APP_URL;
+  return url?.origin === new URL(APP_URL).origin && url.href.length < 1000 ? url.href : APP_URL;
 }
 
 /** Protects a route: users who are not signed in are sent to sign in, and come back. */
@@ -62,10 +80,11 @@ const requireUser: RequestHandler = async (request, response, next) => {
 const app = express();
 
 app.get("/auth/sign-in", async (request, response) => {
-  const session = await sessionOf(request, response);
   const [state, nonce, verifier] = [oidc.randomState(), oidc.randomNonce(), oidc.randomPKCECodeVerifier()];
-  session.pending = { state, nonce, verifier, returnTo: localAddress(request.query["to"]) };
-  await session.save();
+  await forgetOldest(request, response);
+  const started = await startedOf(request, response, state);
+  started.pending = { nonce, verifier, returnTo: localAddress(request.query["to"]) };
+  await started.save();
   const location = oidc.buildAuthorizationUrl(await discovered(), {
     redirect_uri,
     scope: "openid email",
@@ -78,24 +97,24 @@ app.get("/auth/sign-in", async (request, response) => {
 });
 
 app.get("/auth/callback", async (request, response) => {
-  const session = await sessionOf(request, response);
-  const { pending } = session;
+  const came = new URL(request.originalUrl, APP_URL);
+  const [expectedState = ""] = /^[\w-]+$/.exec(came.searchParams.get("state") ?? "") ?? [];
+  const started = await startedOf(request, response, expectedState);
+  const { pending } = started;
+  // An answer counts once.
+  started.destroy();
   if (pending === undefined) {
     response.status(400).send('This sign-in has ended. <a href="/auth/sign-in">Sign in</a>');
     return;
   }
-  delete session.pending;
   try {
-    const tokens = await oidc.authorizationCodeGrant(
-      await discovered(),
-      new URL(request.originalUrl, APP_URL),
-      {
-        expectedState: pending.state,
-        expectedNonce: pending.nonce,
-        pkceCodeVerifier: pending.verifier,
-        idTokenExpected: true,
-      },
-    );
+    const tokens = await oidc.authorizationCodeGrant(await discovered(), came, {
+      expectedState,
+      expectedNonce: pending.nonce,
+      pkceCodeVerifier: pending.verifier,
+      idTokenExpected: true,
+    });
+    const session = await sessionOf(request, response);
     const { sub, email } = tokens.claims() as oidc.IDToken & { email: string };
     session.user = { sub, email };
     session.idToken = tokens.id_token ?? "";

@@ -13,18 +13,33 @@ const redirect_uri = new URL("/auth/callback", APP_URL).href;
 interface Session {
   user: { sub: string; email: string };
   idToken: string;
-  /** A sign-in that has not come back yet. */
-  pending: { state: string; nonce: string; verifier: string; returnTo: string };
 }
+
+/** A sign-in that has not come back yet. */
+interface Started {
+  pending: { nonce: string; verifier: string; returnTo: string };
+}
+
+const cookieOptions = { httpOnly: true, sameSite: "lax", secure: APP_URL.startsWith("https:") } as const;
+const encrypted = { password: SESSION_SECRET, ttl: 3600, cookieOptions };
 
 /** The session is an encrypted cookie. After an hour, the application asks the service again who this is. */
 const sessionOf = ({ req, res }: Context) =>
-  getIronSession<Session>(req, res, {
-    cookieName: "session",
-    password: SESSION_SECRET,
-    ttl: 3600,
-    cookieOptions: { httpOnly: true, sameSite: "lax", secure: APP_URL.startsWith("https:") },
+  getIronSession<Session>(req, res, { ...encrypted, cookieName: "session" });
+
+/** Each sign-in has a cookie of its own, named by its `state`, because several tabs may sign in at once. */
+const startedOf = ({ req, res }: Context, state: string) =>
+  getIronSession<Started>(req, res, {
+    ...encrypted,
+    cookieName: `sign-in-${state}`,
+    cookieOptions: { ...cookieOptions, path: "/auth" },
   });
+
+/** Keeps the last five sign-ins of a browser. It sends the oldest cookie first. */
+async function forgetOldest(ctx: Context): Promise<void> {
+  const states = [...ctx.get("cookie").matchAll(/(?<=\bsign-in-)[\w-]+(?==)/g)];
+  for (const [state] of states.slice(0, -4)) (await startedOf(ctx, state)).destroy();
+}
 
 let provider: Promise<oidc.Configuration> | undefined;
 
@@ -43,10 +58,13 @@ function discovered(): Promise<oidc.Configuration> {
   return provider;
 }
 
-/** Where to go after signing in. An address of another site would let a link send your users there. */
+/**
+ * Where to go after signing in. An address of another site would let a link send your users there, and a long one does
+ * not fit into a cookie.
+ */
 function localAddress(to: unknown): string {
   const url = typeof to === "string" ? URL.parse(to, APP_URL) : null;
-  return url?.origin === new URL(APP_URL).origin ? url.href : APP_URL;
+  return url?.origin === new URL(APP_URL).origin && url.href.length < 1000 ? url.href : APP_URL;
 }
 
 function redirect(ctx: Context, location: string): void {
@@ -67,10 +85,11 @@ const requireUser: Middleware = async (ctx, next) => {
 const router = new Router();
 
 router.get("/auth/sign-in", async (ctx) => {
-  const session = await sessionOf(ctx);
   const [state, nonce, verifier] = [oidc.randomState(), oidc.randomNonce(), oidc.randomPKCECodeVerifier()];
-  session.pending = { state, nonce, verifier, returnTo: localAddress(ctx.query["to"]) };
-  await session.save();
+  await forgetOldest(ctx);
+  const started = await startedOf(ctx, state);
+  started.pending = { nonce, verifier, returnTo: localAddress(ctx.query["to"]) };
+  await started.save();
   const location = oidc.buildAuthorizationUrl(await discovered(), {
     redirect_uri,
     scope: "openid email",
@@ -83,20 +102,24 @@ router.get("/auth/sign-in", async (ctx) => {
 });
 
 router.get("/auth/callback", async (ctx) => {
-  const session = await sessionOf(ctx);
-  const { pending } = session;
+  const came = new URL(ctx.url, APP_URL);
+  const [expectedState = ""] = /^[\w-]+$/.exec(came.searchParams.get("state") ?? "") ?? [];
+  const started = await startedOf(ctx, expectedState);
+  const { pending } = started;
+  // An answer counts once.
+  started.destroy();
   ctx.status = 400;
   ctx.type = "html";
   ctx.body = 'This sign-in has ended. <a href="/auth/sign-in">Sign in</a>';
   if (pending === undefined) return;
-  delete session.pending;
   try {
-    const tokens = await oidc.authorizationCodeGrant(await discovered(), new URL(ctx.url, APP_URL), {
-      expectedState: pending.state,
+    const tokens = await oidc.authorizationCodeGrant(await discovered(), came, {
+      expectedState,
       expectedNonce: pending.nonce,
       pkceCodeVerifier: pending.verifier,
       idTokenExpected: true,
     });
+    const session = await sessionOf(ctx);
     const { sub, email } = tokens.claims() as oidc.IDToken & { email: string };
     session.user = { sub, email };
     session.idToken = tokens.id_token ?? "";

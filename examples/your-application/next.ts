@@ -15,8 +15,11 @@ export interface User {
 interface Session {
   user: User;
   idToken: string;
-  /** A sign-in that has not come back yet. */
-  pending: { state: string; nonce: string; verifier: string; returnTo: string };
+}
+
+/** A sign-in that has not come back yet. */
+interface Started {
+  pending: { nonce: string; verifier: string; returnTo: string };
 }
 
 /** The session is an encrypted cookie. After an hour, the application asks the service again who this is. */
@@ -26,6 +29,20 @@ const sessionSettings = {
   ttl: 3600,
   cookieOptions: { httpOnly: true, sameSite: "lax", secure: APP_URL.startsWith("https:") },
 } as const;
+
+/** Each sign-in has a cookie of its own, named by its `state`, because several tabs may sign in at once. */
+const startedOf = (request: Request, response: Response, state: string) =>
+  getIronSession<Started>(request, response, {
+    ...sessionSettings,
+    cookieName: `sign-in-${state}`,
+    cookieOptions: { ...sessionSettings.cookieOptions, path: "/auth" },
+  });
+
+/** Keeps the last five sign-ins of a browser. It sends the oldest cookie first. */
+async function forgetOldest(request: Request, response: Response): Promise<void> {
+  const states = [...(request.headers.get("cookie") ?? "").matchAll(/(?<=\bsign-in-)[\w-]+(?==)/g)];
+  for (const [state] of states.slice(0, -4)) (await startedOf(request, response, state)).destroy();
+}
 
 let provider: Promise<oidc.Configuration> | undefined;
 
@@ -44,10 +61,13 @@ function discovered(): Promise<oidc.Configuration> {
   return provider;
 }
 
-/** Where to go after signing in. An address of another site would let a link send your users there. */
+/**
+ * Where to go after signing in. An address of another site would let a link send your users there, and a long one does
+ * not fit into a cookie.
+ */
 function localAddress(to: string | null): string {
   const url = URL.parse(to ?? "/", APP_URL);
-  return url?.origin === new URL(APP_URL).origin ? url.href : APP_URL;
+  return url?.origin === new URL(APP_URL).origin && url.href.length < 1000 ? url.href : APP_URL;
 }
 
 function redirect(location: string): Response {
@@ -70,28 +90,30 @@ async function signIn(request: Request): Promise<Response> {
     code_challenge_method: "S256",
   });
   const response = redirect(location.href);
-  const session = await getIronSession<Session>(request, response, sessionSettings);
+  await forgetOldest(request, response);
+  const started = await startedOf(request, response, state);
   const returnTo = localAddress(new URL(request.url).searchParams.get("to"));
-  session.pending = { state, nonce, verifier, returnTo };
-  await session.save();
+  started.pending = { nonce, verifier, returnTo };
+  await started.save();
   return response;
 }
 
 async function callback(request: Request): Promise<Response> {
-  const { pending } = await getIronSession<Session>(request, new Response(), sessionSettings);
+  const came = new URL(`/auth/callback${new URL(request.url).search}`, APP_URL);
+  const [expectedState = ""] = /^[\w-]+$/.exec(came.searchParams.get("state") ?? "") ?? [];
+  const { pending } = await startedOf(request, new Response(), expectedState);
   if (pending === undefined) return failure("This sign-in has ended.");
   try {
-    const came = new URL(`/auth/callback${new URL(request.url).search}`, APP_URL);
     const tokens = await oidc.authorizationCodeGrant(await discovered(), came, {
-      expectedState: pending.state,
+      expectedState,
       expectedNonce: pending.nonce,
       pkceCodeVerifier: pending.verifier,
       idTokenExpected: true,
     });
     const { sub, email } = tokens.claims() as oidc.IDToken & { email: string };
     const response = redirect(pending.returnTo);
+    (await startedOf(request, response, expectedState)).destroy();
     const session = await getIronSession<Session>(request, response, sessionSettings);
-    delete session.pending;
     session.user = { sub, email };
     session.idToken = tokens.id_token ?? "";
     await session.save();

@@ -96,6 +96,50 @@ describe("a single-page application", () => {
     await says(other, "Signed in as ada@example.com");
   });
 
+  it("signs in two tabs at once, and one that comes back in another tab", async () => {
+    const page = await browser.newPage();
+    const other = await page.context().newPage();
+    for (const tab of [page, other]) {
+      await tab.goto(origin);
+      await press(tab, "Sign in");
+      await tab.getByLabel("Password").waitFor();
+    }
+    for (const tab of [other, page]) await signIn(tab, ADA);
+    for (const tab of [other, page]) await says(tab, "Signed in as ada@example.com");
+
+    const begun = await browser.newPage();
+    await begun.goto(origin);
+    await press(begun, "Sign in");
+    await begun.getByLabel("Password").waitFor();
+    const elsewhere = await begun.context().newPage();
+    await elsewhere.goto(begun.url());
+    await signIn(elsewhere, ADA);
+    await says(elsewhere, "Signed in as ada@example.com");
+  });
+
+  it("keeps the last five sign-ins that it began, each of which counts once", async () => {
+    const page = await browser.newPage();
+    for (let count = 0; count < 7; count += 1) {
+      await page.goto(origin);
+      await press(page, "Sign in");
+      await page.getByLabel("Password").waitFor();
+    }
+    const back = page.waitForRequest((request) => request.url().startsWith(`${origin}/?code=`));
+    await signIn(page, ADA);
+    const address = (await back).url();
+    await says(page, "Signed in as ada@example.com");
+    expect(
+      await page.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith("sign-in ")).length),
+    ).toBe(4);
+    await page.goto(address);
+    // It was answered already, and nobody is signed out by a link.
+    await says(page, "Signed in as ada@example.com");
+    expect(page.url()).toBe(`${origin}/`);
+    await page.evaluate(() => localStorage.removeItem("tokens"));
+    await page.goto(address);
+    await says(page, "Not signed in: this sign-in has ended");
+  });
+
   it("signs out, here and at the service", async () => {
     const page = await signedIn();
     await press(page, "Sign out");

@@ -155,6 +155,61 @@ describe("npm start", () => {
     expect(foreign.status).toBe(403);
   });
 
+  it.each(["oauth2", "openid"])(
+    "signs in two tabs at once with %s, and says what a mismatch is",
+    async (deployment) => {
+      const asked = await Promise.all(
+        [1, 2].map(() => fetch(`${client}/sign-in/${deployment}`, { redirect: "manual" })),
+      );
+      const browser = new Browser();
+      for (const { headers } of asked) browser.jar.take(new URL(client), headers.getSetCookie());
+      const [first = "", second = ""] = asked.map(({ headers }) => headers.get("location") ?? "");
+      await browser.get(second);
+      await browser.submit(browser.form("password"), { username: "ada", password });
+      expect([browser.url.href, browser.title]).toEqual([`${client}/`, "Hello, Ada"]);
+      await browser.get(first);
+      expect([browser.url.href, browser.title]).toEqual([`${client}/`, "Hello, Ada"]);
+
+      const callback = new URL(new URL(first).searchParams.get("redirect_uri") ?? "");
+      const state = new URL(first).searchParams.get("state") ?? "";
+      for (const query of [
+        `code=abc&state=${state}`,
+        "code=abc&state=forged",
+        "code=abc",
+        "error=access_denied",
+      ]) {
+        await browser.get(`${callback.href}?${query}`);
+        expect([query, browser.status, browser.title]).toEqual([query, 400, "Not signed in"]);
+        expect(browser.html).toContain("This sign-in was not started in this browser, or it is over.");
+      }
+      // Who is signed in stays it.
+      expect((await browser.get(client)).title).toBe("Hello, Ada");
+
+      await browser.getOnly(`${client}/sign-in/${deployment}`);
+      const refused = new URLSearchParams({
+        error: "access_denied",
+        state: browser.location?.searchParams.get("state") ?? "",
+        ...(deployment === "openid" && { iss: `${server}/openid` }),
+      });
+      await browser.get(`${callback.href}?${refused}`);
+      expect([browser.status, browser.title]).toEqual([400, "Not signed in"]);
+      expect(browser.html).toContain("You did not allow it, or went back.");
+    },
+  );
+
+  it("keeps the last five sign-ins that a browser began", async () => {
+    const browser = new Browser();
+    const begun: (string | null)[] = [];
+    for (let tab = 0; tab < 7; tab += 1) {
+      await browser.getOnly(`${client}/sign-in/oauth2`);
+      begun.push(browser.location?.searchParams.get("state") ?? null);
+    }
+    const names = browser.jar.all().map(({ name }) => name);
+    expect(names.filter((name) => name.startsWith("demo_client_sign_in_"))).toEqual(
+      begun.slice(-5).map((state) => `demo_client_sign_in_${state}`),
+    );
+  });
+
   it("sets only its own cookie, and allows no scripts or content from other hosts", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     await browser.get(client);

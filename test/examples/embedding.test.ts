@@ -44,11 +44,28 @@ describe("examples/embed.ts", () => {
       headers: { "content-type": "application/json", cookie: browser.jar.header(new URL(origin)) },
       body: JSON.stringify({ name: "Ada" }),
     });
-    // Home, authorize, form, submit, resume, callback: each is counted, so the signed cookie was read each time.
-    expect(await hello.json()).toEqual({ hello: "Ada", visits: browser.visits.length + 4 });
+    // Home, sign-in, authorize, form, submit, resume, callback: each is counted, so the signed cookie was read each time.
+    expect(await hello.json()).toEqual({ hello: "Ada", visits: browser.visits.length + 5 });
     expect((await fetch(`${origin}/auth/nothing`)).status).toBe(404);
     expect((await fetch(`${origin}/oauth2/authorize`)).status).toBe(404);
     await expect(stop(started)).resolves.toBe(0);
+  });
+
+  it("signs in two tabs at once, and takes no answer that this browser did not ask for", async () => {
+    const { origin } = await startExample("examples/embed.ts");
+    const asked = await Promise.all([1, 2].map(() => fetch(`${origin}/sign-in`, { redirect: "manual" })));
+    const browser = new Browser();
+    for (const { headers } of asked) browser.jar.take(new URL(origin), headers.getSetCookie());
+    await browser.get(asked[1]?.headers.get("location") ?? "");
+    await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+    const { href } = browser.url;
+    expect(JSON.parse(browser.html)).toMatchObject({ email: "ada@example.com" });
+    await browser.get(asked[0]?.headers.get("location") ?? "");
+    expect(JSON.parse(browser.html)).toMatchObject({ email: "ada@example.com" });
+    for (const again of [href, `${origin}/callback?code=abc`, `${origin}/callback?code=abc&state=x`])
+      expect([again, (await browser.get(again)).status]).toEqual([again, 400]);
+    for (let tab = 0; tab < 7; tab += 1) await browser.getOnly(`${origin}/sign-in`);
+    expect(browser.jar.all().filter(({ name }) => name.startsWith("sign-in-"))).toHaveLength(5);
   });
 
   it("serves OpenID Connect under the prefix", async () => {

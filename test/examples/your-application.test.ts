@@ -57,6 +57,45 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
     expect(JSON.parse(browser.html)).toEqual({ sub: service.ada.sub, email: service.ada.email });
   });
 
+  it("signs in two tabs, whichever of them comes back first, also when both ask at once", async () => {
+    for (const first of [1, 2]) {
+      const browser = new Browser({ stayAt: [url, new URL(service.openid).origin] });
+      const asked = await Promise.all(
+        [1, 2].map((tab) => fetch(`${url}/auth/sign-in?to=/account?tab=${tab}`, { redirect: "manual" })),
+      );
+      for (const { headers } of asked)
+        browser.jar.take(new URL(`${url}/auth/sign-in`), headers.getSetCookie());
+      for (const tab of [first, 3 - first]) {
+        await browser.get(asked[tab - 1]?.headers.get("location") ?? "");
+        // The second tab comes back at once.
+        if (tab === first) await signIn(browser);
+        expect(browser.url.href).toBe(`${url}/account?tab=${tab}`);
+      }
+    }
+  });
+
+  it("keeps the last five sign-ins that a browser began, each of which counts once", async () => {
+    const browser = new Browser({ stayAt: [url] });
+    const begun: URL[] = [];
+    for (let tab = 0; tab < 7; tab += 1) {
+      const to = encodeURIComponent(`/account?tab=${tab}&more=${"x".repeat(900)}`);
+      await browser.get(`${url}/auth/sign-in?to=${to}`);
+      begun.push(browser.location!);
+    }
+    const kept = browser.jar.all().filter(({ name }) => name.startsWith("sign-in-"));
+    expect(kept.map(({ name }) => name.slice(8))).toEqual(
+      begun.slice(-5).map(({ searchParams }) => searchParams.get("state")),
+    );
+    expect(browser.jar.header(new URL(`${url}/auth/callback`)).length).toBeLessThan(12_000);
+    const other = new Browser({ stopAt: `${url}/auth/callback` });
+    await signIn(await other.get(begun.at(-1)!));
+    const back = other.location!;
+    await browser.get(back);
+    expect(browser.url.href).toContain(`${url}/account?tab=6&more=xxx`);
+    await browser.get(back);
+    expect([browser.status, browser.url.pathname]).toEqual([400, "/auth/callback"]);
+  });
+
   it("signs out here and at the service", async () => {
     const browser = await new Browser().get(`${url}/account`);
     await signIn(browser);
