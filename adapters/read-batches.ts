@@ -67,6 +67,7 @@ export function withReadBatches(store: RecordStore): RecordStore {
     next: (counter, atLeast) => store.next(counter, atLeast),
     sweep: (limit, now) => store.sweep(limit, now),
     ...(store.watch !== undefined && { watch: store.watch.bind(store) }),
+    ...(store.pool !== undefined && { pool: store.pool.bind(store) }),
     ping: () => store.ping(),
     close: () => store.close(),
   };

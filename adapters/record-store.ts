@@ -154,6 +154,8 @@ export interface RecordStore {
    * come late, needlessly, or never. @returns a function that ends the watch.
    */
   watch?(kinds: readonly string[], onChange: () => void): () => void;
+  /** Optional: the connections of its pool that are used, and the calls that wait for one. */
+  pool?(): { readonly used: number; readonly waiting: number };
   /** One cheap round trip. @returns the time of the store, which all processes share, in milliseconds since the epoch. */
   ping(): Promise<number>;
   /** Finishes the running calls and closes files and connections. Safe to call twice. */

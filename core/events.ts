@@ -135,6 +135,8 @@ export interface ServiceEvents {
   /** An attempt failed. `retryAt`: milliseconds since the epoch; `null` if there is no further attempt. */
   "mail.failed": { readonly kind: string; readonly reason: MailFailure; readonly retryAt: number | null };
   fault: { readonly where: string; readonly code: string };
+  /** A rate limit refused a request. */
+  "limit.refused": { readonly limit: string };
 }
 
 export type ServiceEvent = keyof ServiceEvents;

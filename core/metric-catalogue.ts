@@ -74,7 +74,8 @@ export type CounterName =
   | "parked"
   | "mails"
   | "faults"
-  | "hashingRefused";
+  | "hashingRefused"
+  | "limited";
 
 /** The counters, by their source. */
 export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
@@ -165,6 +166,13 @@ export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
     labels: {},
     of: "process",
   },
+  limited: {
+    name: "limit_refusals_total",
+    type: "counter",
+    help: "Requests refused by a rate limit, by limit",
+    labels: { limit: "a limit of docs/security.md, such as `interactions`" },
+    of: "process",
+  },
 };
 
 export type HistogramName = "requests" | "storage" | "hashing" | "hashingWait";
@@ -217,7 +225,12 @@ export type GaugeName =
   | "outbox"
   | "oldestMail"
   | "clocks"
-  | "droppedLines";
+  | "droppedLines"
+  | "lostAudit"
+  | "info"
+  | "pool"
+  | "queue"
+  | "signingKeys";
 
 /** What is read at each scrape. */
 export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
@@ -277,9 +290,61 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
     labels: {},
     of: "process",
   },
+  lostAudit: {
+    name: "audit_records_lost_total",
+    type: "counter",
+    help: "Audit records that could not be stored, because the storage was away for too long",
+    labels: {},
+    of: "process",
+  },
+  info: {
+    name: "process_info",
+    type: "gauge",
+    help: "1, with what runs here: all processes of one role should have the same version and configuration",
+    labels: {
+      version: "of the package",
+      role: ["server", "worker"],
+      storage: "the kind, such as `postgresql`",
+      artifacts: "the kind, or that of the storage",
+      queue: ["embedded", "redis"],
+      configuration: "a keyed hash: it differs if any key does",
+    },
+    of: "process",
+  },
+  pool: {
+    name: "pool_connections",
+    type: "gauge",
+    help: "Connections to PostgreSQL that are used now, and requests that wait for one",
+    labels: { store: ["storage"], state: ["used", "waiting"] },
+    of: "process",
+  },
+  queue: {
+    name: "queue_up",
+    type: "gauge",
+    help: "1 while the queue of deliveries can be used, 0 while it can't",
+    labels: {},
+    of: "process",
+  },
+  signingKeys: {
+    name: "signing_key_created_timestamp_seconds",
+    type: "gauge",
+    help: "When the key that signs now was made, by algorithm, in seconds since the epoch",
+    labels: { alg: "such as `RS256`" },
+    of: "service",
+  },
+};
+
+/** Counted for the process, because it outlives the service that a reload replaces. */
+export const RELOADS: MetricDeclaration = {
+  name: "reloads_total",
+  type: "counter",
+  help: "Reloads of the configuration by result",
+  labels: { result: ["reloaded", "refused"] },
+  of: "process",
 };
 
 /** All metrics of the service, in the order of the documentation. */
-export const METRICS: readonly MetricDeclaration[] = [COUNTERS, HISTOGRAMS, GAUGES].flatMap((each) =>
-  Object.values<MetricDeclaration>(each),
-);
+export const METRICS: readonly MetricDeclaration[] = [
+  ...[COUNTERS, HISTOGRAMS, GAUGES].flatMap((each) => Object.values<MetricDeclaration>(each)),
+  RELOADS,
+];

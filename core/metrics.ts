@@ -18,8 +18,9 @@ import {
   HISTOGRAMS,
   type MetricDeclaration,
   OTHER,
+  RELOADS,
   SIGN_IN_RESULTS,
-  type STORE_OPERATIONS,
+  STORE_OPERATIONS,
   TOKEN_ERRORS,
 } from "./metric-catalogue.ts";
 
@@ -85,6 +86,12 @@ export interface MeasuredStorage {
   readonly outbox: { waiting(): Promise<MailBacklog> };
   /** By store: how many milliseconds its clock is ahead of that of this process. */
   readonly clocks: { readonly differences: ReadonlyMap<string, number> };
+  /** The connections of each store that has a pool. */
+  readonly pools: () => readonly {
+    readonly store: string;
+    readonly used: number;
+    readonly waiting: number;
+  }[];
   /** Registers the one listener, which is called after each call to a store. */
   measure(listener: (call: StoreCall) => void): void;
 }
@@ -93,6 +100,20 @@ export interface MeasuredStorage {
 export interface MeasuredProcess {
   /** How many lines of the log were lost. */
   readonly droppedLines: () => number;
+  /** How many audit records were lost. */
+  readonly lostAudit: () => number;
+  /** Labels of `sign_in_process_info`. */
+  readonly info: Readonly<Record<string, string>>;
+  /** Whether the queue of deliveries can be used. */
+  readonly isQueueUp: () => boolean;
+  /** The keys that sign now: their algorithms, and when they were made, in seconds since the epoch. */
+  readonly signingKeys: () => Promise<readonly { readonly alg: string; readonly created_at: number }[]>;
+  /** The values of labels whose series exist from the start. */
+  readonly known: {
+    readonly endpoints: readonly string[];
+    readonly limits: readonly string[];
+    readonly mails: readonly string[];
+  };
 }
 
 type Measured = Readonly<Record<CounterName, Counter> & Record<HistogramName, Histogram>>;
@@ -136,14 +157,15 @@ function time(
 
 /** What each gauge shows. Without a value it shows nothing: an old value would look current. */
 function readings(
-  { deliveries, outbox, clocks }: MeasuredStorage,
-  { droppedLines }: MeasuredProcess,
+  { deliveries, outbox, clocks, pools }: MeasuredStorage,
+  { droppedLines, lostAudit, info, isQueueUp, signingKeys }: MeasuredProcess,
   clock: Clock,
 ): Readonly<Record<GaugeName, () => Promise<readonly Reading[]>>> {
   const backlog = recently(() => deliveries.counts(), clock);
   const receivers = recently(() => deliveries.receivers(), clock);
   const deletions = recently(() => deliveries.oldestDeletions(), clock);
   const mail = recently(() => outbox.waiting(), clock);
+  const keys = recently(signingKeys, clock);
   return {
     deliveries: async () =>
       ((await backlog()) ?? []).flatMap(({ receiver, waiting, parked }): Reading[] => [
@@ -177,6 +199,16 @@ function readings(
     clocks: async () =>
       [...clocks.differences].map(([store, differenceMs]): Reading => [differenceMs / 1000, { store }]),
     droppedLines: async () => [[droppedLines()]],
+    lostAudit: async () => [[lostAudit()]],
+    info: async () => [[1, info]],
+    pool: async () =>
+      pools().flatMap(({ store, used, waiting }): Reading[] => [
+        [used, { store, state: "used" }],
+        [waiting, { store, state: "waiting" }],
+      ]),
+    queue: async () => [[isQueueUp() ? 1 : 0]],
+    signingKeys: async () =>
+      ((await keys()) ?? []).map(({ alg, created_at }): Reading => [created_at, { alg }]),
   };
 }
 
@@ -212,16 +244,29 @@ async function load(storage: MeasuredStorage, process: MeasuredProcess, clock: C
       },
     });
   }
-  startAtZero(measured);
+  startAtZero(measured, process.known);
   return { registry, measured };
 }
 
-/** `rate()` misses the first increment of a counter that was not there before. */
-function startAtZero({ signIns, tokens, logouts }: Measured): void {
+/** `rate()` misses the first increment of a counter that was not there before: an outage would be invisible. */
+function startAtZero(
+  { signIns, tokens, refused, logouts, requests, storage, mails, faults, limited }: Measured,
+  { endpoints, limits, mails: kinds }: MeasuredProcess["known"],
+): void {
   for (const result of SIGN_IN_RESULTS) signIns.inc({ result }, 0);
   for (const grant_type of GRANT_TYPES) tokens.inc({ grant_type }, 0);
+  for (const grant_type of [...GRANT_TYPES, OTHER])
+    for (const error of TOKEN_ERRORS) refused.inc({ error, grant_type }, 0);
   logouts.inc({ result: "delivered" }, 0);
   for (const reason of BACKCHANNEL_FAILURES) logouts.inc({ result: "failed", reason }, 0);
+  for (const endpoint of endpoints) {
+    requests.zero({ endpoint, status: "5xx" });
+    faults.inc({ where: endpoint }, 0);
+  }
+  for (const store of ["storage", "artifacts"])
+    for (const operation of STORE_OPERATIONS) storage.zero({ store, operation, result: "failure" });
+  for (const kind of kinds) mails.inc({ kind, result: "failed" }, 0);
+  for (const limit of limits) limited.inc({ limit }, 0);
 }
 
 /** The value if it is one of the list. A label never holds text from outside. */
@@ -280,6 +325,7 @@ export function createMetrics(
   );
   count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
   count("fault", ({ faults }, { where }) => faults.inc({ where }));
+  count("limit.refused", ({ limited }, { limit }) => limited.inc({ limit }));
   storage.measure(({ store, operation, result, seconds }) =>
     measured?.storage.observe({ store, operation, result }, seconds),
   );
@@ -307,13 +353,31 @@ function once<T extends object>(make: () => T): () => T {
   return () => (made ??= make());
 }
 
-/**
- * The metrics of the Node.js process, `process_…` and `nodejs_…`. All services in a process share them, even those that
- * replace each other when the configuration is reloaded: prom-client measures the event loop with a timer that never ends.
- */
-export const processMetrics: () => Promise<Registry> = once(async () => {
-  const { collectDefaultMetrics, Registry } = await import("prom-client");
-  const register = new Registry();
-  collectDefaultMetrics({ register });
-  return register;
+const loadProcessMetrics = once(async () => {
+  const { collectDefaultMetrics, Counter: ProcessCounter, Registry } = await import("prom-client");
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const { name, help, labels } = RELOADS;
+  const reloads = new ProcessCounter({
+    name: `sign_in_${name}`,
+    help,
+    labelNames: Object.keys(labels),
+    registers: [registry],
+  });
+  for (const result of ["reloaded", "refused"]) reloads.inc({ result }, 0);
+  return { registry, reloads };
 });
+
+/**
+ * The metrics of the process: those of Node.js, `process_…` and `nodejs_…`, and reloads. All services in a process share
+ * them, even those that replace each other when the configuration is reloaded: prom-client measures the event loop with a
+ * timer that never ends.
+ */
+export const processMetrics: () => Promise<Registry> = once(
+  async () => (await loadProcessMetrics()).registry,
+);
+
+/** Counts a reload of the configuration. */
+export async function countReload(result: "reloaded" | "refused"): Promise<void> {
+  (await loadProcessMetrics()).reloads.inc({ result });
+}

@@ -83,13 +83,17 @@ export interface Sealer {
    * @throws SignInError `keys` when no key opens it.
    */
   reseal(context: string, sealed: string): string;
+  /** A keyed hash of a text that holds secrets, to compare it with others. */
+  hash(text: string): string;
 }
 
 /** @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64; the first seals. */
 export function createSealer(secrets: readonly string[]): Sealer {
   const keys = secrets.map((secret) => deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing"));
   const [first] = keys;
-  if (first === undefined) throw new SignInError("keys", "keys.secrets is empty");
+  const [secret] = secrets;
+  if (first === undefined || secret === undefined) throw new SignInError("keys", "keys.secrets is empty");
+  const hashing = deriveKey(Buffer.from(secret, "base64"), "sign-in-service hashes");
   function open(context: string, sealed: string): string {
     for (const key of keys) {
       const text = decrypt(key, context, sealed);
@@ -100,6 +104,7 @@ export function createSealer(secrets: readonly string[]): Sealer {
   return {
     seal: (context, text) => encrypt(first, context, text),
     open,
+    hash: (text) => hmac(hashing, text),
     reseal(context, sealed) {
       if (decrypt(first, context, sealed) !== undefined) return sealed;
       return encrypt(first, context, open(context, sealed));

@@ -2,6 +2,7 @@
 import type { Middleware } from "koa";
 import { createConnectedDevices, createDeviceCodes } from "../provider/grants/device-codes.ts";
 import { createUnitsOfWork, type UnitsOfWork } from "../provider/unit-of-work.ts";
+import { tellingRefusals } from "../records/rate-limits.ts";
 import type { Storage } from "../records/storage.ts";
 import { type AccountPage, type ConfirmPage, type ErrorPages, type PageHandlers } from "../provider/pages.ts";
 import { createRoutes } from "../compat/routes.ts";
@@ -110,7 +111,11 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = options;
   const { artifacts, directory } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
-  const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
+  const limits = createAttemptLimits(
+    configuration.rateLimits,
+    tellingRefusals(storage.rateLimits, (limit) => events.emit("limit.refused", { limit })),
+    keys.rateLimits,
+  );
   const people = openPeople(options, limits);
   const secondFactors = openSecondFactors(options, limits);
   const mails = {

@@ -26,7 +26,11 @@ import { createDirectory, type Directory, unusableRecords } from "../accounts/di
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
 import { loadServiceKeys } from "../accounts/keys/service-keys.ts";
-import type { Keys } from "../accounts/keys/signing-keys.ts";
+import type { Keys, SigningKey } from "../accounts/keys/signing-keys.ts";
+import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
+import { MAIL_KINDS } from "../accounts/people/messages.ts";
+import { endpointsOf } from "../config/deployments.ts";
+import { processInfo } from "../config/process-info.ts";
 import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
@@ -163,7 +167,6 @@ async function build(
   if (isServer) await checkPasskeyDomains(storage.records, relyingParty);
   const events = createEvents(onDefect);
   if (isServer) await warnAboutNetwork(configuration, onWarning);
-  const metrics = createMetrics(events, storage, { droppedLines: () => droppedLines(logger) });
   const notifier = await createNotifier({
     configuration,
     storage,
@@ -175,6 +178,15 @@ async function build(
     logger,
   });
   try {
+    const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
+    const metrics = createMetrics(events, storage, {
+      info: processInfo(configuration, "server", sealer),
+      droppedLines: () => droppedLines(logger),
+      lostAudit: () => audit.lost(),
+      isQueueUp: () => notifier.isUp(),
+      signingKeys: async () => signingSince(await keys.signing.list()),
+      known: { endpoints: endpointNames(configuration), limits: Object.keys(RATE_LIMITS), mails: MAIL_KINDS },
+    });
     const passwords = createPasswords(configuration.passwords, {
       ...passwordSurroundings(configuration, outages),
       isCheap: cheapHashes,
@@ -218,7 +230,6 @@ async function build(
       production: configuration.production,
     });
     if (isServer) await putInternalClients(configuration, clients, onWarning);
-    const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
     const logRequest = createRequestLog(logger, keys.networks);
     const http = createServiceHttp({
       configuration,
@@ -296,6 +307,19 @@ async function build(
     await notifier.stop(0);
     throw error;
   }
+}
+
+/** The endpoints of both deployments, each once. */
+function endpointNames({ deployments: { oauth2, openid } }: Configuration): readonly string[] {
+  const all = [oauth2, openid].flatMap((each) => (each === undefined ? [] : endpointsOf(each)));
+  return [...new Set(all.map(({ name }) => name))];
+}
+
+/** The keys that sign now, and since when they have existed. Those of the configuration have no times. */
+function signingSince(list: readonly SigningKey[]): { readonly alg: string; readonly created_at: number }[] {
+  return list.flatMap(({ alg, state, published_at }) =>
+    state === "signing" && published_at !== null ? [{ alg, created_at: published_at }] : [],
+  );
 }
 
 /** @throws ConfigurationError when an API has JWTs, and no deployment publishes the keys that verify them. */

@@ -61,6 +61,8 @@ export interface Notifier {
   /** Starts the worker if `notifications.worker` says so. */
   start(): void;
   health(): Promise<NotifierHealth>;
+  /** Whether the queue can be used. */
+  isUp(): boolean;
   /** Finishes running attempts, or hands them back after `grace` milliseconds; closes connections. */
   stop(grace: number): Promise<void>;
 }
@@ -192,6 +194,7 @@ export async function createNotifier({
       upkeep.start();
       mail?.start();
     },
+    isUp: () => scheduler.ok,
     async health() {
       return { ok: scheduler.ok, detail: detailOf(await notifications.receivers()) };
     },

@@ -1,5 +1,7 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
 import { openStorage } from "../records/storage.ts";
+import { MAIL_KINDS } from "../accounts/people/messages.ts";
+import { processInfo } from "../config/process-info.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
@@ -56,7 +58,14 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
       onFault: onDefect,
       logger,
     });
-    const metrics = createMetrics(events, storage, { droppedLines: () => droppedLines(logger) });
+    const metrics = createMetrics(events, storage, {
+      info: processInfo(configuration, "worker", sealer),
+      droppedLines: () => droppedLines(logger),
+      lostAudit: () => 0,
+      isQueueUp: () => notifier.isUp(),
+      signingKeys: async () => [],
+      known: { endpoints: [], limits: [], mails: MAIL_KINDS },
+    });
     notifier.start();
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {

@@ -36,6 +36,7 @@ interface Observers {
 export class ObservedStore implements RecordStore {
   readonly name: StoreCall["store"];
   readonly watch?: NonNullable<RecordStore["watch"]>;
+  readonly pool?: NonNullable<RecordStore["pool"]>;
   readonly #store: RecordStore;
   readonly #observers: Observers;
   /** When a write last succeeded, by the monotonic clock; `undefined` if one has failed since. */
@@ -51,6 +52,7 @@ export class ObservedStore implements RecordStore {
     this.#store = store;
     this.#observers = observers;
     if (store.watch !== undefined) this.watch = store.watch.bind(store);
+    if (store.pool !== undefined) this.pool = store.pool.bind(store);
   }
 
   get(refs: readonly Ref[], options?: { readonly withParents?: boolean }): Promise<(Found | undefined)[]> {

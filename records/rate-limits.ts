@@ -163,3 +163,23 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
     },
   };
 }
+
+/** The same limits; `onRefused` is called for each bucket that refuses an attempt. */
+export function tellingRefusals(limits: RateLimits, onRefused: (limit: string) => void): RateLimits {
+  async function told(
+    buckets: readonly Bucket[],
+    asked: Promise<readonly Taken[]>,
+  ): Promise<readonly Taken[]> {
+    const answers = await asked;
+    for (const [index, { allowed }] of answers.entries()) {
+      const limit = buckets[index]?.limit;
+      if (!allowed && limit !== undefined) onRefused(limit);
+    }
+    return answers;
+  }
+  return {
+    take: (buckets) => told(buckets, limits.take(buckets)),
+    look: (buckets) => told(buckets, limits.look(buckets)),
+    giveBack: (buckets) => limits.giveBack(buckets),
+  };
+}

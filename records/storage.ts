@@ -60,6 +60,8 @@ export interface Storage {
   readonly parts: readonly StoragePart[];
   /** The clocks of the stores. While that of this process is wrong, calls to the stores reject with `WrongClock`. */
   readonly clocks: StoreClocks;
+  /** The connections of each store that has a pool. */
+  pools(): readonly { readonly store: string; readonly used: number; readonly waiting: number }[];
   /** The time by the clock of the storage, in milliseconds since the epoch: for deleting what is too old. */
   now(): number;
   /** Calls back after each call to a store, for metrics. There is one listener. */
@@ -117,6 +119,8 @@ export function storageOver(
     parts: stores,
     clocks,
     now: () => clocks.timeOf("storage"),
+    pools: () =>
+      stores.flatMap((each) => (each.pool === undefined ? [] : [{ store: each.name, ...each.pool() }])),
     measure: (report) => (listener = report),
     async sweep(limit) {
       await clocks.check();

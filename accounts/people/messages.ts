@@ -156,6 +156,9 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     }),
 };
 
+/** Every kind of mail. */
+export const MAIL_KINDS: readonly string[] = Object.keys(MAILS);
+
 const FACTOR_CHANGES = [
   "app-added",
   "passkey-added",

@@ -191,6 +191,12 @@ export class Connections {
     return socket;
   }
 
+  /** Connections of the pool that are used, and calls that wait for one. */
+  get usage(): { readonly used: number; readonly waiting: number } {
+    const { totalCount, idleCount, waitingCount } = this.#pool;
+    return { used: totalCount - idleCount, waiting: waitingCount };
+  }
+
   /** Runs a call that `close` waits for. After `close` it is refused. */
   async during<T>(call: () => Promise<T>): Promise<T> {
     if (this.#closing !== undefined)

@@ -356,6 +356,10 @@ class PostgresStore implements RecordStore {
     return row?.swept ?? 0;
   }
 
+  pool(): { readonly used: number; readonly waiting: number } {
+    return this.#connections.usage;
+  }
+
   watch(kinds: readonly string[], onChange: () => void): () => void {
     this.#watches.set(onChange, kinds);
     if (!this.#isListening) this.#listen();

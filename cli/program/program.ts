@@ -1,7 +1,6 @@
 /** Builds the command line from the table of commands, and runs it. */
-import { readFileSync } from "node:fs";
-import { findPackageJSON } from "node:module";
 import { Command as Program, CommanderError } from "commander";
+import { packageVersion } from "../../core/package-version.ts";
 import type { Command, CommandOption, CommandContext, CommandTable } from "./command.ts";
 import { CommandFailure, exitCodeOf, INTERRUPTED, misused, sentenceOf } from "./command-failure.ts";
 import { Arguments } from "./arguments.ts";
@@ -97,15 +96,6 @@ function capitalised(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
-/** The version of this package. */
-function readVersion(): string {
-  const path = findPackageJSON("..", import.meta.url);
-  const { version = "unknown" } = (path === undefined ? {} : JSON.parse(readFileSync(path, "utf8"))) as {
-    readonly version?: string;
-  };
-  return version;
-}
-
 /** @param onCall carries out a command. */
 function buildProgram(
   { commands, nouns }: CommandTable,
@@ -115,7 +105,7 @@ function buildProgram(
   const program = new Program("sign-in-service")
     .description(ABOUT)
     .helpOption("--help", "shows this text")
-    .version(readVersion(), "--version", "shows the version")
+    .version(packageVersion(), "--version", "shows the version")
     .helpCommand(false)
     .exitOverride()
     .configureOutput({

@@ -2,6 +2,7 @@
 import type { Logger } from "pino";
 import { readConfiguration } from "../../config/read.ts";
 import { isInMemory } from "../../config/storage-address.ts";
+import { countReload } from "../../core/metrics.ts";
 import type { SignInServiceConfig } from "../../lib/index.ts";
 import { sentenceOf } from "../program/command-failure.ts";
 import type { ConfigFile } from "./config-file.ts";
@@ -72,6 +73,7 @@ export class Reloadable<T extends Closable> implements Closable {
     try {
       const { file, restart } = withoutRestart(this.#file, await read(), placeOf);
       if (isInMemory(readConfiguration(file.config).storage)) {
+        await countReload("refused");
         logger.error(
           "the configuration is not reloaded: the storage is in memory, and its data would be lost",
         );
@@ -82,6 +84,7 @@ export class Reloadable<T extends Closable> implements Closable {
       const replaced = this.#running;
       [this.#running, this.#file] = [successor, file];
       use(successor);
+      await countReload("reloaded");
       logger.info("the configuration is reloaded");
       if (restart.length > 0) {
         logger.warn(`restart the process to change ${restart.join(", ")}: it goes on with the old value`);
@@ -89,6 +92,7 @@ export class Reloadable<T extends Closable> implements Closable {
       this.#retire(replaced);
     } catch (error) {
       const problem = sentenceOf(error).replaceAll("\n", "; ");
+      await countReload("refused");
       logger.error(`the configuration is not reloaded: ${problem}`);
     }
   }

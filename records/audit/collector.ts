@@ -15,6 +15,8 @@ export interface AuditCollector {
   noteRefusal(event: AuditEvent, refusal: Refusal): void;
   /** Stores the events so far. Never fails: events that can't be stored are retried a second later. */
   flush(): Promise<void>;
+  /** How many records are lost since the start. */
+  lost(): number;
   /** Stores the events so far; those that can't be stored are lost. */
   close(): Promise<void>;
 }
@@ -36,7 +38,8 @@ export function createAuditCollector(
   const waiting = new Map<string | symbol, CollectedEvent>();
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> = Promise.resolve();
-  let lost = 0;
+  /** Records that are lost, of which those since the last warning are new. */
+  let [lost, told] = [0, 0];
 
   function add(key: string | symbol, one: CollectedEvent): void {
     waiting.set(key, one);
@@ -78,8 +81,8 @@ export function createAuditCollector(
     } catch (error) {
       outage.failed(error);
     }
-    if (lost > 0) onWarning(`${lost} audit records could not be stored and are lost`);
-    lost = 0;
+    if (lost > told) onWarning(`${lost - told} audit records could not be stored and are lost`);
+    told = lost;
   }
 
   function flush(): Promise<void> {
@@ -99,6 +102,7 @@ export function createAuditCollector(
       else waiting.set(key, { ...before, count: before.count + 1 });
     },
     flush,
+    lost: () => lost,
     async close() {
       await flush();
       clearTimeout(timer);

@@ -27,7 +27,7 @@ async function answer({ store: number, method, args, now }: Call): Promise<unkno
   if (opened === undefined) throw new TypeError("this store is not open");
   opened.now = now;
   const store = await opened.store;
-  return Reflect.apply(store[method], store, [...args]);
+  return Reflect.apply(store[method] as () => unknown, store, [...args]);
 }
 
 process.on("message", (call: Call) => {

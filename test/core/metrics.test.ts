@@ -28,9 +28,17 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
       deliveries: { counts, receivers, oldestDeletions },
       outbox: { waiting },
       clocks: { differences: new Map() },
+      pools: () => [],
       measure: () => undefined,
     },
-    { droppedLines: () => 0 },
+    {
+      info: {},
+      droppedLines: () => 0,
+      lostAudit: () => 0,
+      isQueueUp: () => true,
+      signingKeys: async () => [],
+      known: { endpoints: [], limits: [], mails: [] },
+    },
     clock,
   );
   return { events, clock, metrics };

@@ -74,6 +74,7 @@ export class WatchedStorage {
       parts: real.parts,
       clocks: real.clocks,
       now: () => real.now(),
+      pools: () => real.pools(),
       measure: (listener) => real.measure(listener),
       close: () => real.close(),
     };
