@@ -48,6 +48,12 @@ export const NEEDS = [
     install: fromPython(SECANTUS, "--pre", "secantusdb==0.7.0b3"),
   },
   {
+    name: "GnuPG",
+    executables: ["gpg"],
+    usedBy: "the test of the documented backup",
+    install: fromDebian("gnupg"),
+  },
+  {
     name: "promtool",
     executables: ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")],
     usedBy: "the tests of the alert rules",

@@ -3,11 +3,13 @@ import { once } from "node:events";
 import {
   cpSync,
   existsSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -166,10 +168,45 @@ describe("the packed package", () => {
     const firstHour = readFileSync(join(installed, "docs/first-hour.md"), "utf8");
     expect(readme).toContain(`npm install node@24 ../${manifest.name}/${file}`);
     expect(firstHour).toContain(`npm install ../${manifest.name}/${file}`);
-    for (const text of [readme, firstHour]) {
-      expect(text).not.toMatch(/npm install sign-in-service\b/u);
-    }
   });
+
+  it("is nowhere installed by its name, which nobody owns yet: documents and deploy/ name the file", () => {
+    const patterns = ["README.md", "docs/**/*.md", "deploy/**", "examples/**/*.{md,json,yaml}", "cli/demo/*"];
+    const files = globSync(patterns, { cwd: root, exclude: ["**/node_modules/**"] }).filter((file) =>
+      statSync(join(root, file)).isFile(),
+    );
+    expect(files.length).toBeGreaterThan(60);
+    const byName =
+      /\b(?:npm (?:[\w-]+ )*(?:install|i|ci|add|pack|exec|x|create)|pnpm (?:add|dlx)|yarn (?:add|dlx)|npx --yes)\b[^\n`|]*[ "']sign-in-service(?:@[^\s/]+)?(?=[\s"'`]|$)/u;
+    for (const wrong of [
+      "npm install sign-in-service",
+      "npm pack sign-in-service@1",
+      "npm i -D sign-in-service",
+    ])
+      expect(wrong).toMatch(byName);
+    for (const right of ["npm install ../sign-in-service/sign-in-service-0.2.0.tgz", "npm pack"])
+      expect(right).not.toMatch(byName);
+    const found = files
+      .flatMap((file) =>
+        readFileSync(join(root, file), "utf8")
+          .split("\n")
+          .map((line) => `${file}: ${line}`),
+      )
+      .filter((line) => byName.test(line));
+    expect(found).toEqual([]);
+  });
+
+  it("is installed for systemd by the command of docs/deploying.md, beside its file", () => {
+    const deploying = readFileSync(join(installed, "docs/deploying.md"), "utf8");
+    const [line = ""] = /^npm install --prefix .*$/mu.exec(deploying) ?? [];
+    const prefix = join(work, "opt");
+    mkdirSync(prefix);
+    run("sh", ["-c", line.replace("/opt/sign-in-service", prefix)], work);
+    const program = join(prefix, "node_modules/.bin/sign-in-service");
+    expect(run(program, ["--version"], work)).toBe(`${manifest.version}\n`);
+    for (const [, file = ""] of deploying.matchAll(/\/opt\/sign-in-service\/(node_modules\/[\w./-]+)/gu))
+      expect([file, existsSync(join(prefix, file))]).toEqual([file, true]);
+  }, 120_000);
 
   it("contains its license and changelog, its description and its Node version", () => {
     expect(manifest.license).toBe("MIT");
@@ -306,6 +343,8 @@ describe("the packed package", () => {
 
   it("is made into an image by the steps of its Dockerfile, which serves and is well", async () => {
     const deploy = join(installed, "deploy");
+    // Docker would send it, too, but for .dockerignore.
+    writeFileSync(join(deploy, `${manifest.name}-2.tgz.secret`), "");
     cpSync(tarball, join(deploy, `${manifest.name}-1.tgz`));
     const folder = join(work, "image");
     mkdirSync(folder);

@@ -4,7 +4,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, globSync, mkdirSync, readFileSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, matchesGlob, relative } from "node:path";
 
 /** What a container of the image runs, with the paths of this machine. */
 export interface BuiltImage {
@@ -32,6 +32,21 @@ export function instructionsOf(file: string): Instruction[] {
       const [, name = "", text = ""] = /^\s*([A-Z]+)\s+(.*)$/.exec(line) ?? [];
       return { name, text: text.trim() };
     });
+}
+
+/** Whether Docker sends a file of the build context to the build: the last line of .dockerignore that matches decides. */
+export function isInContext(context: string, path: string): boolean {
+  const [top = ""] = path.split("/");
+  return readFileSync(join(context, ".dockerignore"), "utf8")
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => ({ isIncluded: line.startsWith("!"), pattern: line.replace(/^!/, "") }))
+    .reduce(
+      // Docker's `*` matches names that begin with a dot, too.
+      (isIncluded, { isIncluded: then, pattern }) =>
+        pattern === "*" || matchesGlob(path, pattern) || matchesGlob(top, pattern) ? then : isIncluded,
+      true,
+    );
 }
 
 /** Absolute paths that the steps use. */
@@ -76,7 +91,9 @@ export function buildImage(file: string, context: string, folder: string): Built
       const [from = "", to = ""] = words;
       const source = stage === undefined ? join(context, from) : join(stages.get(stage) ?? "", from);
       const target = to.startsWith("/") ? here(to) : join(workdir, to);
-      const found = globSync(source);
+      const found = globSync(source).filter(
+        (path) => stage !== undefined || isInContext(context, relative(context, path)),
+      );
       if (found.length !== 1) throw new Error(`COPY ${text}: ${found.length} files`);
       const [only = ""] = found;
       const isFolder = statSync(only).isDirectory() || !to.endsWith("/");

@@ -1,16 +1,12 @@
 /** The Dockerfile, the compose file and the unit of systemd, checked by the tools for them. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
-import { parse } from "yaml";
-import { blocks, ROOT, textOf } from "../examples/documents.ts";
-import { freePorts, type Running, start } from "../examples/processes.ts";
-import { openOwnPostgres } from "../servers/postgresql.ts";
-import { openOwnRedis } from "../servers/redis.ts";
+import { ROOT, textOf } from "../examples/documents.ts";
 import { programFor } from "../machine.mjs";
+import { compose } from "./compose.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sign-in-deploy-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -20,8 +16,6 @@ function said(command: string, args: readonly string[]): readonly [status: numbe
   const { status, stdout, stderr } = spawnSync(command, args, { encoding: "utf8" });
   return [status, stdout + stderr];
 }
-
-const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
 /** A copy of a file of `deploy/` with a mistake. */
 function spoiled(file: string, from: string, to: string): string {
@@ -52,25 +46,6 @@ describe("the Dockerfile", () => {
     expect(text).not.toMatch(/curl|wget|apt-get/);
   });
 });
-
-interface ComposeService {
-  readonly image: string;
-  readonly read_only?: boolean;
-  readonly cap_drop?: readonly string[];
-  readonly security_opt?: readonly string[];
-  readonly user?: string;
-  readonly restart?: string;
-  readonly networks: readonly string[];
-  readonly ports?: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly secrets: readonly string[];
-}
-
-const compose = parse(textOf("deploy/compose.yml"), { merge: true }) as {
-  readonly services: Readonly<Record<string, ComposeService>>;
-  readonly secrets: Readonly<Record<string, { readonly file: string }>>;
-  readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>;
-};
 
 describe("the compose file", () => {
   /** The order of keys and services follows the reader, not the alphabet. */
@@ -111,71 +86,6 @@ describe("the compose file", () => {
     }
     expect(compose.networks["storage"]).toEqual({ internal: true });
     for (const name of ["postgres", "redis"]) expect(compose.services[name]?.networks).toEqual(["storage"]);
-  });
-
-  it("finds each secret that the commands of docs/deploying.md make", () => {
-    const commands = blocks().find(({ name, code }) => /deploying/.test(name) && code.startsWith("mkdir"));
-    const where = join(folder, "documented");
-    mkdirSync(where);
-    execFileSync("sh", ["-euc", commands?.code ?? "false"], {
-      cwd: where,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    const wanted = Object.values(compose.secrets).map(({ file }) => file.replace("./secrets/", ""));
-    expect(readdirSync(join(where, "secrets")).toSorted(byText)).toEqual(wanted.toSorted(byText));
-    expect(statSync(join(where, "secrets")).mode & 0o777).toBe(0o700);
-    const made = (name: string): string => readFileSync(join(where, "secrets", name), "utf8").trim();
-    expect(Buffer.from(made("keys"), "base64")).toHaveLength(32);
-    expect(new URL(made("storage-url")).password).toBe(made("postgres-password"));
-    expect(made("redis.conf")).toContain(`requirepass ${new URL(made("redis-url")).password}\n`);
-  });
-
-  it("configures a server and a worker that are well, with PostgreSQL and Redis", async () => {
-    const secrets = join(folder, "secrets");
-    mkdirSync(secrets);
-    const [postgres, redis] = await Promise.all([openOwnPostgres(), openOwnRedis()]);
-    const running: Running[] = [];
-    try {
-      const values: Readonly<Record<string, string>> = {
-        "storage-url": await postgres.newDatabase(),
-        "redis-url": redis.url,
-        keys: randomBytes(32).toString("base64"),
-        "metrics-token": randomBytes(32).toString("hex"),
-      };
-      for (const [name, value] of Object.entries(values)) writeFileSync(join(secrets, name), `${value}\n`);
-      for (const [name, words] of [
-        ["server", ["serve"]],
-        ["worker", ["worker"]],
-      ] as const) {
-        const port = await freePorts(2);
-        const env = {
-          ...Object.fromEntries(
-            Object.entries(compose.services[name]?.environment ?? {}).map(([key, value]) => [
-              key,
-              value
-                .replace("/run/secrets", secrets)
-                .replace(/^\$\{SIGN_IN_URL:.*\}$/, "https://login.example")
-                .replace(/^\$\{SIGN_IN_NAME:.*\}$/, "Example"),
-            ]),
-          ),
-          PORT: String(port),
-          SIGN_IN_METRICS_PORT: String(port + 1),
-        };
-        const process = start("cli/main.ts", { args: words, env });
-        running.push(process);
-        await process.until(/health and metrics on port/);
-        if (name === "server") await process.until(/listening on/);
-        const check = (args: readonly string[]): Promise<number | string> =>
-          start("deploy/healthcheck.mjs", { args, env }).ended;
-        expect(await check(name === "server" ? [] : ["metrics"])).toBe(0);
-        // The other port: nobody listens there, or it wants the token.
-        if (name === "worker") expect(await check([])).toBe(1);
-      }
-      expect(await Promise.all(running.map((each) => each.stop()))).toEqual([0, 0]);
-    } finally {
-      await Promise.all(running.map((each) => each.stop("SIGKILL")));
-      await Promise.all([postgres.close(), redis.close()]);
-    }
   });
 });
 
