@@ -63,12 +63,17 @@ function countHosts(rawHeaders: readonly string[]): number {
   return rawHeaders.filter((text, index) => index % 2 === 0 && /^host$/i.test(text)).length;
 }
 
+/** The host that a trusted proxy says the browser has requested, as written; `undefined` if it says nothing. */
+export function forwardedHost(req: IncomingMessage, proxy: ProxyTrust): string | undefined {
+  return isFromProxy(req, proxy) ? forwarded(req, "x-forwarded-host").at(-1) : undefined;
+}
+
 /**
  * The host that the browser requested, as written. `X-Forwarded-Host` counts only from a trusted proxy. Empty if there is
  * no `Host` or more than one: RFC 9112 section 3.2 allows exactly one.
  */
 export function requestedHost(req: IncomingMessage, proxy: ProxyTrust): string {
-  const last = isFromProxy(req, proxy) ? forwarded(req, "x-forwarded-host").at(-1) : undefined;
+  const last = forwardedHost(req, proxy);
   if (last !== undefined) return last;
   if (countHosts(req.rawHeaders) > 1) return "";
   // HTTP/2 uses `:authority`.
@@ -78,9 +83,17 @@ export function requestedHost(req: IncomingMessage, proxy: ProxyTrust): string {
 /** A name or an address, and an optional port. `URL` accepts much more. */
 const HOST = /^(?:\[[\da-f:.]+\]|[\w.~-]+)(?::\d{0,5})?$/i;
 
+function parsedHost(written: string, scheme: "http" | "https"): URL | undefined {
+  if (!HOST.test(written)) return undefined;
+  return URL.parse(`${scheme}://${written.replace(/\.(?=:\d*$|$)/, "")}`) ?? undefined;
+}
+
 /** Whether a host is the deployment's. Case, a default port and a trailing dot make no difference. */
 export function isHostOf({ host, secure }: Pick<Deployment, "host" | "secure">, written: string): boolean {
-  if (!HOST.test(written)) return false;
-  const plain = written.replace(/\.(?=:\d*$|$)/, "");
-  return URL.parse(`${secure ? "https" : "http"}://${plain}`)?.host === host;
+  return parsedHost(written, secure ? "https" : "http")?.host === host;
+}
+
+/** The name or address in a host, without its port, as `URL` writes it; `undefined` if it is none. */
+export function hostNameOf(written: string): string | undefined {
+  return parsedHost(written, "http")?.hostname;
 }

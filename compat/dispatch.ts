@@ -88,7 +88,9 @@ function buildRoutes(parts: EndpointParts): Routes {
     }
     for (const page of parts.accountPages) {
       const steps = accountSteps(page);
-      const methods = Object.keys(steps);
+      const methods = Object.keys(steps).flatMap((method) =>
+        method === "GET" ? [method, "HEAD"] : [method],
+      );
       const template = deployment.path + page.path;
       add(page.path, { deployment, endpoint: "account", template, methods, steps: composed(steps) });
     }

@@ -183,7 +183,7 @@ function ofBrowser(findBrowser: FindBrowser): Step {
 
 /**
  * One request, one write: commits what the following steps write once they succeed. It also commits if they refuse the
- * request with a client error, because revoking a replayed family is part of such a refusal. A fault commits nothing.
+ * request with a client error, because revoking a replayed family is part of such a refusal. A fault commits nothing, and neither does a HEAD request.
  */
 function atomically(units: UnitsOfWork): Step {
   return async (exchange, next) => {
@@ -196,7 +196,7 @@ function atomically(units: UnitsOfWork): Step {
         refusal = error;
       }
       if (unit.failure !== undefined) throw unit.failure;
-      await unit.commit();
+      if (!exchange.isHead) await unit.commit();
       if (refusal) throw refusal;
     });
   };

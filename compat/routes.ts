@@ -1,5 +1,5 @@
 /** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import type { Context, Middleware, Next } from "koa";
 import { wideNetwork } from "../accounts/limits/networks.ts";
 import { withTimeout } from "../core/with-timeout.ts";
@@ -14,7 +14,7 @@ import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
-import { createRelatedOrigins } from "./related-origins.ts";
+import { createLeadToHost } from "./other-host.ts";
 import { requestIdOf } from "./request-log.ts";
 import {
   type BodyReader,
@@ -24,6 +24,7 @@ import {
   readForm,
   readJson,
 } from "./request-body.ts";
+import { createWellKnown } from "./well-known.ts";
 
 /** From the last byte of a request until it may no longer commit. A fault is answered within 5 s. */
 export const COMMIT_TIMEOUT_MS = 4_500;
@@ -79,6 +80,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       uid,
       step,
       address: callerAddress(koa.req, configuration.proxy),
+      isHead: koa.method === "HEAD",
       underWaySince: connections.underWaySince(koa.req),
       receivedAt: performance.now(),
       deadline: deadlineFromNow(parts),
@@ -91,10 +93,18 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     return Object.assign(exchange, { ctx });
   }
 
-  const isRelatedOrigins = createRelatedOrigins(configuration);
+  const leadToHost = createLeadToHost(configuration, parts.onWarning);
+  const isWellKnown = createWellKnown(configuration);
+
+  async function answer(exchange: EndpointExchange, destination: Destination): Promise<void> {
+    if (leadToHost(exchange.ctx, destination)) return;
+    await batchStart();
+    await serve(exchange, destination, serving, crossOrigin.begin(exchange));
+  }
+
   const gate = createRequestGate(async (ctx, next) => {
     const destination = find(ctx);
-    if (destination === undefined && isRelatedOrigins(ctx)) return;
+    if (destination === undefined && isWellKnown(ctx)) return;
     if (destination === undefined || !(await isOffered(destination, parts))) {
       await next();
       adviseOnDiscovery(ctx, configuration);
@@ -103,8 +113,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     const exchange = begin(ctx, destination);
     arrivals.note(ctx.req, destination);
     ctx.set("X-Request-Id", exchange.requestId);
-    await batchStart();
-    await serve(exchange, destination, serving, crossOrigin.begin(exchange)).finally(() => {
+    await answer(exchange, destination).finally(() => {
       const { requestId, endpoint, receivedAt, address, client, fault } = exchange;
       const seconds = (performance.now() - receivedAt) / 1000;
       const report = (): void =>
@@ -268,12 +277,21 @@ async function serve(
     ctx.body = null;
     await respondWithError(exchange, error, parts);
     await crossOrigin?.addHeaders();
+    if (exchange.isHead) setNoCookies(exchange, headers);
     return;
   } finally {
     leave?.();
   }
   await crossOrigin?.addHeaders();
+  if (exchange.isHead) return setNoCookies(exchange, headers);
   for (const notify of exchange.onSuccess) notify();
+}
+
+/** A HEAD request changes nothing, in the browser neither. The cookies of the host application stay. */
+function setNoCookies({ ctx: { res } }: EndpointExchange, before: OutgoingHttpHeaders): void {
+  const { "set-cookie": cookies } = before;
+  if (cookies === undefined) res.removeHeader("Set-Cookie");
+  else res.setHeader("Set-Cookie", cookies);
 }
 
 /** The headers say what the browser may do. */
@@ -284,7 +302,8 @@ const answerPreflight: Step = async ({ ctx }) => {
 function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
   if (isAmbiguous) throw invalidRequest("the Host must be that of one of the deployments");
   const { methods, steps } = route;
-  const step = methods.includes(method) ? (steps.get(method) ?? steps.get("*")) : undefined;
+  const row = method === "HEAD" ? "GET" : method;
+  const step = methods.includes(method) ? (steps.get(row) ?? steps.get("*")) : undefined;
   if (step !== undefined) return step;
   throw new EndpointError(405, "invalid_request", `the method must be ${methods.join(" or ")}`, {
     allow: methods,

@@ -110,14 +110,14 @@ const SAME: readonly EndpointPath[] = [
   at("token", "POST", "/oauth2/token"),
   at("revoke", "GET POST", "/oauth2/revoke"),
   at("logoutConfirm", "POST", "/oauth2/logout/confirm"),
-  under("interaction", "GET POST", "/interaction/:uid"),
-  at("interaction", "GET POST", "/interaction/:uid/:step"),
-  at("confirm", "GET POST", "/confirm"),
+  under("interaction", "GET HEAD POST", "/interaction/:uid"),
+  at("interaction", "GET HEAD POST", "/interaction/:uid/:step"),
+  at("confirm", "GET HEAD POST", "/confirm"),
   at("clientLogo", "GET HEAD", "/clients/:uid/:step"),
   at("pageScript", "GET HEAD", "/pages.js"),
-  under("account", "GET POST", "/account"),
+  under("account", "GET HEAD POST", "/account"),
   // The page for the code of a device, whose address people type.
-  at("account", "GET POST", "/device"),
+  at("account", "GET HEAD POST", "/device"),
 ];
 
 /**
@@ -138,13 +138,13 @@ export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPat
     at("userinfoAlias", "GET", "/resources/userinfo"),
     at("profile", "GET", "/oauth2/external/profile"),
     at("profileAlias", "GET", "/external/profile"),
-    at("discovery", "GET OPTIONS", "/.well-known/openid-configuration"),
-    at("jwks", "GET OPTIONS", "/oauth2/jwks"),
+    at("discovery", "GET HEAD OPTIONS", "/.well-known/openid-configuration"),
+    at("jwks", "GET HEAD OPTIONS", "/oauth2/jwks"),
     at("par", "POST", "/oauth2/par"),
     at("introspect", "POST", "/oauth2/introspect"),
     at("standardUserinfo", "GET POST", "/oauth2/userinfo"),
     at("logout", "GET", "/oauth2/logout"),
-    at("logoutSuccess", "GET", "/oauth2/logout/success"),
+    at("logoutSuccess", "GET HEAD", "/oauth2/logout/success"),
   ]),
 });
 

@@ -46,7 +46,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
 
   /** This browser has no such sign-in. If a link in mail led here, the page of that link says what to do. */
   function missing(ctx: ServiceContext): void {
-    if (ctx.method === "GET" && links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
+    if (ctx.method !== "POST" && links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
       return seeOther(ctx, `${ctx.exchange.deployment.path}${CONFIRM_PATH}?${ELSEWHERE}=1`);
     return pages.startAgain(ctx);
   }

@@ -64,7 +64,7 @@ export function createInteractions(
     const own: ServiceContext = Object.create(ctx, { exchange: { value: exchange } });
     return units.run(exchange, async (unit) => {
       const result = await work(own);
-      await unit.commit();
+      if (!exchange.isHead) await unit.commit();
       return result;
     });
   }

@@ -24,6 +24,8 @@ export interface Exchange {
   readonly step: string | undefined;
   /** The caller's IP address, as far as proxies are trusted. */
   readonly address: string;
+  /** A HEAD request: it is answered like GET, and stores nothing. */
+  readonly isHead: boolean;
   /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
   underWaySince: number;
   /** Nothing of this request is committed later than this: milliseconds since the epoch. */

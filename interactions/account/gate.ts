@@ -60,7 +60,7 @@ export interface AccountGateParts {
 
 /** The page that a request is for. A form that was sent is lost. */
 function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest): string {
-  return method === "GET" && query.size > 0 ? `${path}?${new URLSearchParams([...query])}` : path;
+  return method !== "POST" && query.size > 0 ? `${path}?${new URLSearchParams([...query])}` : path;
 }
 
 /** How old a recent sign-in may be. */
@@ -88,6 +88,12 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     return `${deployment.url}/oauth2/authorize?${parameters}`;
   }
 
+  /** A HEAD request is led nowhere but to the page itself: the authorization endpoint has no HEAD. */
+  function toSignIn(ctx: ServiceContext, wanted: string, more?: Readonly<Record<string, string>>): void {
+    const { deployment, isHead } = ctx.exchange;
+    seeOther(ctx, isHead ? deployment.url + wanted : signInUrl(ctx, wanted, more));
+  }
+
   function isRecent({ account, acr, signedInAt }: SignedIn): boolean {
     if (hasSecondFactor(account) && !satisfies(acr, ACR_MFA)) return false;
     return seconds(clock) - signedInAt <= RECENT_SECONDS;
@@ -100,7 +106,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
 
   async function enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined> {
     const signedIn = await find(ctx);
-    if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, wantedBy(ctx, request)));
+    if (signedIn === undefined) toSignIn(ctx, wantedBy(ctx, request));
     return signedIn;
   }
 
@@ -110,14 +116,14 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     async enterRecently(ctx, request) {
       const signedIn = await enter(ctx, request);
       if (signedIn === undefined || isRecent(signedIn)) return signedIn;
-      seeOther(ctx, signInUrl(ctx, wantedBy(ctx, request), { prompt: "login" }));
+      toSignIn(ctx, wantedBy(ctx, request), { prompt: "login" });
       return undefined;
     },
     stepUp(ctx, path, query) {
-      seeOther(ctx, signInUrl(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA }));
+      toSignIn(ctx, `${path}?${new URLSearchParams(query)}`, { acr_values: ACR_MFA });
     },
     demandSecondFactor(ctx, request) {
-      seeOther(ctx, signInUrl(ctx, wantedBy(ctx, request), { client_id: strictClientId }));
+      toSignIn(ctx, wantedBy(ctx, request), { client_id: strictClientId });
     },
     async callback(ctx, { query }) {
       const { url } = ctx.exchange.deployment;

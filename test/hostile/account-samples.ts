@@ -27,22 +27,22 @@ export const WITH_CONSOLE: Pick<SignInServiceConfig, "operators" | "notification
 
 /** Every page with its methods, below the base URL. `:uid` is one segment. */
 export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: readonly string[] }[] = [
-  { path: "/account", methods: ["GET", "POST"] },
-  { path: "/account/profile", methods: ["GET", "POST"] },
-  { path: "/account/password", methods: ["GET", "POST"] },
-  { path: "/account/sign-in-methods", methods: ["GET"] },
-  { path: "/account/sign-in-methods/change", methods: ["GET", "POST"] },
-  { path: "/account/sign-in-methods/recovery-codes", methods: ["GET", "POST"] },
-  { path: "/account/sessions", methods: ["GET", "POST"] },
-  { path: "/account/services", methods: ["GET", "POST"] },
-  { path: "/account/delete", methods: ["GET", "POST"] },
-  { path: "/account/callback", methods: ["GET"] },
-  { path: "/account/signed-out", methods: ["GET"] },
-  { path: "/account/deliveries", methods: ["GET", "POST"] },
-  { path: "/account/deliveries/receivers", methods: ["GET", "POST"] },
-  { path: "/account/deliveries/:uid", methods: ["GET", "POST"] },
-  { path: "/account/people", methods: ["GET", "POST"] },
-  { path: "/account/people/:uid", methods: ["GET", "POST"] },
+  { path: "/account", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/profile", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/password", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/sign-in-methods", methods: ["GET", "HEAD"] },
+  { path: "/account/sign-in-methods/change", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/sign-in-methods/recovery-codes", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/sessions", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/services", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/delete", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/callback", methods: ["GET", "HEAD"] },
+  { path: "/account/signed-out", methods: ["GET", "HEAD"] },
+  { path: "/account/deliveries", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/deliveries/receivers", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/deliveries/:uid", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/people", methods: ["GET", "HEAD", "POST"] },
+  { path: "/account/people/:uid", methods: ["GET", "HEAD", "POST"] },
 ];
 
 /** A table of endpoints with all account pages instead of their one row. */

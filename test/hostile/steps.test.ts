@@ -409,7 +409,12 @@ describe("a sign-in", () => {
       expect(scanner.url.href).not.toContain("token");
       const [cookie] = scanner.visits[0]?.headers.getSetCookie() ?? [];
       expect(cookie).toMatch(/; HttpOnly; SameSite=Lax/);
-      expect((await fetch(link, { method: "HEAD" })).status).toBe(405);
+      const head = await fetch(link, { method: "HEAD", redirect: "manual" });
+      expect([head.status, head.headers.get("location"), head.headers.getSetCookie()]).toEqual([
+        303,
+        "/confirm",
+        [],
+      ]);
     }
     const forged = await fetch(`${service.oauth2}/confirm`, {
       method: "POST",
