@@ -44,7 +44,7 @@ const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
 
 const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
-    "`submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `remove` for one of `methods`; `allow` and `deny` for consent; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
+    "`submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `remove` for one of `methods`; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
   ),
   label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
@@ -115,6 +115,7 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     "What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all.",
   ),
   account: text("The e-mail address of the account, if it is known.").optional(),
+  account_name: text("`continue` only: the name of the person, if the account has one.").optional(),
   email: text("The address that a code was sent to.").optional(),
   terms: z
     .strictObject({ url: z.string(), version: z.string(), label: text("For a link to them.") })
@@ -237,6 +238,7 @@ const ACTION = {
       "resend",
       "allow",
       "deny",
+      "another-account",
       "cancel",
       "passkey",
       "recovery",

@@ -60,7 +60,13 @@ export const publicDiscovery =
     document["response_modes_supported"] = ["query", "form_post"];
     describeEndpoints(document);
     // OpenID Connect Prompt Create 1.0 section 4.2.
-    if (offersRegistration) document["prompt_values_supported"] = ["none", "login", "consent", "create"];
+    document["prompt_values_supported"] = [
+      "none",
+      "login",
+      "consent",
+      "select_account",
+      ...(offersRegistration ? ["create"] : []),
+    ];
     ctx.body = document;
   };
 

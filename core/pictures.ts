@@ -70,6 +70,13 @@ export function letterIcon(letter: string, { accent, ink }: { accent: string; in
   return `data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`;
 }
 
+/** The first letters of the first and the last name, or the one of the address. */
+export function initialsOf({ name, email }: { name: string; email: string }, locale: string): string {
+  const names = name.split(/\s+/u).filter((each) => each !== "");
+  const ends = names.length > 1 ? [names[0], names.at(-1)] : [names[0] ?? email];
+  return ends.map((each = "") => firstLetter(each, locale)).join("");
+}
+
 /** The first grapheme of a name. */
 export function firstLetter(name: string, locale: string): string {
   const [first] = new Intl.Segmenter(locale).segment(name.trim());

@@ -126,6 +126,7 @@ function frame(
     })),
     problems: [],
     back: "",
+    marked: "",
     client: "",
     clientLogo: "",
     lead: "",

@@ -8,6 +8,7 @@ import type { AccountRecord, ClientRecord } from "../records/directory/directory
 import { isDisabled } from "../accounts/account.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
@@ -26,7 +27,7 @@ import { renewSignInCookies } from "../provider/sessions/cookies.ts";
 import type { CurrentProvider, ServedProvider } from "../provider/current-provider.ts";
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
-import { SENT_ACR_VALUES, SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
+import { SELECT_ACCOUNT, SENT_ACR_VALUES, SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
 import { provenOf } from "./steps/sign-in.ts";
 import type {
   ConsentApi,
@@ -78,6 +79,11 @@ export const consentApi = ({ api, scopes }: RequestedApi): ConsentApi => ({
 export const allowedApis = (apis: readonly RequestedApi[]): Record<string, readonly string[]> =>
   Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
 
+/** Whether the answer goes to an application on the device of the person, whichever that is. */
+function isForDevice({ kind }: ClientRecord, { redirect_uri: address }: Interaction["params"]): boolean {
+  return kind === "public" && typeof address === "string" && isNativeAddress(address);
+}
+
 /** Whether the request wants a recent sign-in, or says how strong it must be. */
 function wantsEverything({ prompt, max_age, acr_values, claims, ...params }: Interaction["params"]): boolean {
   const wishes = [max_age, params[SENT_MAX_AGE], acr_values, params[SENT_ACR_VALUES]];
@@ -104,12 +110,15 @@ const formOf = (uid: string): string => `interaction ${uid}`;
 const knownAccount = ({
   sub,
   email,
+  name,
+  surname,
   locale,
   factors,
   password_hash,
 }: AccountRecord): NonNullable<RunningSignIn["account"]> => ({
   sub,
   email,
+  name: [name, surname].filter(Boolean).join(" "),
   ...(locale !== undefined && { locale }),
   ...(factors && { factors }),
   hasPassword: password_hash !== null,
@@ -175,7 +184,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     // oidc-provider does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
     const { prompt, params, exp } = found;
-    const { name } = prompt;
+    const name = prompt.name === SELECT_ACCOUNT ? "continue" : prompt.name;
     if (name !== "login" && name !== "create" && name !== "consent" && name !== "continue") return undefined;
     const client = await clients.record(text(params["client_id"]) ?? "");
     if (client === undefined || client.disabled) return undefined;
@@ -211,6 +220,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       ...(artifact !== undefined && isExtendable(artifact) && { extendable: true }),
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
+      ...(name === "continue" && isForDevice(client, params) && { forDevice: true }),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
       ...(account && { account: knownAccount(account) }),
@@ -303,7 +313,7 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     async continueAs(ctx) {
       const found = await details(currentProvider(), ctx);
       if (!found || !(await sessionAccount(found))) throw new ConditionFailed("the sign-in has ended");
-      return finish(ctx, { continue: {} }, true);
+      return finish(ctx, { [found.prompt.name]: {} }, true);
     },
     refuse,
     deny: (ctx) => refuse(ctx, "access_denied", "the user refused"),

@@ -67,6 +67,10 @@ export function samplePages(text: string): readonly Sample[] {
     step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
     step("id", "consent", { signIn: { shares: ["sub"] } }),
     step("known account", "continue"),
+    step("application on this device", "continue", { signIn: { forDevice: true } }),
+    step("without a name", "continue", {
+      signIn: { account: { sub: text, email: text, name: "", locale: null, hasPassword: true } },
+    }),
     step("new password", "login", { signIn: { state: { notice: "password-changed" } } }),
     step("passkey", "login", { signIn: sampleOwner(text) }),
     step("passkey first", "login", {
@@ -78,7 +82,7 @@ export function samplePages(text: string): readonly Sample[] {
       signIn: sampleOwner(text, { notice: "passkey-refused", hasPassword: false }),
     }),
     step("nothing to use", "reauthenticate", {
-      signIn: { account: { sub: text, email: text, locale: null, hasPassword: false } },
+      signIn: { account: { sub: text, email: text, name: text, locale: null, hasPassword: false } },
     }),
     step("app, passkey and recovery code", "second-factor"),
     step("passkey for a step-up", "second-factor", {

@@ -82,7 +82,7 @@ export function sampleOwner(
 ): Partial<RunningSignIn> {
   const factors = { generation: 1, user_handle: text, app: false, passkeys: [text] };
   return {
-    account: { sub: text, email: text, locale: null, factors, hasPassword },
+    account: { sub: text, email: text, name: text, locale: null, factors, hasPassword },
     state: { loginChallenge: { challenge: text, expiresAt: 0 }, ...(notice !== undefined && { notice }) },
   };
 }
@@ -140,7 +140,7 @@ export function sampleStep(
     state: sampleState(name, text),
     expiresAt: 0,
     ...(name === "enrol" && { enrolment: sampleEnrolment(text) }),
-    ...(known && { account: { sub: text, email: text, hasPassword: true } }),
+    ...(known && { account: { sub: text, email: text, name: text, hasPassword: true } }),
     ...changes,
   } as RunningSignIn;
   const offers = sampleOffers(text);

@@ -184,7 +184,34 @@ function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOI
   const address = params?.["redirect_uri"];
   if (client === undefined || typeof address !== "string") return false;
   if (clientRecord(client).kind !== "public" || !isNativeAddress(address)) return false;
-  return result?.login === undefined && result?.consent === undefined && result?.["continue"] === undefined;
+  return [result?.login, result?.consent, result?.["continue"], result?.[SELECT_ACCOUNT]].every(
+    (answer) => answer === undefined,
+  );
+}
+
+/** `prompt=select_account`: the person continues with the account of the session, or signs in to another one. */
+export const SELECT_ACCOUNT = "select_account";
+
+/** A sign-in for this request is a selection too, so `prompt=login select_account` is `prompt=login`. */
+function selectsAccount({ oidc }: KoaContextWithOIDC): boolean {
+  return (
+    oidc.prompts.has(SELECT_ACCOUNT) && oidc.promptPending(SELECT_ACCOUNT) && oidc.result?.login === undefined
+  );
+}
+
+function selectAccountPrompt(): interactionPolicy.Prompt {
+  const prompt = new Prompt({ name: SELECT_ACCOUNT, requestable: true });
+  // The check of oidc-provider asks again after a sign-in.
+  prompt.checks.clear();
+  prompt.checks.add(
+    new Check(
+      `${SELECT_ACCOUNT}_prompt`,
+      "the person has to select an account",
+      "account_selection_required",
+      selectsAccount,
+    ),
+  );
+  return prompt;
 }
 
 /** `interactions.policy` of oidc-provider. */
@@ -218,6 +245,8 @@ export function signInPolicy(
   login?.checks.add(
     new Check("named_person", "somebody else is signed in", "login_required", isSomebodyElse),
   );
+  // After the sign-in, before the consent of that account.
+  policy.add(selectAccountPrompt(), 1);
   policy
     .get("consent")
     ?.checks.add(

@@ -31,7 +31,7 @@ export function signInScreens(pages: Pages): readonly Screen[] {
   const screen = (name: string, step: StepName, shown: SampleStep = {}): Screen => {
     const client = { client_id: "news", name: step === "consent" ? "Partner" : "News" };
     const account = (step === "consent" || step === "continue") && {
-      account: { sub: SUB, email: ADA, hasPassword: true },
+      account: { sub: SUB, email: ADA, name: "Ada Lovelace", hasPassword: true },
     };
     const signIn = { client, path: "/interaction/1", csrf: "c", ...account, ...shown.signIn };
     const present = sampleStep(step, "https://example.org/terms", { ...shown, signIn });
@@ -64,9 +64,10 @@ export function signInScreens(pages: Pages): readonly Screen[] {
     }),
     screen("consent-id", "consent", { signIn: { shares: ["sub"] } }),
     screen("continue", "continue"),
+    screen("continue-device", "continue", { signIn: { forDevice: true } }),
     screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
     screen("reauthenticate", "reauthenticate", {
-      signIn: { account: { sub: SUB, email: ADA, hasPassword: true } },
+      signIn: { account: { sub: SUB, email: ADA, name: "Ada Lovelace", hasPassword: true } },
     }),
     screen("second-factor", "second-factor"),
     screen("invitation", "invitation"),

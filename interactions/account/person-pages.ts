@@ -15,7 +15,7 @@ import type { AccountPage, AccountRequest } from "../../provider/pages.ts";
 import type { AccountGate } from "./gate.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
-import { firstLetter } from "../../core/pictures.ts";
+import { initialsOf } from "../../core/pictures.ts";
 import type { AccountSeals, Notice } from "./seals.ts";
 
 /** Where the account begins, below each base URL. */
@@ -73,13 +73,6 @@ export function personLocals(
 /** Whether a page is this one or below it. Everything is below the first one. */
 function isWithin(path: string, place: string): boolean {
   return path === place || (place !== HOME && path.startsWith(`${place}/`));
-}
-
-/** The first letters of the first and the last name, or the one of the address. */
-function initialsOf({ name, email }: PersonLocals["person"], locale: string): string {
-  const names = name.split(/\s+/u).filter((each) => each !== "");
-  const ends = names.length > 1 ? [names[0], names.at(-1)] : [names[0] ?? email];
-  return ends.map((each = "") => firstLetter(each, locale)).join("");
 }
 
 /** One request of a person for one of their pages. */

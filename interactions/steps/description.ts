@@ -47,7 +47,7 @@ export interface DescribedAction {
    * another code; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery
    * code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`;
    * `later` to go on without the passkey that was offered, `never` to not be asked again; `allow` and `deny` for
-   * consent; `cancel` to go back to the client without signing in; `more-time`, in the last five minutes, for the full
+   * consent; `another-account` to sign in to another one; `cancel` to go back to the client without signing in; `more-time`, in the last five minutes, for the full
    * time again; or the name of another step.
    */
   readonly name: string;
@@ -88,6 +88,8 @@ export interface StepDescription {
   readonly text: string;
   /** The e-mail address of the account, if it is known. */
   readonly account?: string;
+  /** `continue` only: the name of the person, if the account has one. */
+  readonly account_name?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
   /** The terms of use to accept. The label is for a link to them. */
@@ -144,6 +146,9 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       : t(titleOf(present), { client: client.name, account: addressOf(signIn) }),
     text: paragraphsOf(t, present).join("\n"),
     ...(account !== undefined && { account: addressOf(signIn) }),
+    ...(name === "continue" &&
+      account !== undefined &&
+      account.name !== "" && { account_name: account.name }),
     ...((name === "confirm-email" || name === "enrol-confirm") &&
       state.email !== undefined && { email: shownEmail(state.email) }),
     ...(hasTerms &&
@@ -290,7 +295,10 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     return [t("review-methods.text"), ...(factors.length === 1 ? [t("methods.remove.last")] : [])];
   },
   terms: (t) => [t("terms.text")],
-  continue: (t) => [t("continue.text")],
+  continue: (t, { signIn: { client, forDevice } }) => [
+    t("continue.lead", { client: client.name }),
+    ...(forDevice ? [t("continue.text")] : []),
+  ],
   consent: (t, { signIn }) => [
     t("consent.account", { account: addressOf(signIn) }),
     t("consent.after", { client: signIn.client.name }),

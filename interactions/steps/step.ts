@@ -133,8 +133,12 @@ export interface RunningSignIn {
   readonly loginHint?: string;
   /** `ui_locales` of the request: language tags, separated by spaces, in order of preference. */
   readonly uiLocales?: string;
-  /** Who is signed in: at consent, and when the account pages ask for a recent sign-in. */
+  /** `continue` only: the answer goes to an application on the person's device, and any of them can claim its address. */
+  readonly forDevice?: true;
+  /** Who is signed in: at consent, at `continue`, and when the account pages ask for a recent sign-in. */
   readonly account?: Pick<AccountRecord, "sub" | "email" | "locale" | "factors"> & {
+    /** Name and surname; may be empty. */
+    readonly name: string;
     readonly hasPassword: boolean;
   };
   /**

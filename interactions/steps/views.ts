@@ -1,5 +1,6 @@
 /** The steps as pages. */
 import type { ServiceContext } from "../../provider/exchange.ts";
+import { initialsOf } from "../../core/pictures.ts";
 import type { Translator } from "../../core/texts.ts";
 import { groupedKey } from "../look/qr-code.ts";
 import type { Locals } from "../look/views.ts";
@@ -99,6 +100,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     csrf,
     account,
     email,
+    ...(step.name === "continue" && personOf(t, described)),
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",
     passkey: described.passkey === undefined ? "" : JSON.stringify(described.passkey.publicKey),
@@ -118,6 +120,11 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     ...((step.name === "enrol" || step.name === "recovery-codes") &&
       enrolLocals(described, step.qrCode ?? "")),
   };
+}
+
+/** The person of the session, as a card shows them. */
+function personOf(t: Translator, { account = "", account_name: name = "" }: StepDescription): Locals {
+  return { accountName: name, initials: initialsOf({ name, email: account }, t.locale), marked: account };
 }
 
 /** In whole minutes: two people who do the same must get the same page. */

@@ -112,7 +112,7 @@ describe("a command-line program", () => {
       await page.goto(address);
       if (round === 1) await signIn(page, ADA);
       else {
-        await heading(page, "Continue to Program as ada@example.com?");
+        await heading(page, "Continue as ada@example.com?");
         await press(page, "Continue");
       }
       await page.getByText("Done. You can close this page").waitFor();

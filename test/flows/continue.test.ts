@@ -53,7 +53,9 @@ describe.each([
     const { browser, proof } = await asked(party);
     expect(browser.status).toBe(200);
     expect(browser.location).toBeUndefined();
-    expect(browser.title).toBe("Continue to Native App as ada@example.com?");
+    expect(browser.title).toBe("Continue as ada@example.com?");
+    expect(browser.html).toContain("You go on to Native App.");
+    expect(browser.html).toContain("Continue only if you have just opened it.");
     await browser.submit(browser.forms()[0]);
     const code = codeIn(browser) ?? "";
     const answer = await party.exchange({ code, verifier: proof.verifier, redirect_uri: address });
@@ -66,7 +68,7 @@ describe.each([
     await browser.submit(browser.forms()[0]);
     expect(codeIn(browser)).toBeTruthy();
     await browser.get(party.authorizeUrl(newProof()));
-    expect(browser.title).toMatch(/^Continue to/);
+    expect(browser.title).toMatch(/^Continue as/);
   });
 
   it("answers prompt=none with interaction_required [D-KIND-5]", async () => {
@@ -77,14 +79,14 @@ describe.each([
 
   it("gets access_denied when the person cancels [D-KIND-5]", async () => {
     const { browser } = await asked(native(address, kind));
-    await browser.submit(browser.forms()[1]);
+    await browser.submit(browser.forms()[0], { action: "cancel" });
     expect(browser.location?.searchParams.get("error")).toBe("access_denied");
   });
 
   it("lets the person use another account [D-KIND-5]", async () => {
     const party = native(address, kind);
     const { browser, proof } = await asked(party);
-    await browser.click("Use another account");
+    await browser.submit(browser.forms()[0], { action: "another-account" });
     await signIn(browser, BOB);
     // oidc-provider ends Ada's session with a form that submits itself.
     await browser.submit(browser.forms()[0]);
@@ -101,12 +103,12 @@ describe.each([
     await running.service.accounts.create({ ...cleo, email, email_verified: true, app: { secret } });
     const party = native(address, kind);
     const { browser, proof } = await asked(party);
-    await browser.click("Use another account");
+    await browser.submit(browser.forms()[0], { action: "another-account" });
     await signIn(browser, cleo);
     await browser.get(party.authorizeUrl(newProof(), { prompt: "none" }));
     expect(codeIn(browser)).toBeNull();
     await browser.get(party.authorizeUrl(proof));
-    await browser.click("Use another account");
+    await browser.submit(browser.forms()[0], { action: "another-account" });
     await signIn(browser, cleo);
     expect(browser.title).toBe("Confirm that it’s you");
     await browser.submit(browser.forms()[0], { code: totpCode(secret, Date.now()) });
@@ -149,7 +151,7 @@ describe("the step continue", () => {
     await browser.submit(browser.forms()[0], { decision: "allow" });
     expect(codeIn(browser)).toBeTruthy();
     await browser.get(party.authorizeUrl(newProof(), { scope: "openid email" }));
-    expect(browser.title).toMatch(/^Continue to/);
+    expect(browser.title).toMatch(/^Continue as/);
   });
 
   it("holds for a pushed request [D-KIND-5]", async () => {
@@ -170,7 +172,7 @@ describe("the step continue", () => {
       });
       await browser.get(`${party.base}/oauth2/authorize?${query}`);
       expect(codeIn(browser) ?? null).toBeNull();
-      if (prompt === undefined) expect(browser.title).toMatch(/^Continue to/);
+      if (prompt === undefined) expect(browser.title).toMatch(/^Continue as/);
       else expect(browser.location?.searchParams.get("error")).toBe("interaction_required");
     }
   });
@@ -186,7 +188,7 @@ describe("the step continue", () => {
 
   it("speaks Polish", async () => {
     const { browser } = await asked(native(LOOPBACK), { ui_locales: "pl" });
-    expect(browser.title).toBe("Przejść do serwisu Native App jako ada@example.com?");
+    expect(browser.title).toBe("Kontynuować jako ada@example.com?");
   });
 
   it("has the same actions as JSON [D-KIND-5]", async () => {
@@ -199,10 +201,11 @@ describe("the step continue", () => {
     expect(body).toMatchObject({ step: "continue", account: "ada@example.com", fields: [], problems: [] });
     expect(body.actions.map(({ name, method }) => [name, method])).toEqual([
       ["submit", "POST"],
+      ["another-account", "POST"],
       ["cancel", "POST"],
-      ["login", "GET"],
     ]);
-    expect(await visitor.act(body, "login")).toMatchObject({ body: { step: "login" } });
+    expect(body).toMatchObject({ account_name: "Ada Lovelace" });
+    expect(body.text).toContain("Continue only if you have just opened it.");
     const done = await visitor.act(body, "submit");
     expect(done.body.done).toBe(true);
     const browser = await account.getOnly(done.body.location ?? "");

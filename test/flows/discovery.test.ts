@@ -80,8 +80,9 @@ describe("the discovery document", () => {
     for (const absent of ["dpop_signing_alg_values_supported", "registration_endpoint"]) {
       expect(body).not.toHaveProperty(absent);
     }
-    // Only a client authenticates with "none"; nothing is signed with it.
+    // Only a client authenticates with "none", and a request may want no page; nothing is signed with it.
     const {
+      prompt_values_supported: _prompts,
       token_endpoint_auth_methods_supported: methods,
       revocation_endpoint_auth_methods_supported: atRevocation,
       introspection_endpoint_auth_methods_supported: atIntrospection,

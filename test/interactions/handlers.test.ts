@@ -37,7 +37,7 @@ const CONSENT: RunningSignIn = {
   uid: "consent1",
   prompt: "consent",
   path: "/prefix/interaction/consent1",
-  account: { sub: "1", email: "ada@example.com", hasPassword: true },
+  account: { sub: "1", email: "ada@example.com", name: "Ada", hasPassword: true },
   shares: ["sub", "email"],
   apis: [],
 };

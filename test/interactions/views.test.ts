@@ -113,6 +113,7 @@ describe("the built-in views", () => {
         [
           String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|ways|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
+          String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,

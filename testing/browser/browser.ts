@@ -11,7 +11,7 @@
 import { CookieJar } from "./cookie-jar.ts";
 import { type Form, readForms } from "./forms.ts";
 import { SignInError } from "../../core/errors.ts";
-import { tagsNamed } from "./html.ts";
+import { tagsNamed, textOf } from "./html.ts";
 
 /** Sends a request without following redirects. */
 export type Send = (url: URL, init: RequestInit) => Promise<Response>;
@@ -96,7 +96,7 @@ export class Browser {
 
   /** The text of the h1; empty if there is none. */
   get title(): string {
-    return tagsNamed(this.html, "h1")[0]?.text.trim() ?? "";
+    return textOf(this.html, "h1").trim();
   }
 
   /** Opens an address as if it were typed. Relative addresses are relative to the current page. */

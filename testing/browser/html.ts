@@ -45,3 +45,23 @@ export function readTags(html: string): Tag[] {
 export function tagsNamed(html: string, name: string): Tag[] {
   return readTags(html).filter((tag) => tag.name === name);
 }
+
+/** The text of the first element of this name, with that of the elements in it. */
+export function textOf(html: string, element: string): string {
+  const texts: string[] = [];
+  let depth = 0;
+  let isDone = false;
+  const parser = new Parser({
+    onopentagname(name) {
+      if (depth > 0 || (name === element && !isDone)) depth += 1;
+    },
+    ontext(text) {
+      if (depth > 0) texts.push(text);
+    },
+    onclosetag() {
+      if (depth > 0) isDone = --depth === 0;
+    },
+  });
+  parser.end(html);
+  return texts.join("");
+}
