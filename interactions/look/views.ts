@@ -11,6 +11,7 @@ const BUILT_IN = join(import.meta.dirname, "..", "views");
 const STYLE_FILE = "style.css";
 /** The sheets that some pages add to it, by the first word of their layout. */
 const LAYOUT_SHEETS: ReadonlyMap<string, string> = new Map([
+  ["", "style-sign-in.css"],
   ["account", "style-account.css"],
   ["wide", "style-wide.css"],
 ]);

@@ -168,7 +168,7 @@ describe("prompt=create [D-UI-5]", () => {
   it("is announced, and refused without registration [D-ACCOUNT-12]", async () => {
     const discovery = await fetch(`${service.openid}/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({
-      prompt_values_supported: ["none", "login", "consent", "create"],
+      prompt_values_supported: ["none", "login", "consent", "select_account", "create"],
     });
     const without = await startSelfService({});
     try {
