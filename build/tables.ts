@@ -1,6 +1,12 @@
 /** The tables in `docs/` that are generated from declarations. The text around them is written by hand. */
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
 import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/limit-table.ts";
+import {
+  ACTIONS_OF_STRANGERS,
+  isCaused,
+  RECORDS_OF_STRANGERS,
+  type StrangerFact,
+} from "../accounts/limits/strangers.ts";
 import { defaults } from "../config/defaults.ts";
 import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { KINDS } from "../records/all-kinds.ts";
@@ -98,7 +104,19 @@ export const securityPage: Page = pageWithTables("docs/security.md", () => ({
     ["Limit", "What it counts", "For each", "Default", "Successes count"],
     Object.entries(RATE_LIMITS).map(rowOf),
   ),
+  "records of strangers": strangers("Kind of record", RECORDS_OF_STRANGERS),
+  "actions of strangers": strangers("Action of the audit", ACTIONS_OF_STRANGERS),
 }));
+
+/** The rows of what a stranger can cause. */
+function strangers(head: string, facts: Readonly<Record<string, StrangerFact>>): string {
+  const rows = Object.entries(facts).flatMap(([name, fact]) =>
+    isCaused(fact)
+      ? [[`\`${name}\``, fact.by, fact.limits.map((limit) => `\`${limit}\``).join(", "), fact.bound ?? ""]]
+      : [],
+  );
+  return table([head, "Caused by", "Takes a point of", "Bounded by"], rows);
+}
 
 function labelsOf({ labels }: MetricDeclaration): string {
   return Object.entries(labels)

@@ -142,7 +142,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
       GET: [atomic, standardUserinfo(protocol, units)],
       POST: [formBody, atomic, standardUserinfo(protocol, units)],
     },
-    logout: { "*": [atomic, pageHeaders(pages), signOut(protocol, limits, audit)] },
+    logout: { "*": [atomic, pageHeaders(pages), signOut(protocol)] },
     logoutConfirm: { "*": [formBody, atomic, pageHeaders(pages), withBody(protocol)] },
     logoutSuccess: { "*": [atomic, pageHeaders(pages), withQuery(protocol)] },
     clientLogo: { "*": [clientLogo(clients)] },

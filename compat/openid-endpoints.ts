@@ -1,13 +1,11 @@
 /** Endpoints that only the OpenID Connect deployment has: oidc-provider's own, with the documented differences. */
-import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { artifactKey } from "../provider/adapter.ts";
 import { ALL_FIELDS } from "../provider/claims.ts";
-import { SENT_STATE } from "../provider/responses.ts";
-import { callerOf } from "../provider/exchange.ts";
+import { appendToQuery, SENT_STATE } from "../provider/responses.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { EndpointError } from "./errors.ts";
-import type { AuditLog, EndpointParts, Step } from "./exchange.ts";
+import { restoreHeaders } from "./error-responses.ts";
+import type { EndpointParts, Step } from "./exchange.ts";
 import type { ErrorPages } from "../provider/pages.ts";
 import { queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
@@ -85,23 +83,31 @@ function describeEndpoints(document: Record<string, unknown>): void {
 }
 
 /**
- * Runs RP-initiated logout. oidc-provider stores a session for every caller, so a caller without a sign-in takes a
- * rate-limit point.
+ * Runs RP-initiated logout. A browser without a session has nothing to end or to be asked: it goes on at once, and nothing is
+ * stored.
  */
-export function signOut(
-  protocol: Protocol,
-  limits: Pick<AttemptLimits, "interaction">,
-  audit: AuditLog,
-): Step {
+export function signOut(protocol: Protocol): Step {
   return async (exchange) => {
-    const { oidc } = await protocol(exchange, { query: queryFields(exchange.ctx.querystring) });
+    const { ctx, deployment } = exchange;
+    const headers = ctx.res.getHeaders();
+    const { oidc } = await protocol(exchange, { query: queryFields(ctx.querystring) });
     if (oidc?.session?.accountId !== undefined) return;
-    const attempt = await limits.interaction(exchange.address);
-    if (attempt.allowed) return;
-    noteLimited(audit, { ...callerOf(exchange.ctx, ANONYMOUS), action: "interaction" }, attempt);
-    const { retryAfter } = attempt;
-    throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
+    // oidc-provider would store a session for the form that it has rendered, and sets its cookie.
+    restoreHeaders(exchange, headers);
+    // The address is that of the client, or `undefined`.
+    const { post_logout_redirect_uri: address, state } = (oidc?.params ?? {}) as Record<
+      string,
+      string | undefined
+    >;
+    ctx.body = "";
+    ctx.status = 303;
+    ctx.set("Location", goesOnAt(address ?? `${deployment.url}/oauth2/logout/success`, address && state));
   };
+}
+
+/** @param state as the client sent it; `undefined`: it gets none. */
+function goesOnAt(address: string, state: string | undefined): string {
+  return state === undefined ? address : appendToQuery(address, { state });
 }
 
 /** Pages that oidc-provider renders itself get the security headers of ours. */

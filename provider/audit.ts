@@ -8,6 +8,9 @@ import type { AuditCollector } from "../records/audit/collector.ts";
 import type { FamilyEnd, ServiceEmitter } from "../core/events.ts";
 import { callerOf } from "./exchange.ts";
 
+/** A family ends once. */
+const FAMILY_WINDOW_SECONDS = 86_400;
+
 interface Revocation {
   readonly reason: FamilyEnd;
   readonly action: AuditAction;
@@ -43,9 +46,9 @@ export function reportEndedAccess(
   provider: Provider,
   units: UnitsOfWork,
   events: ServiceEmitter,
-  audit: Pick<AuditCollector, "note">,
+  audit: Pick<AuditCollector, "note" | "noteRefusal">,
 ): void {
-  provider.on("grant.revoked", (ctx) => {
+  provider.on("grant.revoked", (ctx, grantId) => {
     const unit = units.current();
     const { reason, action, outcome } = revocationOf(ctx);
     const sub = accountOf(ctx.oidc, unit);
@@ -66,7 +69,12 @@ export function reportEndedAccess(
         ...(client_id === undefined ? {} : { client_id }),
         reason,
       });
-      audit.note(event);
+      // Requests at the same time all find the family. However many there are, it is one record.
+      audit.noteRefusal(event, {
+        limit: "family",
+        bucket: artifactKey(grantId),
+        seconds: FAMILY_WINDOW_SECONDS,
+      });
     });
   });
   provider.on("end_session.success", (ctx) => {

@@ -69,6 +69,27 @@ function emptySessionsUnwritten(provider: Provider): void {
   });
 }
 
+/**
+ * A sign-out stores what it was asked for in the session, also in that of a browser without a sign-in
+ * (lib/actions/end_session.js), so anybody could fill the storage with sessions. Only sessions of an account are stored.
+ */
+function anonymousSessionsUnwritten(provider: Provider): void {
+  const { prototype } = provider.Session as unknown as ModelClass;
+  const save = Reflect.get(prototype, "save") as SaveSession;
+  Object.defineProperty(prototype, "save", {
+    async value(this: ThisParameterType<SaveSession>, ttl: number) {
+      if (this.accountId !== undefined) return save.call(this, ttl);
+      this.touched = false;
+      return undefined;
+    },
+  });
+}
+
+type SaveSession = (
+  this: { readonly accountId?: string | undefined; touched: boolean },
+  ttl: number,
+) => Promise<unknown>;
+
 /** The entries of a session for its clients, by `client_id`. */
 type Authorizations = Record<string, object>;
 
@@ -176,6 +197,7 @@ export function patchProvider(provider: Provider, checkSecret: SecretCheck, prod
   keepMembers(provider);
   documentedTokenType(provider);
   emptySessionsUnwritten(provider);
+  anonymousSessionsUnwritten(provider);
   ownAuthorizations(provider);
   hashedSecrets(provider, checkSecret);
   sessionOfIdTokens(provider);

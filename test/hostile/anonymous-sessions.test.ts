@@ -1,22 +1,37 @@
 /** Anonymous requests can't fill the storage with sessions. */
 import { afterEach, describe, expect, it } from "@jest/globals";
+import { createSignInServiceOver } from "../../lib/service.ts";
+import { openStorage, type Storage } from "../../records/storage.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 
 let running: RunningService;
+let storage: Storage;
 let news: RelyingParty;
 
 /** @param points for new interactions from one address. */
 async function start(points: number): Promise<void> {
-  running = await startService({ config: { rateLimits: { interactions: { points, seconds: 900 } } } });
+  running = await startService({
+    config: { rateLimits: { interactions: { points, seconds: 900 } } },
+    start: (config) =>
+      createSignInServiceOver(config, async (configuration) => {
+        storage = await openStorage(configuration);
+        return storage;
+      }),
+  });
+  await running.service.clients.update("news", { post_logout_redirect_uris: [AFTER] });
   news = relyingParty(running, "oauth2", NEWS);
 }
 
 afterEach(() => running.close());
 
-const logout = (cookie: string): Promise<Answer> =>
-  send(`${running.openid}/oauth2/logout`, { headers: cookie === "" ? {} : { cookie } });
+const AFTER = "http://127.0.0.1:4000/signed-out";
+
+const logout = (cookie: string, parameters: Record<string, string> = {}): Promise<Answer> =>
+  send(`${running.openid}/oauth2/logout?${new URLSearchParams(parameters)}`, {
+    headers: cookie === "" ? {} : { cookie },
+  });
 const cookieOf = (browser: Browser): string => browser.jar.header(new URL(news.base));
 
 /** A cookie that the service has signed, of a session that is over. */
@@ -33,15 +48,30 @@ describe("anonymous sessions", () => {
     ["no cookie", async () => ""],
     ["a cookie that is made up", async () => (await ended()).replaceAll(/=[^;]*/g, "=made-up")],
     ["the cookie of a session that is over", ended],
-  ])("are limited at the logout endpoint like new sign-ins: with %s [D-TOKEN-21]", async (_what, made) => {
+  ])("are not started by signing out, which goes on at once: with %s [D-STRANGER-8]", async (_what, made) => {
     await start(5);
     const cookie = await made();
-    const left = cookie === "" ? 5 : 4;
-    const statuses: number[] = [];
-    for (let count = 0; count <= left; count += 1) statuses.push((await logout(cookie)).status);
-    expect(statuses).toEqual([...Array<number>(left).fill(200), 429]);
-    const refused = await logout(cookie);
-    expect([refused.headers.getSetCookie(), refused.headers.has("retry-after")]).toEqual([[], true]);
+    const points = (await storage.records.store.scan("rate-limit", undefined, 100)).records;
+    for (const parameters of [
+      {},
+      { client_id: "news" },
+      { client_id: "news", post_logout_redirect_uri: AFTER },
+      { client_id: "news", post_logout_redirect_uri: AFTER, state: "a b&c" },
+      { post_logout_redirect_uri: "https://evil.example/" },
+    ] as Record<string, string>[]) {
+      const { status, headers } = await logout(cookie, parameters);
+      const address = parameters["client_id"] && parameters["post_logout_redirect_uri"];
+      const state = parameters["state"] === undefined ? "" : "?state=a%20b%26c";
+      expect([status, headers.get("location"), headers.getSetCookie()]).toEqual([
+        303,
+        address === undefined ? `${running.openid}/oauth2/logout/success` : `${AFTER}${state}`,
+        [],
+      ]);
+    }
+    const refused = { client_id: "news", post_logout_redirect_uri: "https://evil.example/" };
+    expect(await logout(cookie, refused)).toMatchObject({ status: 400 });
+    expect((await storage.records.store.scan("session", undefined, 100)).records).toEqual([]);
+    expect((await storage.records.store.scan("rate-limit", undefined, 100)).records).toEqual(points);
   });
 
   it("are not started by a cookie of an ended session", async () => {

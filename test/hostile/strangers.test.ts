@@ -20,12 +20,11 @@ let key: CryptoKey;
 let offset = 0;
 
 beforeEach(async () => {
-  offset = 0;
+  offset = 900_000 - (Date.now() % 900_000);
   running = await startService({
-    config: { proxy: true, rateLimits: {}, clock: { now: () => Date.now() + offset } },
+    config: { proxy: true, rateLimits: {}, clock: { virtual: true, now: () => Date.now() + offset } },
     deployments: onLocalhost,
   });
-  offset = 900_000 - (Date.now() % 900_000);
   ({ privateKey: key } = await generateKeyPair("ES256"));
   const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
   robotKey = privateKey;
@@ -272,5 +271,20 @@ describe("pushed requests of a client without credentials", () => {
       ),
     );
     expect(answers.filter(({ status }) => status === 303)).toHaveLength(600);
+  });
+});
+
+describe("a used code", () => {
+  it("is one record of the audit, however often it is sent at the same time [D-STRANGER-1]", async () => {
+    await running.service.clients.register(APP);
+    const app = new PublicParty(running, "openid", APP);
+    const issued = await app.code();
+    expect((await app.exchange(issued)).status).toBe(200);
+    // Later than what was in flight together.
+    offset += 10_000;
+    const replays = await times(50, () => app.exchange(issued));
+    expect(new Set(replays.map(({ body }) => body["error"]))).toEqual(new Set(["invalid_grant"]));
+    const records = await failures("code.replayed");
+    expect(records).toMatchObject([{ subject: running.ada.sub, client: "app", outcome: "failure" }]);
   });
 });
