@@ -98,6 +98,27 @@ describe("notificationReceiver", () => {
     expect(received[0]).toEqual({ id: "one", ...(JSON.parse(BODY) as object) });
   });
 
+  it("never goes back when the end of a lane is repeated, also after a restart that keeps the ids [D-NOTIFY-19]", async () => {
+    const seen = rememberInMemory();
+    const known: string[] = [];
+    const settings = {
+      seen,
+      onNotification: ({ data }: ReceivedNotification) => void known.push(data.user_email),
+    };
+    const before = await receiver(settings);
+    const after = await receiver(settings);
+    const send = (url: string, number: number) => {
+      const body = BODY.replace(/"user_email":"[^"]*"/, `"user_email":"a${number}@example.com"`);
+      return post(url, headersOf(body, `msg_${number}`), body);
+    };
+    for (const number of [1, 2, 3]) expect(await send(before.url, number)).toEqual([200, {}]);
+    for (const { url } of [before, after])
+      for (const number of [2, 3]) expect(await send(url, number)).toEqual([200, {}]);
+    expect(known).toEqual(["a1@example.com", "a2@example.com", "a3@example.com"]);
+    expect(await send(after.url, 4)).toEqual([200, {}]);
+    expect(known.at(-1)).toBe("a4@example.com");
+  });
+
   it("refuses other credentials [NOTIFY-5]", async () => {
     const { url, received } = await receiver();
     const wrong = [
