@@ -2,6 +2,7 @@
  * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
+import type { KeyObject } from "node:crypto";
 import type { ArtifactFilter } from "../records/artifacts/artifact.ts";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../core/clock.ts";
@@ -9,12 +10,13 @@ import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import type { AccountRecord, Consent } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
+import { failureSubject, forgetFailures } from "../records/people/sign-ins.ts";
 import { MAIL, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { raisedKeys } from "./generations.ts";
+import { namesOf, normalName } from "./names.ts";
 import { rolesOfAssignments } from "./roles.ts";
-import { normalName } from "./names.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
 import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
@@ -36,6 +38,8 @@ export interface AccountWriterOptions {
   readonly events: ServiceEmitter;
   /** Seals the bodies of notifications and mail. */
   readonly sealer: Sealer;
+  /** The HMAC key of the names with which sign-ins fail. */
+  readonly failureKey: KeyObject;
   /** Every scope and claim that exists; consents store no others. */
   readonly grantable: Consent;
   /** Called after a commit that stored deliveries, so that they are sent without waiting for the next poll. */
@@ -185,7 +189,7 @@ export class AccountWriter {
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
     decide: Decide,
   ): Promise<ChangedAccount> {
-    const { storage, sealer, clock } = this.#options;
+    const { storage, sealer, failureKey, clock } = this.#options;
     const before = isNew ? undefined : await readAccount(tx, sub);
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
@@ -204,6 +208,12 @@ export class AccountWriter {
     await writeAccount(tx, step, { clock, drawsNumber, isNew });
     const deliveries = await this.#planner.plan(tx, step, at);
     await storage.deliveries.add(tx, deliveries);
+    const hasNewPassword = record && before && record.password_generation !== before.password_generation;
+    if (hasNewPassword)
+      await forgetFailures(
+        tx,
+        namesOf(before).map((name) => failureSubject(failureKey, name)),
+      );
     for (const mail of mails) tx.create(MAIL.record(sealMail(sealer, mail, clock.now())));
     tx.create(
       storage.audit.recordOf({

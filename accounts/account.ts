@@ -370,7 +370,7 @@ export interface AccountInternals extends FactorChanges {
   register(within: Transaction, account: ConfirmedAccount, caller: Caller): Promise<RegisteredAccount>;
   /**
    * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and notifies the owner by mail.
-   * `false`, and nothing is put, if the account is gone or disabled, or no longer matches `as`.
+   * `undefined`, and nothing is put, if the account is gone or disabled, or no longer matches `as`.
    */
   resetPassword(
     within: Transaction,
@@ -378,9 +378,10 @@ export interface AccountInternals extends FactorChanges {
     password_hash: string,
     as: AccountState,
     caller: Caller,
-  ): Promise<boolean>;
+  ): Promise<AccountRecord | undefined>;
   /**
-   * Changes the e-mail address to a confirmed one, and notifies both addresses by mail. `false` as for `resetPassword`.
+   * Changes the e-mail address to a confirmed one, and notifies both addresses by mail. `false`, and nothing is put, as
+   * for `resetPassword`.
    * @param undo goes to the old address, if that is confirmed.
    * @throws NameTaken when the address now belongs to another account.
    */

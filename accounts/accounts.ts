@@ -253,7 +253,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const after = withReview(withPassword(before, password_hash, seconds(clock)));
         return { action: "account.password_reset", record: after, mails: notices.passwordChanged(after) };
       };
-      return (await writer.change(sub, caller, decide, { within })).changed;
+      const { changed, record } = await writer.change(sub, caller, decide, { within });
+      return changed ? record : undefined;
     },
 
     async changeAddress(within, sub, email, as, undo, caller) {

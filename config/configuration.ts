@@ -148,7 +148,7 @@ export interface RateLimits {
     readonly recipient: RateLimit;
     /** The same in a day. Default 40 in 86400 seconds. */
     readonly recipientDaily: RateLimit;
-    /** Mail requested from one address (IPv6: /64). Default 20 in 3600 seconds. */
+    /** Mail requested from one address (IPv6: /64). Default 100 in 3600 seconds. */
     readonly caller: RateLimit;
     /**
      * Mail requested in a browser that has signed in to the account before. The other limits on mail don't apply to it.
@@ -158,12 +158,17 @@ export interface RateLimits {
   };
   /** Changes that a signed-in person makes to one account. Default 30 in 3600 seconds. */
   readonly changes: RateLimit;
-  /** Registrations from one address (IPv6: /64). Default 20 in 3600 seconds. */
+  /** Registrations from one address (IPv6: /64). Default 100 in 3600 seconds. */
   readonly registrations: RateLimit;
-  /** Codes that devices ask for, for one client from one address (IPv6: /64). Default 20 in 900 seconds. */
+  /** Codes that devices ask for, for one client from one address (IPv6: /64). Default 100 in 900 seconds. */
   readonly deviceRequests: RateLimit;
-  /** Wrong codes of devices entered by one account, and from one address (IPv6: /64). Default 10 in 900 seconds. */
-  readonly deviceCodes: RateLimit;
+  /** The page on which a person enters the code of a device. */
+  readonly deviceCodes: {
+    /** Wrong codes entered by one account. Default 10 in 900 seconds. */
+    readonly account: RateLimit;
+    /** Wrong codes from one address (IPv6: /64). Default 100 in 900 seconds. */
+    readonly address: RateLimit;
+  };
   /** Wrong secrets and assertions for one client from one address. Default 20 in 900 seconds. */
   readonly clientSecret: RateLimit;
   /** Sign-ins started from one address. Default 600 in 900 seconds. */

@@ -183,7 +183,10 @@ const rateLimits = section<RateLimits>(
     changes: limit(limits.changes),
     registrations: limit(limits.registrations),
     deviceRequests: limit(limits.deviceRequests),
-    deviceCodes: limit(limits.deviceCodes),
+    deviceCodes: section<RateLimits["deviceCodes"]>(
+      { account: limit(limits.deviceCodes.account), address: limit(limits.deviceCodes.address) },
+      limits.deviceCodes,
+    ),
     clientSecret: limit(limits.clientSecret),
     interactions: limit(limits.interactions),
     authorizations: limit(limits.authorizations),

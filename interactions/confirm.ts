@@ -14,6 +14,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Signer } from "../core/sealing.ts";
 import type { Translator } from "../core/texts.ts";
 import { seeOther } from "./answers.ts";
+import type { DeviceCookies } from "./device-cookie.ts";
 import { isFromHere, readable } from "./forms.ts";
 import { answerJson, forbidden, readSubmission, refuseGone, wantsJson } from "./json.ts";
 import { isLinkToken, LINK_COOKIE_SECONDS, type LinkCookie } from "./link-cookie.ts";
@@ -61,6 +62,7 @@ export interface ConfirmParts {
   readonly pages: Pages;
   readonly people: Pick<People, "confirmations" | "passwordResets" | "addressChanges">;
   readonly links: LinkCookie;
+  readonly devices: Pick<DeviceCookies, "writeReset">;
   readonly offers: Offers;
   /** Signs the hidden field of the form. */
   readonly forms: Signer;
@@ -123,7 +125,7 @@ function statusOf({ problems, retryAfter }: Extract<Answer, { kind: "password" }
 const pathOf = (ctx: ServiceContext): string => ctx.exchange.deployment.path + CONFIRM_PATH;
 
 export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
-  const { pages, people, links, offers, forms, clock, enrolments } = parts;
+  const { pages, people, links, devices, offers, forms, clock, enrolments } = parts;
   const csrfOf = (link: string): string => forms.sign(formOf(link));
 
   function askedAt(ctx: ServiceContext): AskedAt {
@@ -192,9 +194,9 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       return { kind: "password", link, problems: [problem], retryAfter };
     }
     links.clear(ctx);
-    return result.kind === "done"
-      ? { kind: "done", location: `${ctx.exchange.deployment.path}/account` }
-      : { kind: "gone" };
+    if (result.kind !== "done") return { kind: "gone" };
+    devices.writeReset(ctx, result);
+    return { kind: "done", location: `${ctx.exchange.deployment.path}/account` };
   }
 
   /** The step for a new password, for a browser that has no sign-in. */

@@ -22,8 +22,12 @@ export interface DeviceCookies {
   has(ctx: CookieContext): boolean;
   /** The id of this browser, if it has signed in to this account with its current password. */
   read(ctx: CookieContext, account: CookieAccount): string | undefined;
+  /** The same for the form with the password, also if the password was chosen in this browser by a reset. */
+  readAtForm(ctx: CookieContext, account: CookieAccount): string | undefined;
   /** Remembers a sign-in, and keeps the four most recent other accounts. */
   write(ctx: CookieContext, account: CookieAccount): void;
+  /** Remembers a reset. Until a complete sign-in it counts at the form only. */
+  writeReset(ctx: CookieContext, account: CookieAccount): void;
   /** Whether somebody has signed in with a passkey in this browser. */
   prefersPasskey(ctx: CookieRequest): boolean;
   /** The cookie that says that this browser need not show the second factor, as sent: it may be anything. */
@@ -46,6 +50,9 @@ const ofAccount = (id: string, { sub }: CookieAccount): string => JSON.stringify
 /** The text of the second signature. */
 const ofPassword = (id: string, { sub, password_generation = 0 }: CookieAccount): string =>
   JSON.stringify(["device", id, sub, password_generation]);
+
+/** The second signature of a browser that has not shown more than the mail of a reset. */
+const ofReset = (id: string, account: CookieAccount): string => `reset ${ofPassword(id, account)}`;
 
 /**
  * @param parts.signer cookies signed with any of its keys are valid.
@@ -70,25 +77,37 @@ export function createDeviceCookies({
     return VALUE.test(value) ? value.split(".") : [];
   }
 
+  /** @param texts of second signatures that count. */
+  function readAs(
+    ctx: CookieContext,
+    account: CookieAccount,
+    texts: readonly (typeof ofPassword)[],
+  ): string | undefined {
+    const [id = "", ...entries] = parsed(ctx);
+    // All of them, so that the work is the same for each account.
+    const isOwn = texts.flatMap((text) =>
+      entries.map((entry) => signer.verify(text(id, account), entry.slice(SIGNATURE_CHARACTERS))),
+    );
+    return isOwn.includes(true) ? id : undefined;
+  }
+
+  function writeAs(ctx: CookieContext, account: CookieAccount, text: typeof ofPassword): void {
+    const [id = randomBytes(16).toString("base64url"), ...entries] = parsed(ctx);
+    const others = entries.filter(
+      (entry) => !signer.verify(ofAccount(id, account), entry.slice(0, SIGNATURE_CHARACTERS)),
+    );
+    const own = signer.sign(ofAccount(id, account)) + signer.sign(text(id, account));
+    const value = [id, own, ...others.slice(0, MAX_ACCOUNTS - 1)].join(".");
+    const { secure } = ctx.exchange.deployment;
+    setCookie(ctx, { name, value, lifetimeSeconds: LIFETIME_SECONDS, secure });
+  }
+
   return {
     has: (ctx) => parsed(ctx).length > 0,
-    read(ctx, account) {
-      const [id = "", ...entries] = parsed(ctx);
-      const text = ofPassword(id, account);
-      // All of them, so that the work is the same for each account.
-      const isOwn = entries.map((entry) => signer.verify(text, entry.slice(SIGNATURE_CHARACTERS)));
-      return isOwn.includes(true) ? id : undefined;
-    },
-    write(ctx, account) {
-      const [id = randomBytes(16).toString("base64url"), ...entries] = parsed(ctx);
-      const others = entries.filter(
-        (entry) => !signer.verify(ofAccount(id, account), entry.slice(0, SIGNATURE_CHARACTERS)),
-      );
-      const own = signer.sign(ofAccount(id, account)) + signer.sign(ofPassword(id, account));
-      const value = [id, own, ...others.slice(0, MAX_ACCOUNTS - 1)].join(".");
-      const { secure } = ctx.exchange.deployment;
-      setCookie(ctx, { name, value, lifetimeSeconds: LIFETIME_SECONDS, secure });
-    },
+    read: (ctx, account) => readAs(ctx, account, [ofPassword]),
+    readAtForm: (ctx, account) => readAs(ctx, account, [ofPassword, ofReset]),
+    write: (ctx, account) => writeAs(ctx, account, ofPassword),
+    writeReset: (ctx, account) => writeAs(ctx, account, ofReset),
     remembered: (ctx) => readCookie(ctx, rememberedName),
     remember(ctx, { cookie: value, lifetimeSeconds }) {
       const { secure } = ctx.exchange.deployment;

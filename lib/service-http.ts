@@ -207,8 +207,6 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
         : undefined;
     }),
     async sessionsEnded(ended) {
-      const account = ended.reason === "password" ? await accounts.record(ended.sub) : undefined;
-      if (account !== undefined) await passwordCheck.forget(account);
       await backchannel.sessionsEnded(currentProvider().provider, ended);
     },
     async close() {
@@ -308,6 +306,7 @@ function createSteps(
       pages,
       people,
       links,
+      devices,
       offers,
       forms,
       clock: configuration.clock,

@@ -216,6 +216,7 @@ async function build(
       operators: configuration.operators,
       confirmations,
       codeKey: keys.confirmations,
+      failureKey: keys.rateLimits,
       notify: () => notifier.wake(),
       onMail: () => notifier.wakeMail(),
       onEnded: (ended) => sessionsEnded?.(ended),

@@ -24,6 +24,8 @@ export interface Taken {
   readonly retryAfter: number;
   /** How many points of the window are taken, with this one. */
   readonly used: number;
+  /** Seconds until the window ends, and all points are there again. */
+  readonly endsIn: number;
 }
 
 /**
@@ -89,15 +91,15 @@ class Windows {
       const after = taken + points;
       this.changed.set(nameOf(bucket), after > 0 ? { taken: after, ends_at_ms } : undefined);
     }
-    return answers.map(({ allowed, retryAfter, used }) => ({ allowed, retryAfter, used: used + points }));
+    return answers.map((answer) => Object.assign({}, answer, { used: answer.used + points }));
   }
 
   #answer(bucket: Bucket): Taken {
     const open = this.#open(bucket);
-    const used = open?.taken ?? 0;
-    if (open === undefined || used < bucket.points) return { allowed: true, retryAfter: 0, used };
-    const retryAfter = Math.max(1, Math.ceil((open.ends_at_ms - this.#now) / 1000));
-    return { allowed: false, retryAfter, used };
+    const { taken: used, ends_at_ms } = open ?? { taken: 0, ends_at_ms: this.#latestEnd(bucket) };
+    const endsIn = Math.max(1, Math.ceil((ends_at_ms - this.#now) / 1000));
+    const allowed = used < bucket.points;
+    return { allowed, retryAfter: allowed ? 0 : endsIn, used, endsIn };
   }
 
   #open(bucket: Bucket): Window | undefined {

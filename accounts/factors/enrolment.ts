@@ -261,9 +261,12 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
       const account = await enabled(sub);
       if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
       const { email: to } = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
-      const asked = await askedFor(options, normalName(account.email), at, "mail");
+      const asked = await askedFor(options, normalName(account.email), at, {
+        limit: "mail",
+        purpose: "factor",
+      });
       if (asked.kind === "limited") return asked;
-      const isFree = await asked.mayGetMail(normalName(to));
+      const { allowed: isFree } = await asked.recipient(normalName(to));
       const locale = account.locale ?? at.locale;
       const mail = mailWith(options, {
         kind: "confirm-factor",

@@ -6,7 +6,7 @@ import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
 import type { SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
-import { callerNetwork, callerNetworks } from "./networks.ts";
+import { callerNetwork, callerNetworks, wideNetwork } from "./networks.ts";
 
 /** An attempt that has taken its points, and whether it may continue. */
 export interface Attempt {
@@ -77,9 +77,9 @@ export interface AttemptLimits {
   /**
    * A request for mail by someone who may be a stranger. Its points are not given back.
    */
-  mail(request: MailRequest): Promise<Attempt>;
+  mail(request: MailRequest): Promise<MailAttempt>;
   /** A registration. It also counts as a request for mail. */
-  registration(request: MailRequest): Promise<Attempt>;
+  registration(request: MailRequest): Promise<MailAttempt>;
   /** Gives back what `mail` took, or what `registration` took for the mail, because none is sent. */
   notMailed(request: MailRequest): Promise<void>;
   /** A password that somebody chooses with a link or code from mail. Its point is not given back. */
@@ -89,7 +89,7 @@ export interface AttemptLimits {
    * result must not reach the person who asks, because it shows which names belong together.
    * @param request.name the address that gets the mail.
    */
-  recipient(request: MailRequest): Promise<boolean>;
+  recipient(request: MailRequest): Promise<Pick<MailAttempt, "allowed" | "fullFor">>;
   /** A change that a signed-in person makes. Its point is not given back. */
   change(sub: string): Promise<Attempt>;
   /**
@@ -105,8 +105,20 @@ export interface AttemptLimits {
   usernameTaken(asker: string): Promise<Attempt>;
 }
 
+/** A request for mail that has taken its points. */
+export interface MailAttempt extends Attempt {
+  /**
+   * Seconds until the totals over all callers have room again, if this request took the last point of one. Otherwise 0.
+   */
+  readonly fullFor: number;
+}
+
+/** What the mail is for. Each has totals of its own, so that none keeps an account from another. */
+export type MailPurpose = "reset" | "registration" | "address" | "factor";
+
 /** Who asks for mail, and to which address. */
 interface MailRequest {
+  readonly purpose: MailPurpose;
   /** The address or the name, whether or not an account has it. `undefined`: no account can have it. */
   readonly name: SignInName | undefined;
   /** The caller's IP address. */
@@ -120,6 +132,9 @@ const KEY_BYTES = 16;
 
 /** Failures of one bucket in one window that have an audit record of their own. The rest share one with a count. */
 const OWN_RECORDS = 10;
+
+/** The limits of mail over all callers. */
+const MAIL_TOTALS: ReadonlySet<string> = new Set<LimitName>(["mail.recipient", "mail.recipientDaily"]);
 
 /** Stands for all names that no client has. A `client_id` has no space. */
 const NO_CLIENT = "no client";
@@ -234,9 +249,9 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
   /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
   function mailBuckets(
     what: "asked" | "sent",
-    { name, address, device }: MailRequest,
+    { purpose, name, address, device }: MailRequest,
   ): readonly FailureBucket[] {
-    const subject = [what, ...subjectOf(name, callerNetwork(address))];
+    const subject = [what, purpose, ...subjectOf(name, callerNetwork(address))];
     // Requests from elsewhere must not keep the owner of an account from a new password.
     if (device !== undefined) return [bucket("mail.device", ...subject, "device", device)];
     return [
@@ -245,6 +260,17 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       bucket("mail.recipient", ...subject),
       bucket("mail.recipientDaily", ...subject),
     ];
+  }
+  async function takeMail(buckets: readonly FailureBucket[]): Promise<MailAttempt> {
+    const taken = await counters.take(buckets);
+    const giveBack = (): Promise<void> => counters.giveBack(buckets);
+    const ends = buckets.map(({ limit, points }, index) => {
+      const { used, endsIn } = taken[index]!;
+      return MAIL_TOTALS.has(limit) && used >= points ? endsIn : 0;
+    });
+    const verdict = verdictOf(buckets, taken);
+    const fullFor = verdict.allowed ? Math.max(...ends) : 0;
+    return { ...verdict, fullFor, succeed: giveBack, withdraw: giveBack };
   }
   function askedBuckets(request: MailRequest): readonly FailureBucket[] {
     const own = mailBuckets("asked", request);
@@ -261,7 +287,12 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
         ...perCaller("signIn.accountAndAddress", address, ...subject),
         bucket("signIn.account", ...subject),
         ...perCaller("signIn.address", address),
-        ...(guessed ? [bucket("signIn.guessed", ...subject)] : []),
+        ...(guessed
+          ? [
+              bucket("signIn.guessedNearby", ...subject, wideNetwork(address)),
+              bucket("signIn.guessed", ...subject),
+            ]
+          : []),
       ]);
     },
     passwordGrant({ name, client, guessed }) {
@@ -270,7 +301,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
         bucket("passwordGrant.accountAndClient", ...subject, client),
         bucket("passwordGrant.account", ...subject),
         bucket("passwordGrant.client", client),
-        ...(guessed ? [bucket("passwordGrant.guessed", ...subject)] : []),
+        ...(guessed ? [bucket("passwordGrant.guessed", ...subject, client)] : []),
       ]);
     },
     async clientSecret({ client, address }, check) {
@@ -295,12 +326,12 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       }
       return take(perCaller("interactions", address));
     },
-    mail: (request) => take(askedBuckets(request)),
+    mail: (request) => takeMail(askedBuckets(request)),
     registration: (request) =>
-      take([...askedBuckets(request), ...perCaller("registrations", request.address)]),
+      takeMail([...askedBuckets(request), ...perCaller("registrations", request.address)]),
     notMailed: (request) => counters.giveBack(askedBuckets(request)),
     newPassword: (sub) => take([bucket("newPasswords", sub)]),
-    recipient: async (request) => (await take(mailBuckets("sent", request))).allowed,
+    recipient: (request) => takeMail(mailBuckets("sent", request)),
     change: (sub) => take([bucket("changes", sub)]),
     secondFactor: ({ factor, sub, device }) =>
       take([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),

@@ -15,7 +15,9 @@ export interface LimitDeclaration {
 }
 
 /** Attempts with a name after 100 failures in a row, until one succeeds. */
-const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
+const GUESSED: RateLimit = { points: 20, seconds: 3_600 };
+/** The same from one network. The rest is left to people elsewhere, such as the owner. */
+const GUESSED_NEARBY: RateLimit = { points: 5, seconds: 3_600 };
 
 /** Wrong codes of an app, and wrong recovery codes. Each is counted separately. */
 const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
@@ -61,6 +63,13 @@ const LIMITS = {
     rule: (): RateLimit => GUESSED,
     about: [],
   },
+  "signIn.guessedNearby": {
+    counts: "Failed sign-ins after 100 failures in a row",
+    per: "name and wide network",
+    failuresOnly: true,
+    rule: (): RateLimit => GUESSED_NEARBY,
+    about: ["address"],
+  },
   "passwordGrant.accountAndClient": {
     counts: "Failed password grants",
     per: "name and client",
@@ -84,10 +93,10 @@ const LIMITS = {
   },
   "passwordGrant.guessed": {
     counts: "Failed password grants after 100 failures in a row",
-    per: "name",
+    per: "name and client",
     failuresOnly: true,
     rule: (): RateLimit => GUESSED,
-    about: [],
+    about: ["client"],
   },
   "signIn.passkeys": {
     counts: "Wrong passkeys",
@@ -114,14 +123,14 @@ const LIMITS = {
     counts: "Wrong codes of devices",
     per: "account",
     failuresOnly: true,
-    rule: (limits: RateLimits): RateLimit => limits.deviceCodes,
+    rule: (limits: RateLimits): RateLimit => limits.deviceCodes.account,
     about: ["subject"],
   },
   "deviceCodes.address": {
     counts: "Wrong codes of devices",
     per: "caller",
     failuresOnly: true,
-    rule: (limits: RateLimits): RateLimit => limits.deviceCodes,
+    rule: (limits: RateLimits): RateLimit => limits.deviceCodes.address,
     about: ["address"],
   },
   interactions: {

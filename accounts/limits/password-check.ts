@@ -13,10 +13,10 @@ import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../account.ts";
 import { hasSecondFactor } from "../factors/factor.ts";
-import { namesOf, readName, type SignInName } from "../names.ts";
+import { readName, type SignInName } from "../names.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
-import { hmac, type Sealer } from "../../core/sealing.ts";
-import type { SignInStore, SignInWay } from "../../records/people/sign-ins.ts";
+import type { Sealer } from "../../core/sealing.ts";
+import { failureSubject, type SignInStore, type SignInWay } from "../../records/people/sign-ins.ts";
 import type { Attempt } from "./attempt-limits.ts";
 
 /** What a device cookie is compared with. */
@@ -60,8 +60,6 @@ export type CheckedPassword =
 export interface PasswordCheck {
   /** @throws StorageUnavailable; then no point is taken. */
   check(tried: PasswordTry): Promise<CheckedPassword>;
-  /** Forgets the failures with all names of an account: a new password makes what was guessed before worthless. */
-  forget(account: Pick<AccountRecord, "email" | "username">): Promise<void>;
 }
 
 /** Failures in a row after which further tries are limited. */
@@ -80,14 +78,10 @@ export interface SignInNoticeOptions {
   readonly onMail: () => void;
 }
 
-const WAYS: readonly SignInWay[] = ["form", "password_grant"];
-
 export function createPasswordCheck(
   accounts: Pick<AccountInternals, "recordByName" | "authenticateRecord">,
   { store, key, sealer, clock, mailDeployment, onMail }: SignInNoticeOptions,
 ): PasswordCheck {
-  const subjectOf = (name: SignInName): string => hmac(key, JSON.stringify(["failures of name", name]));
-
   function noticeFor(account: AccountRecord | undefined): StoredMail | undefined {
     if (account === undefined || mailDeployment === undefined) return undefined;
     const now = clock.now();
@@ -105,16 +99,11 @@ export function createPasswordCheck(
     if ((await store.addFailure(way, subject, mailAt)) === FAILURES_BEFORE_LIMIT) onMail();
   }
 
-  const clear = (
-    ways: readonly SignInWay[],
-    account: Pick<AccountRecord, "email" | "username">,
-  ): Promise<void> => store.clearFailures(ways, namesOf(account).map(subjectOf));
-
   return {
     async check({ way, name: typed, password, party, limit, device: deviceOf }) {
       const name = readName(typed);
       // No account can have a name that is too long, so nothing is guessed.
-      const subject = name === undefined ? undefined : subjectOf(name);
+      const subject = name === undefined ? undefined : failureSubject(key, name);
       const failures = subject === undefined ? 0 : await store.failures(way, subject);
       let record = deviceOf && (await accounts.recordByName(name));
       // An unknown name costs the same comparisons.
@@ -130,13 +119,16 @@ export function createPasswordCheck(
           if (subject !== undefined) await addFailure(way, subject, record);
           return { kind: "refused", reason: refusal, record };
         }
-        await Promise.all([attempt.succeed(), clear([way], record)]);
+        await Promise.all([
+          attempt.succeed(),
+          // Only of this name: otherwise its limit would show which names belong together.
+          subject !== undefined && store.clearFailures(way, subject),
+        ]);
         return { kind: "right", record, device };
       } catch (fault) {
         await attempt.withdraw();
         throw fault;
       }
     },
-    forget: (account) => clear(WAYS, account),
   };
 }

@@ -70,10 +70,10 @@ export function createAddressChanges(
       const email = canonicalEmail(address);
       const record = await directory.findAccount(sub);
       if (record === undefined || isDisabled(record)) return { kind: "gone" };
-      const asked = await askedFor(options, normalName(email), at, "mail");
+      const asked = await askedFor(options, normalName(email), at, { limit: "mail", purpose: "address" });
       if (asked.kind === "limited") return asked;
       const { record: holder } = asked;
-      const isFree = await asked.mayGetMail(normalName(email));
+      const { allowed: isFree } = await asked.recipient(normalName(email));
       const isTaken = holder !== undefined && holder.sub !== sub;
       const kind = isTaken ? "known-address" : "confirm-address";
       const locale = (isTaken ? holder : record).locale ?? at.locale;

@@ -10,6 +10,7 @@ import { hmac, isEqual, type Sealer } from "../../core/sealing.ts";
 import {
   CONFIRMATION,
   confirmationContext,
+  confirmationKey,
   type ConfirmationPurpose,
   type StoredConfirmation,
 } from "../../records/people/confirmation-kinds.ts";
@@ -35,8 +36,24 @@ export interface NewConfirmation<Extra extends object> {
   readonly interaction?: string | undefined;
   /** What happens once it is confirmed. Stored sealed. */
   readonly extra: Extra;
+  /** Set if its mail is the last one for a while: see {@link Lasting}. */
+  readonly lasting?: Lasting | undefined;
   /** The mail that brings it, stored in the same commit. */
   readonly mail: (secrets: ConfirmationSecrets) => NewMail;
+}
+
+/**
+ * A limit stops further mail, so the last one works until there can be more, and newer ones don't replace it: nobody can
+ * use up somebody else's mail and so keep the account from its owner.
+ */
+interface Lasting {
+  /** How long it works at least, from now on. */
+  readonly ms: number;
+  /**
+   * The subject whose lasting confirmation works as long, because this one goes to nobody. Default: this one is the
+   * lasting one.
+   */
+  readonly of?: string | undefined;
 }
 
 /** A confirmation that only its link proves. */
@@ -89,7 +106,7 @@ export type Unproven =
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Confirmations {
-  /** Stores a confirmation for an hour, in place of an earlier one, together with its mail. */
+  /** Stores a confirmation for an hour, or longer if it is lasting, in place of an earlier one, together with its mail. */
   issue<Extra extends object>(confirmation: NewConfirmation<Extra>): Promise<void>;
   /** Makes a link, and stores nothing. */
   prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
@@ -182,6 +199,22 @@ interface ConfirmationsOptions {
   readonly onMail?: () => void;
 }
 
+/** Either way two records change, so that an unknown name costs what a known one does. */
+async function putLasting(tx: Transaction, record: StoredConfirmation, { ms, of }: Lasting): Promise<void> {
+  const { purpose, subject } = record;
+  const before = await tx.get(
+    CONFIRMATION.ref(confirmationKey({ purpose, subject: of ?? subject, lasting: true })),
+  );
+  const expiresAt = Math.max(record.expiresAt, record.createdAt + ms, before?.expiresAt ?? 0);
+  if (of === undefined) {
+    tx.remove(CONFIRMATION.ref(confirmationKey(record)));
+    tx.put(CONFIRMATION.record({ ...record, expiresAt, lasting: true }));
+  } else {
+    tx.overwrite(CONFIRMATION.record(record));
+    if (before !== undefined) tx.put(CONFIRMATION.record({ ...before, expiresAt }));
+  }
+}
+
 export function createConfirmations({
   records,
   clock,
@@ -201,7 +234,10 @@ export function createConfirmations({
     subject,
     interaction,
     extra,
-  }: Omit<NewConfirmation<Extra>, "mail">) {
+  }: Omit<NewConfirmation<Extra>, "mail" | "lasting">): {
+    readonly record: StoredConfirmation;
+    readonly secrets: ConfirmationSecrets;
+  } {
     const now = Math.floor(clock.now());
     const secrets = newSecrets();
     const record: StoredConfirmation = {
@@ -220,12 +256,13 @@ export function createConfirmations({
   }
 
   /** Stores a confirmation in place of an earlier one, with its mail. */
-  function put<Extra extends object>(
+  async function put<Extra extends object>(
     tx: Transaction,
-    { mail, ...confirmation }: NewConfirmation<Extra>,
-  ): void {
+    { mail, lasting, ...confirmation }: NewConfirmation<Extra>,
+  ): Promise<void> {
     const { record, secrets } = made(confirmation);
-    tx.overwrite(CONFIRMATION.record(record));
+    if (lasting === undefined) tx.overwrite(CONFIRMATION.record(record));
+    else await putLasting(tx, record, lasting);
     tx.create(MAIL.record(sealMail(sealer, mail(secrets), record.createdAt)));
     tx.afterCommit(() => onMail?.());
   }
@@ -254,13 +291,13 @@ export function createConfirmations({
         ? CONFIRMATION.where("link", linkHmac(place.link))
         : CONFIRMATION.where("interaction", [place.purpose, place.interaction]);
     const [found = []] = await tx.list<StoredConfirmation>([{ ...query, descending: true, limit: 1 }]);
-    return found[0] && tx.get(CONFIRMATION.ref([found[0].purpose, found[0].subject]));
+    return found[0] && tx.get(CONFIRMATION.ref(confirmationKey(found[0])));
   }
 
   function inTransaction<Extra>(tx: Transaction, value: StoredConfirmation): FoundConfirmation<Extra> {
     return {
       ...opened<Extra>(value),
-      remove: () => tx.remove(CONFIRMATION.ref([value.purpose, value.subject])),
+      remove: () => tx.remove(CONFIRMATION.ref(confirmationKey(value))),
       keep: (extra) =>
         tx.put(
           CONFIRMATION.record({
@@ -307,7 +344,7 @@ export function createConfirmations({
         const found = await read(tx, place);
         if (found === undefined || found.confirmed) return false;
         const { purpose, subject, interaction, extra } = opened<object>(found);
-        put(tx, { purpose, subject, interaction, extra, mail });
+        await put(tx, { purpose, subject, interaction, extra, mail });
         return true;
       }),
 

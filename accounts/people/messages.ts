@@ -33,6 +33,8 @@ interface Values {
   readonly params: NewMail["params"];
   /** When it happened. */
   readonly time: string;
+  /** How long its code and link work, if it is the last one for a while. */
+  readonly until?: string | undefined;
   /** The pages that the mail leads to. */
   readonly links: { readonly account: string; readonly confirm: string };
 }
@@ -57,7 +59,7 @@ const noticeWithLink = (
   ]);
 
 /** Mail with a code and a link. The person who asked for it may not be its recipient. */
-const confirmation = ({ t, params, links }: Values, name: string): Content => ({
+const confirmation = ({ t, params, links, until }: Values, name: string): Content => ({
   subject: t(`mail.${name}.subject`),
   reason: params["client"] === undefined ? undefined : t("mail.continue", { client: params["client"] }),
   blocks: [
@@ -65,7 +67,7 @@ const confirmation = ({ t, params, links }: Values, name: string): Content => ({
     { code: params["code"] ?? "" },
     t(`mail.${name}.link`),
     { label: t(`mail.${name}.label`), url: links.confirm },
-    t("mail.code.once"),
+    until === undefined ? t("mail.code.once") : t("mail.reset.last", { until }),
     t(`mail.${name}.notYou`),
   ],
   footer: t("mail.footer.asked"),
@@ -206,7 +208,8 @@ export function createMessages({
       confirm: `${url}/confirm?token=${encodeURIComponent(params["link"] ?? "")}`,
     };
     const time = timeIn(locale, Number(params["at"]));
-    const content = MAILS[kind]({ t, params, time, links });
+    const until = params["until"] === undefined ? undefined : timeIn(locale, Number(params["until"]));
+    const content = MAILS[kind]({ t, params, time, until, links });
     const service = theme.name ?? t("service.name");
     const help = pages.help?.replaceAll("{locale}", locale);
     const { logo, logoDark, main, dark, radius } = look;

@@ -5,7 +5,13 @@ import { type AccountState, isDisabled, stateOf } from "../account.ts";
 import { normalName, readName } from "../names.ts";
 import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
-import type { ConfirmationProof, FoundConfirmation, Unproven } from "./confirmations.ts";
+import {
+  CONFIRMATION_LIFETIME_MS,
+  type ConfirmationProof,
+  type FoundConfirmation,
+  type Unproven,
+} from "./confirmations.ts";
+import type { DeviceAccount } from "../limits/password-check.ts";
 import { wideNetwork } from "../limits/networks.ts";
 import {
   askedFor,
@@ -23,7 +29,8 @@ type ResetProof =
   | (Extract<ConfirmationProof, { readonly code: string }> & { readonly interaction: string });
 
 export type ResetFinished =
-  | { readonly kind: "done"; readonly sub: string }
+  /** The account as it is now, as far as a device cookie depends on it. */
+  | ({ readonly kind: "done" } & DeviceAccount)
   | { readonly kind: "refused-password"; readonly problem: PasswordProblem }
   /** Too many passwords were tried with the mail of this account. */
   | Limited
@@ -33,7 +40,8 @@ export type ResetFinished =
 export interface PasswordResets {
   /**
    * Sends code and link to the stored address of the account with this name. The same work, answer and time for a name
-   * that no account has. An earlier reset of the account ends.
+   * that no account has. An earlier reset of the account ends, except for one that lasts: its mail was the last one that
+   * the limits allowed, so it works until there can be another, for a day at most.
    * @param interaction the running sign-in that waits for the code; `undefined`: only the link works.
    * @param login a username or an e-mail address, as typed.
    */
@@ -54,6 +62,14 @@ export interface PasswordResets {
    * password does not use up the proof.
    */
   finish(proof: ResetProof, password: string, at: AskedAt): Promise<ResetFinished>;
+}
+
+const DAY_MS = 86_400_000;
+
+/** @param fullFor seconds until there can be another mail. @returns `undefined` if there can be one now. */
+function lifetimeOfLast(fullFor: number): number | undefined {
+  if (fullFor === 0) return undefined;
+  return Math.min(Math.max(fullFor * 1000, CONFIRMATION_LIFETIME_MS), DAY_MS);
 }
 
 export function createPasswordResets(options: PeopleOptions): PasswordResets {
@@ -85,13 +101,14 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
   return {
     async start(interaction, login, at) {
       const name = readName(login);
-      const asked = await askedFor(options, name, at, "mail");
+      const asked = await askedFor(options, name, at, { limit: "mail", purpose: "reset" });
       if (asked.kind === "limited") return asked;
       const { record } = asked;
       const found = record !== undefined && !isDisabled(record) ? record : undefined;
-      const isFree = await asked.mayGetMail(found === undefined ? name : normalName(found.email));
-      // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.
-      const account = isFree ? found : undefined;
+      const sent = await asked.recipient(found === undefined ? name : normalName(found.email));
+      // With too much mail to the address already, nobody gets any, and the last one lasts.
+      const account = sent.allowed ? found : undefined;
+      const lastsMs = lifetimeOfLast(Math.max(asked.fullFor, sent.fullFor));
       const { deployment, clientName } = at;
       const locale = account?.locale ?? at.locale;
       await confirmations.issue<AccountState>({
@@ -99,12 +116,15 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
         subject: account?.sub ?? confirmations.nobody(name ?? ""),
         interaction,
         extra: stateOf(account ?? { email: name ?? "" }),
+        lasting:
+          lastsMs === undefined ? undefined : { ms: lastsMs, of: sent.allowed ? undefined : found?.sub },
         mail: mailWith(options, {
           kind: "reset-password",
           to: account?.email ?? "",
           locale,
           deployment,
           clientName,
+          lastsMs,
         }),
       });
       options.audit.note({
@@ -138,10 +158,12 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
           return result;
         }
         const caller = callerAs(sub, at);
-        const isDone = await accounts.resetPassword(tx, sub, result.hash, pending.extra, caller);
+        const after = await accounts.resetPassword(tx, sub, result.hash, pending.extra, caller);
         pending.remove();
         // If not, the account is gone, or its address or password has changed since.
-        return isDone ? { kind: "done", sub } : { kind: "gone" };
+        if (after === undefined) return { kind: "gone" };
+        const { password_generation = 0 } = after;
+        return { kind: "done", sub, password_generation };
       });
     },
   };

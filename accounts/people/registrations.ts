@@ -269,9 +269,9 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   async function mailTo(
     email: string,
     { deployment, locale: language, clientName }: AskedAt,
-    { record: known, mayGetMail }: AskedFor,
+    { record: known, recipient }: AskedFor,
   ): Promise<NewConfirmation<PendingForm>["mail"]> {
-    const isFree = await mayGetMail(normalName(email));
+    const { allowed: isFree } = await recipient(normalName(email));
     const kind = known === undefined ? "confirm-registration" : "known-address";
     const mail = mailWith(options, {
       kind,
@@ -361,7 +361,10 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const problems = problemsOf(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
       const form = { ...typed, email: canonicalEmail(typed.email) };
-      const request = await askedFor(options, normalName(form.email), at, "registration");
+      const request = await askedFor(options, normalName(form.email), at, {
+        limit: "registration",
+        purpose: "registration",
+      });
       if (request.kind === "limited") return request;
       if (!(await isAllowed(form, at))) return { kind: "refused" };
       const { password, termsVersion, ...rest } = form;
@@ -393,7 +396,10 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const first = await confirmations.find<PendingForm>(place(interaction));
       if (first === undefined || first.confirmed || cannotComplete(first.extra)) return GONE;
       const { email } = first.extra;
-      const request = await askedFor(options, normalName(email), at, "mail");
+      const request = await askedFor(options, normalName(email), at, {
+        limit: "mail",
+        purpose: "registration",
+      });
       if (request.kind === "limited") return request;
       const mail = await mailTo(email, at, request);
       return (await confirmations.renew(place(interaction), mail)) ? { kind: "sent" } : { kind: "gone" };

@@ -11,7 +11,7 @@ import type { AccountInternals } from "../account.ts";
 import type { SignInName } from "../names.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import type { Passwords } from "../passwords/passwords.ts";
-import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
+import { type Attempt, type AttemptLimits, type MailPurpose, noteLimited } from "../limits/attempt-limits.ts";
 import type { DeviceAccount } from "../limits/password-check.ts";
 import { CONFIRMATION_LIFETIME_MS, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
 
@@ -72,8 +72,10 @@ export interface AskedFor {
   readonly kind: "asked";
   /** The account with the name. */
   readonly record: AccountRecord | undefined;
-  /** Whether the limits of an address allow mail to it. The result must not reach the person who asks. */
-  readonly mayGetMail: (email: SignInName | undefined) => Promise<boolean>;
+  /** Seconds until the totals of the name have room again, if this request used one up. Otherwise 0. */
+  readonly fullFor: number;
+  /** Whether the limits of an address allow mail to it, and `fullFor`. The result must not reach the person who asks. */
+  readonly recipient: (email: SignInName | undefined) => ReturnType<AttemptLimits["recipient"]>;
   /** Gives back the points of the mail, because none is sent. Those of the registration stay taken. */
   readonly notSent: () => Promise<void>;
   /** Gives all points back because of a fault. */
@@ -90,22 +92,24 @@ export async function askedFor<Limit extends "mail" | "registration">(
   },
   name: SignInName | undefined,
   at: AskedAt,
-  limit: Limit,
+  { limit, purpose }: { readonly limit: Limit; readonly purpose: MailPurpose },
 ): Promise<AskedFor | Limited> {
   const { accounts, limits } = options;
   const { address, device: deviceOf } = at;
   let record = deviceOf && (await accounts.recordByName(name));
   const own = deviceOf?.(record ?? { sub: randomUUID() });
   const device = record && own;
-  const attempt = await limits[limit]({ name, address, device });
+  const caller = { purpose, address, device };
+  const attempt = await limits[limit]({ ...caller, name });
   const limited = refusalOf(options, at, attempt);
   if (limited !== undefined) return limited;
   if (deviceOf === undefined) record = await accounts.recordByName(name);
   return {
     kind: "asked",
     record,
-    mayGetMail: (email) => limits.recipient({ name: email, address, device }),
-    notSent: () => limits.notMailed({ name, address, device }),
+    fullFor: attempt.fullFor,
+    recipient: (email) => limits.recipient({ ...caller, name: email }),
+    notSent: () => limits.notMailed({ ...caller, name }),
     withdraw: () => attempt.withdraw(),
   };
 }
@@ -119,16 +123,29 @@ export function mailWith(
     locale,
     deployment,
     clientName,
-  }: { readonly kind: MailKind; readonly to: string } & Pick<AskedAt, "deployment" | "locale" | "clientName">,
+    lastsMs,
+  }: {
+    readonly kind: MailKind;
+    readonly to: string;
+    /** How long its code and link work, if that is longer than usual: it is the last one for a while, and says so. */
+    readonly lastsMs?: number | undefined;
+  } & Pick<AskedAt, "deployment" | "locale" | "clientName">,
 ): (secrets: ConfirmationSecrets) => NewMail {
   const at = clock.now();
+  const expiresAt = at + (lastsMs ?? CONFIRMATION_LIFETIME_MS);
   return ({ code, link }) => ({
     kind,
     to,
     deployment,
     ...(locale === undefined ? {} : { locale }),
-    params: { at: String(at), code, link, ...(clientName === undefined ? {} : { client: clientName }) },
-    expiresAt: at + CONFIRMATION_LIFETIME_MS,
+    params: {
+      at: String(at),
+      code,
+      link,
+      ...(clientName === undefined ? {} : { client: clientName }),
+      ...(lastsMs === undefined ? {} : { until: String(expiresAt) }),
+    },
+    expiresAt,
   });
 }
 

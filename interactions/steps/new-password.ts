@@ -21,7 +21,10 @@ export const newPassword: Step = {
     const at = askedAt(entry, services);
     const result = await passwordResets.finish(proof, values.get("password") ?? "", at);
     if (link !== undefined && (result.kind === "done" || result.kind === "gone")) services.links.clear(ctx);
-    if (result.kind === "done") services.protocol.detach(signIn, result.sub);
+    if (result.kind === "done") {
+      services.devices.writeReset(ctx, result);
+      services.protocol.detach(signIn, result.sub);
+    }
     return outcomeOf(result, services.offers, signIn.state.username);
   },
 };

@@ -82,7 +82,7 @@ export async function checkPassword(
     password,
     party: wideNetwork(address),
     limit: (limited, known) => limits.signIn({ ...limited, address, device: known }),
-    ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
+    ...(devices.has(ctx) && { device: (account) => devices.readAtForm(ctx, account) }),
   });
   const failed = { ...callerOf(ctx, ANONYMOUS), action: ACTION, client: client_id } as const;
   if (checked.kind === "limited") {

@@ -31,7 +31,17 @@ export interface StoredConfirmation {
   readonly sealed: string;
   readonly createdAt: number;
   readonly expiresAt: number;
+  /** Kept beside newer ones of its subject: the mail that brought it was the last one for a while. */
+  readonly lasting?: true;
 }
+
+/** The key of a confirmation. A subject has one that newer ones replace, and may have one that lasts. */
+export const confirmationKey = ({
+  purpose,
+  subject,
+  lasting,
+}: Pick<StoredConfirmation, "purpose" | "subject" | "lasting">): string[] =>
+  lasting ? [purpose, subject, "lasting"] : [purpose, subject];
 
 /** The sealing context of a confirmation. */
 export const confirmationContext = (purpose: ConfirmationPurpose, subject: string): string =>
@@ -41,8 +51,8 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
   name: "confirmation",
   holds:
     "what a code or link in mail allows: a registration, a password reset, a change of address or a first second factor, or undoing one of the last two",
-  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session or of a change",
-  keyOf: ({ purpose, subject }) => [purpose, subject],
+  key: "its purpose and its subject: a `sub`, or the id of a sign-in, of a session or of a change; and whether it lasts",
+  keyOf: (confirmation: StoredConfirmation) => confirmationKey(confirmation),
   index: {
     link: ({ link }) => [{ at: link }],
     interaction: ({ purpose, subject, interaction, createdAt }) =>
@@ -54,7 +64,8 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
     link: "following the link in a mail",
     interaction: "typing the code of a password reset in the sign-in that waits for it",
   },
-  expires: "an hour after the mail; undoing a change: seven days after it",
+  expires:
+    "an hour after the mail; the last reset for a while: when there can be another, after a day at most; undoing a change: seven days after it",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({
     ...rest,

@@ -2,10 +2,13 @@
 import { ACCOUNT } from "../directory/directory-kinds.ts";
 import { MAIL, type StoredMail } from "./mail-kinds.ts";
 import { defineKind, type Kind } from "../kinds.ts";
-import type { Records } from "../records.ts";
+import type { KeyObject } from "node:crypto";
+import { hmac } from "../../core/sealing.ts";
+import type { Records, Transaction } from "../records.ts";
 
 /** Where passwords are tried. Each counts by itself. */
-export type SignInWay = "form" | "password_grant";
+const WAYS = ["form", "password_grant"] as const;
+export type SignInWay = (typeof WAYS)[number];
 
 /** Failures without a success in between. */
 interface FailedSignIns {
@@ -64,7 +67,7 @@ export interface SignInStore {
     subject: string,
     mailAt?: { readonly failures: number; readonly mail: () => StoredMail | undefined },
   ): Promise<number>;
-  clearFailures(ways: readonly SignInWay[], subjects: readonly string[]): Promise<void>;
+  clearFailures(way: SignInWay, subject: string): Promise<void>;
   /**
    * Records a sign-in from a browser that is new to the account.
    * @param id of the sign-in and its mail.
@@ -73,6 +76,26 @@ export interface SignInStore {
    */
   noteNewBrowser(sub: string, id: string, mail?: StoredMail): Promise<boolean>;
 }
+
+/** The subject under which failures with a name are counted. @param name in its normal form. */
+export const failureSubject = (key: KeyObject, name: string): string =>
+  hmac(key, JSON.stringify(["failures of name", name]));
+
+async function clear(
+  tx: Transaction,
+  failures: readonly (readonly [way: SignInWay, subject: string])[],
+): Promise<void> {
+  const refs = failures.map((each) => FAILED_SIGN_INS.ref([...each]));
+  const found = await tx.getAll(refs);
+  for (const [index, ref] of refs.entries()) if (found[index] !== undefined) tx.remove(ref);
+}
+
+/** Forgets all failures of these subjects with a new password, which makes what was guessed before worthless. */
+export const forgetFailures = (tx: Transaction, subjects: readonly string[]): Promise<void> =>
+  clear(
+    tx,
+    WAYS.flatMap((way) => subjects.map((subject) => [way, subject] as const)),
+  );
 
 export function createSignInStore(records: Records): SignInStore {
   return {
@@ -90,12 +113,7 @@ export function createSignInStore(records: Records): SignInStore {
         if (mail !== undefined) tx.create(MAIL.record(mail));
         return failures;
       }),
-    clearFailures: (ways, subjects) =>
-      records.transact(async (tx) => {
-        const refs = ways.flatMap((way) => subjects.map((subject) => FAILED_SIGN_INS.ref([way, subject])));
-        const found = await tx.getAll(refs);
-        for (const [index, ref] of refs.entries()) if (found[index] !== undefined) tx.remove(ref);
-      }),
+    clearFailures: (way, subject) => records.transact((tx) => clear(tx, [[way, subject]])),
     noteNewBrowser: (sub, id, mail) =>
       records.transact(async (tx) => {
         const [account, before] = await tx.peekAll([ACCOUNT.ref(sub), SIGNED_IN_BEFORE.ref(sub)]);

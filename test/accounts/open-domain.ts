@@ -112,6 +112,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     profile: "documented",
     operators: [],
     codeKey: key,
+    failureKey: key,
     confirmations: createConfirmations({ records: storage.records, clock, sealer, key }),
     grantable: GRANTABLE,
     passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),

@@ -105,7 +105,7 @@ const MANY = { points: 1_000_000, seconds: 900 };
 export const UNLIMITED: Required<Input<RateLimits>> = {
   clientSecret: MANY,
   deviceRequests: MANY,
-  deviceCodes: MANY,
+  deviceCodes: { account: MANY, address: MANY },
   interactions: MANY,
   authorizations: MANY,
   registrations: MANY,

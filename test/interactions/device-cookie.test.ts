@@ -47,6 +47,19 @@ const reads = (cookie: string | undefined, account: Account, made = devices): st
   made.read(request(cookie), account);
 
 describe("the device cookie", () => {
+  it("of a reset counts at the form only, until a sign-in is complete [D-GUESS-5]", () => {
+    const ctx = request(after([BOB]));
+    devices.writeReset(ctx, ADA);
+    const cookie = ctx.set[0]?.split(";")[0];
+    const [id] = valueOf(cookie ?? "").split(".");
+    expect([reads(cookie, ADA), reads(cookie, BOB)]).toEqual([undefined, id]);
+    expect(devices.readAtForm(request(cookie), ADA)).toBe(id);
+    expect(devices.readAtForm(request(cookie), { ...ADA, password_generation: 1 })).toBeUndefined();
+    expect(devices.readAtForm(request(cookie), person(1))).toBeUndefined();
+    const complete = after([ADA], cookie);
+    expect([reads(complete, ADA), valueOf(complete).split(".").length]).toEqual([id, 3]);
+  });
+
   it("contains a random id and signatures, and nothing about the accounts [D-COOKIES-2]", () => {
     const cookie = after([ADA, BOB]);
     expect(valueOf(cookie)).toMatch(/^[\w-]{22}(?:\.[\w-]{86}){2}$/);

@@ -21,7 +21,7 @@ const LIMITS: RateLimits = {
   signIn: { accountAndAddress: points(2), account: points(4), address: points(6) },
   passwordGrant: { accountAndClient: points(2), account: points(3), client: points(5) },
   deviceRequests: points(2),
-  deviceCodes: points(2),
+  deviceCodes: { account: points(2), address: points(3) },
   clientSecret: points(2),
   interactions: points(2),
   authorizations: points(2),

@@ -130,8 +130,10 @@ async function ask(what: string, name: string, change: (at: AskedAt) => AskedAt)
   return { answer, work: [...work] };
 }
 
+const unchanged = (at: AskedAt): AskedAt => at;
+
 const BROWSERS = [
-  ["without a device cookie", (at: AskedAt): AskedAt => at],
+  ["without a device cookie", unchanged],
   ["with a device cookie", withCookie],
 ] as const;
 
@@ -147,6 +149,26 @@ describe.each(BROWSERS)("in a browser %s", (_browser, change) => {
       expect(known.work).not.toEqual([]);
     },
   );
+});
+
+describe("a reset that uses up the mail of an account", () => {
+  beforeEach(() => open(MANY));
+
+  it("costs the same for known and unknown names, also where another name has used it up [D-ENUM-1, D-MAILLIMIT-1]", async () => {
+    await stage.storage.close();
+    await open(ONE);
+    for (const name of ["someone", "somebody"]) await ask("a reset by username", name, unchanged);
+    const last = await ask("a reset by address", "known", unchanged);
+    expect(last.work.join()).toMatch(/commit confirmation,.*mail confirmation/);
+    expect(await ask("a reset by address", "nobody", unchanged)).toEqual(last);
+    // Its address can get no more: the last mail lasts longer.
+    const [known, unknown] = [
+      await ask("a reset by username", "known", unchanged),
+      await ask("a reset by username", "nobody", unchanged),
+    ];
+    expect([known.answer, unknown.answer]).toEqual([last.answer, last.answer]);
+    expect(last.answer).toEqual({ kind: "sent" });
+  });
 });
 
 describe.each(BROWSERS)("over a limit, in a browser %s", (_browser, change) => {

@@ -47,6 +47,9 @@ const LINK = "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A";
 const WITH_CODE = (["confirm-registration", "reset-password", "confirm-address"] as const).map((kind) =>
   mail(kind, { params: { at: String(AT), code: "K7QM2XTV", link: LINK } }),
 );
+const LAST = mail("reset-password", {
+  params: { at: String(AT), code: "K7QM2XTV", link: LINK, until: String(AT) },
+});
 const KNOWN = mail("known-address", { params: { at: String(AT), code: "", link: "" } });
 
 it.each([
@@ -58,13 +61,13 @@ it.each([
   "mail in %s is complete: a subject of one line, the time, and the same words in text and HTML [D-MAIL-2]",
   (locale, time) => {
     const render = messagesWith({ interactions: { locales: ["en", "pl", "de", "uk"] } });
-    for (const variant of [...NOTICES, ...WITH_CODE, KNOWN]) {
+    for (const variant of [...NOTICES, ...WITH_CODE, LAST, KNOWN]) {
       const { subject, text, html } = render("1", { ...variant, locale });
       expect(subject).toMatch(/^[^\r\n{}]{10,78}$/);
       expect(html).toContain(`<html lang="${locale}" dir="ltr">`);
       expect(html).toContain(`<title>${subject}</title>`);
       // A narrow no-break space may be before PM.
-      if (NOTICES.includes(variant)) expect(text.replaceAll("\u202f", " ")).toContain(time);
+      if ([...NOTICES, LAST].includes(variant)) expect(text.replaceAll("\u202f", " ")).toContain(time);
       for (const line of text.trim().split(/\n+/)) {
         expect(html).toContain(line === "K7QM2XTV" ? "K7QM 2XTV" : line);
       }

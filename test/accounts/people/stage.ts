@@ -133,6 +133,7 @@ export async function openPeople(
     profile: "documented",
     operators: [],
     codeKey: key,
+    failureKey: key,
     confirmations,
     onEnded: (each) => void ended.push(each),
   });

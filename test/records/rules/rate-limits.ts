@@ -99,7 +99,12 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     const taken = await takes(ten, 100);
     expect(taken.filter((allowed) => allowed)).toHaveLength(10);
     expect(taken.slice(0, 10).every((allowed) => allowed)).toBe(true);
-    await expect(ten.take("other")).resolves.toEqual({ allowed: true, retryAfter: 0, used: 1 });
+    await expect(ten.take("other")).resolves.toEqual({
+      allowed: true,
+      retryAfter: 0,
+      used: 1,
+      endsIn: 900,
+    });
   });
 
   it("take and return points in the order of calls, so that successes never block", async () => {

@@ -109,7 +109,7 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => records.transact((tx) => tx.remove(CONFIRMATION.ref(["registration", "i"]))),
     () => signIns.failures("form", "s"),
     () => signIns.addFailure("form", "s"),
-    () => signIns.clearFailures(["form"], ["s"]),
+    () => signIns.clearFailures("form", "s"),
     () => signIns.noteNewBrowser("s", "i"),
     ...everyLaneCall(storage),
   ];
