@@ -236,6 +236,32 @@ export interface Accounts {
   resetRecoveryCodes(sub: string, options?: CallOptions): Promise<NewRecoveryCodes>;
 }
 
+/** The members of {@link Accounts}: a host application gets these, and none of the internal calls. */
+export const ACCOUNT_CALLS: Readonly<Record<keyof Accounts, true>> = {
+  create: true,
+  find: true,
+  findByLogin: true,
+  findByUserId: true,
+  list: true,
+  update: true,
+  import: true,
+  setPassword: true,
+  verifyPassword: true,
+  disable: true,
+  enable: true,
+  delete: true,
+  assign: true,
+  unassign: true,
+  setRoles: true,
+  endSessions: true,
+  revokeTokens: true,
+  factors: true,
+  addApp: true,
+  removeFactor: true,
+  removeFactors: true,
+  resetRecoveryCodes: true,
+};
+
 /** The outcome of comparing a name and a password. */
 export interface Authenticated {
   /** Whether the password is right and the account is not disabled. */

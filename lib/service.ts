@@ -12,11 +12,12 @@ import type { Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier } from "../notifier/notifier.ts";
 import { createAuditCollector } from "../records/audit/collector.ts";
-import type { Accounts } from "../accounts/account.ts";
+import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts/account.ts";
 import { createAccounts } from "../accounts/accounts.ts";
 import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
 import {
   ACCOUNT_CLIENT,
+  CLIENT_CALLS,
   CONSOLE_CLIENT,
   type ClientInternals,
   type Clients,
@@ -79,21 +80,44 @@ export interface SignInService {
   close(): Promise<void>;
 }
 
+/** A service with the calls that only its own parts use. */
+export interface InternalService extends SignInService {
+  readonly accounts: Accounts & AccountInternals;
+  readonly clients: Clients & ClientInternals;
+}
+
 /** Documented in `start-service.ts`, which loads this module. */
-export function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
-  return createSignInServiceOver(config, openStorage, { warmsUp: true });
+export async function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
+  return withoutInternals(await createSignInServiceOver(config, openStorage, { warmsUp: true }));
+}
+
+/** The service as a host application gets it: internal calls, which return hashes, can't be reached. */
+export function withoutInternals(service: InternalService): SignInService {
+  return {
+    ...service,
+    accounts: only<Accounts>(ACCOUNT_CALLS, service.accounts),
+    clients: only<Clients>(CLIENT_CALLS, service.clients),
+    get provider() {
+      return service.provider;
+    },
+  };
+}
+
+/** The object with these members only. */
+function only<T extends object>(members: Readonly<Record<keyof T, true>>, object: T): T {
+  return Object.fromEntries(Object.keys(members).map((name) => [name, object[name as keyof T]])) as T;
 }
 
 /**
- * {@link createSignInService} over a storage that the caller opens: for the command line, and for tests that observe or
- * replace parts of it.
+ * {@link createSignInService} over a storage that the caller opens, with its internal calls: for the command line, and for
+ * tests that observe or replace parts of it.
  * @param open gets the configuration with all defaults; the service closes what it returns.
  */
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
   { role = "server", ...options }: StartOptions = {},
-): Promise<SignInService> {
+): Promise<InternalService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
@@ -136,7 +160,7 @@ async function build(
     cheapHashes,
     onProvider,
   }: StartOptions & { readonly role: Role; readonly logger: Logger },
-): Promise<SignInService> {
+): Promise<InternalService> {
   const isServer = role === "server";
   const { clock } = configuration;
   const { directory } = storage;

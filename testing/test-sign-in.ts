@@ -17,7 +17,12 @@ import type { NewClient } from "../accounts/clients/client.ts";
 import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
-import { createSignInServiceOver, type SignInService } from "../lib/service.ts";
+import {
+  createSignInServiceOver,
+  type InternalService,
+  type SignInService,
+  withoutInternals,
+} from "../lib/service.ts";
 import { addPhone } from "./add-passkey.ts";
 import type { AuthenticatorOptions, TestAuthenticator } from "./authenticator.ts";
 import { Browser, UnexpectedAnswer } from "./browser/browser.ts";
@@ -147,7 +152,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
   const planted = createStorageFaults();
   const mails: MailMessage[] = [];
   const isOwn = config.mail !== undefined || config.mailer !== undefined;
-  const service = await createSignInServiceOver(
+  const internal = await createSignInServiceOver(
     {
       storage: "sqlite::memory:",
       logger: pino({ level: "silent" }),
@@ -167,10 +172,20 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
     await listener?.close();
     throw error;
   });
+  const service = withoutInternals(internal);
   listener?.serve(service);
   const storage = opened.storage!;
   const { faults } = planted;
-  return testSignIn({ service, clock, storage, faults, deployments, listener, ...(!isOwn && { mails }) });
+  return testSignIn({
+    service,
+    internal,
+    clock,
+    storage,
+    faults,
+    deployments,
+    listener,
+    ...(!isOwn && { mails }),
+  });
 }
 
 interface Listener {
@@ -201,6 +216,8 @@ async function listen(): Promise<Listener> {
 
 interface TestSignInParts {
   readonly service: SignInService;
+  /** The same with its internal calls. */
+  readonly internal: InternalService;
   readonly clock: TestClock;
   readonly storage: Storage;
   readonly faults: StorageFaults;
@@ -211,7 +228,7 @@ interface TestSignInParts {
 }
 
 function testSignIn(parts: TestSignInParts): TestSignIn {
-  const { service, clock, storage, faults, deployments, listener, mails } = parts;
+  const { service, internal, clock, storage, faults, deployments, listener, mails } = parts;
   const persons: TestPerson[] = [];
   const receivers: TestReceiver[] = [];
   let delivering: TestDelivering | undefined;
@@ -294,7 +311,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       return person;
     },
     async addPasskey(account, kind) {
-      return addPhone({ service }, (await personOf(account)).account.sub, clock, kind);
+      return addPhone({ service: internal }, (await personOf(account)).account.sub, clock, kind);
     },
     async addClient(settings = {}) {
       const { service: key = "1", redirect_uris = [CALLBACK] } = settings;

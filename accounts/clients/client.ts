@@ -256,6 +256,19 @@ export interface Clients {
   remove(client_id: string, options?: CallOptions): Promise<boolean>;
 }
 
+/** The members of {@link Clients}: a host application gets these, and none of the internal calls. */
+export const CLIENT_CALLS: Readonly<Record<keyof Clients, true>> = {
+  register: true,
+  find: true,
+  list: true,
+  update: true,
+  rotateSecret: true,
+  revokeTokens: true,
+  disable: true,
+  enable: true,
+  remove: true,
+};
+
 /** A client that the pages of the service use to sign people in. It has no secret, because nobody else uses it. */
 export interface InternalClient {
   readonly client_id: string;

@@ -10,7 +10,10 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import { pino } from "pino";
+import { ACCOUNT_CALLS } from "../../accounts/account.ts";
+import { CLIENT_CALLS } from "../../accounts/clients/client.ts";
 import { createSignInService, startSweeper } from "../../lib/service.ts";
+import { createTestSignIn } from "../../testing/index.ts";
 
 /** Milliseconds between two passes. */
 const PASS_INTERVAL_MS = 30_000;
@@ -49,6 +52,53 @@ it("a start warns about mail that may go unencrypted to another machine", async 
     expect(warned.filter((args) => JSON.stringify(args).includes("mail.allowClearText is on"))).toHaveLength(
       count,
     );
+  }
+});
+
+/** Own and inherited members, whether or not a type has them. */
+function members(object: object): string[] {
+  const all: string[] = [];
+  for (let each = object; each !== Object.prototype; each = Object.getPrototypeOf(each) as object)
+    all.push(...Object.getOwnPropertyNames(each));
+  return all;
+}
+
+it("a host application reaches no internal call and no hash, at run time neither [D-INTERNAL-1]", async () => {
+  const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
+  const logger = pino({ level: "silent" });
+  const test = await createTestSignIn();
+  const service = await createSignInService({ deployments, storage: "sqlite::memory:", logger });
+  try {
+    for (const { accounts, clients, directory } of [service, test.service]) {
+      expect(members(accounts)).toEqual(Object.keys(ACCOUNT_CALLS));
+      expect(members(clients)).toEqual(Object.keys(CLIENT_CALLS));
+      expect(members(directory)).toEqual(["services", "groups", "portals", "apis"]);
+      for (const entries of Object.values(directory) as object[])
+        expect(members(entries)).toEqual(["put", "find", "list", "remove"]);
+      await directory.services.put("internals", { name: "News" });
+      const client = { name: "News", service: "internals", redirect_uris: ["https://news.example/callback"] };
+      const { client_id } = await clients.register(client);
+      const { sub, user_id } = await accounts.create({
+        email: "internals@example.com",
+        password: "grapefruit under the stairs",
+      });
+      const returned = [
+        await accounts.find(sub),
+        await accounts.findByLogin("internals@example.com"),
+        await accounts.findByUserId(user_id),
+        await accounts.list(),
+        await accounts.update(sub, { name: "Ada" }),
+        await accounts.assign(sub, "internals"),
+        await accounts.factors(sub),
+        await clients.find(client_id),
+        await clients.list(),
+        await clients.update(client_id, { name: "Daily News" }),
+      ];
+      expect(JSON.stringify(returned)).not.toMatch(/argon2|hash|"secrets|generation|epoch/u);
+    }
+  } finally {
+    await service.close();
+    await test.close();
   }
 });
 
