@@ -75,6 +75,12 @@ async function post(
   return [response.status, await response.json()];
 }
 
+/** Posts the notification with this number, whose address has it too. */
+function send(url: string, number: number): Promise<[number, unknown]> {
+  const body = BODY.replace(/"user_email":"[^"]*"/, `"user_email":"a${number}@example.com"`);
+  return post(url, headersOf(body, `msg_${number}`), body);
+}
+
 const away = (): never => {
   throw new Error("away");
 };
@@ -107,10 +113,6 @@ describe("notificationReceiver", () => {
     };
     const before = await receiver(settings);
     const after = await receiver(settings);
-    const send = (url: string, number: number) => {
-      const body = BODY.replace(/"user_email":"[^"]*"/, `"user_email":"a${number}@example.com"`);
-      return post(url, headersOf(body, `msg_${number}`), body);
-    };
     for (const number of [1, 2, 3]) expect(await send(before.url, number)).toEqual([200, {}]);
     for (const { url } of [before, after])
       for (const number of [2, 3]) expect(await send(url, number)).toEqual([200, {}]);
