@@ -81,7 +81,7 @@ function configurationTable(): string {
     const variable = documentedVariable(leaf);
     if (leaf.description !== undefined) return { variable };
     if (description === "") problems.push(`${key}: has no comment`);
-    if (path[0] === "rateLimits") {
+    if (path[0] === "rateLimits" && /\.(?:points|seconds)$/u.test(key)) {
       // All rate limits have the same keys: the comment of the limit says what they count.
       const number = (outer?.byDefault ?? "").split(" in ")[key.endsWith(".points") ? 0 : 1];
       compare(key, String(leaf.byDefault), number?.replace(" seconds", ""));

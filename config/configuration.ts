@@ -175,6 +175,11 @@ export interface RateLimits {
   readonly interactions: RateLimit;
   /** Authorizations of one account without a page: its browser is signed in. Default 600 in 900 seconds. */
   readonly authorizations: RateLimit;
+  /**
+   * Networks of one's own, in CIDR notation, and how many times the points of each limit by address their callers have, such as
+   * `{ "203.0.113.0/24": 20 }` for an office. Limits by name, account and client stay. Default `{}`.
+   */
+  readonly networks: Readonly<Record<string, number>>;
 }
 
 /** How notifications are delivered. */

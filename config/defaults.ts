@@ -73,6 +73,7 @@ export const defaults: Defaults = deepFreeze({
     clientSecret: { points: 20, seconds: QUARTER_HOUR },
     interactions: { points: 600, seconds: QUARTER_HOUR },
     authorizations: { points: 600, seconds: QUARTER_HOUR },
+    networks: {},
   },
   audit: { retention: 400 * DAY },
   interactions: {

@@ -150,6 +150,7 @@ function limit(byDefault: RateLimit): z.ZodType<RateLimit> {
   return section<RateLimit>({ points: whole(1, 1_000_000_000), seconds: seconds() }, byDefault);
 }
 
+const NETWORK_FORM = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
 const limits = defaults.rateLimits;
 const rateLimits = section<RateLimits>(
   {
@@ -190,6 +191,9 @@ const rateLimits = section<RateLimits>(
     clientSecret: limit(limits.clientSecret),
     interactions: limit(limits.interactions),
     authorizations: limit(limits.authorizations),
+    networks: described(z.record(text(50, isTrustworthyNetwork, NETWORK_FORM), whole(1, 1_000)), {
+      form: `an object: each key ${NETWORK_FORM}, each value a whole number from 1 to 1000`,
+    }),
   },
   limits,
 );
@@ -319,7 +323,6 @@ const ownStore = withMethods<OwnStore>(...STORE_METHODS);
 const isStorage = (value: unknown): boolean =>
   (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
 
-const NETWORK_FORM = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
 const networks = list(text(50, isTrustworthyNetwork, NETWORK_FORM), 1);
 
 /** Checks each key on its own. @see readConfiguration for the rules between keys and for readable problems. */

@@ -6,7 +6,7 @@ import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
 import type { SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
-import { callerNetwork, callerNetworks, wideNetwork } from "./networks.ts";
+import { callerNetwork, callerNetworks, createNetworkFactors, wideNetwork } from "./networks.ts";
 
 /** An attempt that has taken its points, and whether it may continue. */
 export interface Attempt {
@@ -224,6 +224,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     key: keyOf(...parts),
     ownRecords: OWN_RECORDS,
   });
+  const factorOf = createNetworkFactors(limits.networks);
   /** A bucket for each network of the caller. */
   function perCaller(
     limit: LimitName,
@@ -231,9 +232,10 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     ...parts: readonly string[]
   ): readonly FailureBucket[] {
     const { points, seconds } = RATE_LIMITS[limit].rule(limits);
+    const factor = factorOf(address);
     return callerNetworks(address).map(({ network, share }) => ({
       limit,
-      points: points * share,
+      points: points * share * factor,
       seconds,
       key: keyOf(...parts, network),
       ownRecords: OWN_RECORDS * share,

@@ -34,6 +34,26 @@ function named(bytes: readonly number[], bits: number, share: number): CallerNet
   return { network: `${Buffer.from(bytes.slice(0, bits / 8)).toString("hex")}/${bits}`, share };
 }
 
+/**
+ * How many times the points of a limit the callers of an address have: the largest factor of the networks that contain it.
+ * @param own `rateLimits.networks`, read once.
+ */
+export function createNetworkFactors(own: Readonly<Record<string, number>>): (address: string) => number {
+  const networks = Object.entries(own).map(([network, factor]) => ({
+    range: ipaddr.parseCIDR(network.includes("/") ? network : `${network}/${isIPv4(network) ? 32 : 128}`),
+    factor,
+  }));
+  return function factorOf(address) {
+    if (networks.length === 0 || address.length > MAX_ADDRESS_LENGTH || !ipaddr.isValid(address)) return 1;
+    const parsed = ipaddr.process(address);
+    const factors = networks
+      .filter(({ range: [network] }) => network.kind() === parsed.kind())
+      .filter(({ range }) => parsed.match(range))
+      .map(({ factor }) => factor);
+    return Math.max(1, ...factors);
+  };
+}
+
 /** The narrowest network of an address. */
 export const callerNetwork = (address: string): string => callerNetworks(address)[0].network;
 

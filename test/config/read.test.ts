@@ -86,6 +86,7 @@ describe("a valid configuration", () => {
       maxAge: 7_776_000,
     });
     expect(defaults.rateLimits).toEqual({
+      networks: {},
       signIn: {
         accountAndAddress: { points: 10, seconds: 900 },
         account: { points: 100, seconds: 3600 },

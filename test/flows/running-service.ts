@@ -108,6 +108,7 @@ export const UNLIMITED: Required<Input<RateLimits>> = {
   deviceCodes: { account: MANY, address: MANY },
   interactions: MANY,
   authorizations: MANY,
+  networks: {},
   registrations: MANY,
   changes: MANY,
   mail: {

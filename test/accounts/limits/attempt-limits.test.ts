@@ -35,6 +35,7 @@ const LIMITS: RateLimits = {
   },
   changes: points(3),
   registrations: points(3),
+  networks: { "203.0.113.0/24": 20, "203.0.113.7": 30, "2001:db8:99::/48": 3 },
 };
 
 const KEY = createSecretKey(Buffer.alloc(32, 1));
@@ -257,5 +258,23 @@ describe("names in rate limits", () => {
       firstKeys.push(keys[0]!);
     }
     expect(new Set(firstKeys).size).toBe(attempts.length);
+  });
+});
+
+describe("networks of one's own", () => {
+  it("have more points in the limits by address, and in no other [D-NETWORK-1]", async () => {
+    const { points } = LIMITS.interactions;
+    const started = async (address: string): Promise<number> => {
+      for (let count = 0; ; count += 1) if (!(await limits.interaction(address)).allowed) return count;
+    };
+    await expect(started("198.51.100.1")).resolves.toBe(points);
+    await expect(started("203.0.113.1")).resolves.toBe(20 * points);
+    await expect(started("203.0.113.7")).resolves.toBe(30 * points);
+    await expect(started("2001:db8:99::1")).resolves.toBe(3 * points);
+    const account = LIMITS.signIn.account.points;
+    let allowed = 0;
+    for (let count = 0; count < 2 * account; count += 1)
+      if ((await from("b", `203.0.113.${count}`)()).allowed) allowed += 1;
+    expect(allowed).toBe(account);
   });
 });
