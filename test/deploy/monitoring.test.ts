@@ -44,8 +44,7 @@ const expressions: readonly (readonly [where: string, expression: string])[] = [
   ),
 ];
 
-/** Labels that Prometheus adds. */
-const OF_PROMETHEUS = ["job", "instance", "le"];
+const LABELS_OF_PROMETHEUS = ["job", "instance", "le"];
 
 /** The names of the series of a service, and the labels of each. */
 const labels = new Map<string, Readonly<Record<string, readonly string[] | string>>>([["up", {}]]);
@@ -77,7 +76,7 @@ beforeAll(async () => {
 function unknownIn(expression: string): string[] {
   const found: string[] = [];
   const named = [...expression.matchAll(/\b((?:sign_in|process|nodejs)_\w+|up)\b(?:\{([^}]*)\})?/g)];
-  const known = new Set(OF_PROMETHEUS);
+  const known = new Set(LABELS_OF_PROMETHEUS);
   for (const [, name = "", matchers = ""] of named) {
     const own = labels.get(name);
     if (own === undefined) found.push(name);
@@ -85,7 +84,7 @@ function unknownIn(expression: string): string[] {
     for (const [, label = "", operator, text = ""] of matchers.matchAll(
       /(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"/g,
     )) {
-      if (OF_PROMETHEUS.includes(label)) continue;
+      if (LABELS_OF_PROMETHEUS.includes(label)) continue;
       const values = own?.[label];
       if (values === undefined) found.push(`${name}.${label}`);
       else if (typeof values !== "string")
