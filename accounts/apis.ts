@@ -1,5 +1,4 @@
 /** APIs: the resource servers of RFC 8707 that tokens can be for, as records of the directory. */
-import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import type { Deployment } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
@@ -10,7 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import type { Transaction } from "../records/records.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
-import { API, CLIENT, ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
+import { API, CLIENT, ENTRIES, isOpen, newTokensEpoch } from "../records/directory/directory-kinds.ts";
 import { removeEntry, withoutMark } from "../records/directory/directory-records.ts";
 import type { Storage } from "../records/storage.ts";
 import {
@@ -179,9 +178,6 @@ export const apiSettings: z.ZodType<CheckedSettings> = exactly({
   },
   whenValid("tokens", "lifetime"),
 );
-
-/** A new value ends all tokens that carry the old one. */
-export const newTokensEpoch = (): string => randomBytes(9).toString("base64url");
 
 export interface ApisOptions {
   readonly storage: Pick<Storage, "records" | "directory" | "audit">;

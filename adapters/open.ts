@@ -25,6 +25,11 @@ export interface StoresConfiguration extends Pick<
   readonly watchedKinds: readonly string[];
   /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
+  /**
+   * Checks the store that is opened first.
+   * @returns the id of the storage, under which Redis holds its artifacts; `undefined`, and the default: under none.
+   */
+  readonly identify?: (main: RecordStore) => Promise<string | undefined>;
 }
 
 async function openMain(
@@ -72,10 +77,11 @@ export async function openStores(
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
   const main = await openMain(configuration, onWarning);
-  if (!isSeparate) return { main, artifacts: undefined, close: () => main.close() };
   try {
+    const storageId = await configuration.identify?.(main);
+    if (!isSeparate) return { main, artifacts: undefined, close: () => main.close() };
     const { openRedis } = await import("./redis/record-store.ts");
-    const separate = await openRedis({ url: artifacts, clock, onWarning });
+    const separate = await openRedis({ url: artifacts, clock, onWarning, storageId });
     return {
       main,
       artifacts: separate,

@@ -66,6 +66,7 @@ export function withReadBatches(store: RecordStore): RecordStore {
     commit: (change) => store.commit(change),
     next: (counter, atLeast) => store.next(counter, atLeast),
     sweep: (limit, now) => store.sweep(limit, now),
+    ...(store.copy !== undefined && { copy: store.copy.bind(store) }),
     ...(store.watch !== undefined && { watch: store.watch.bind(store) }),
     ...(store.pool !== undefined && { pool: store.pool.bind(store) }),
     ping: () => store.ping(),

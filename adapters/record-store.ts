@@ -123,6 +123,14 @@ export interface Commit {
   readonly relaxed?: boolean;
 }
 
+/** A copy of the data of a store. Opaque, and at most 200 characters. */
+export interface DataCopy {
+  /** Changes when the data was restored, or copied to another place. */
+  readonly id: string;
+  /** Changes when a standby takes over, or the store was restored to an earlier moment. */
+  readonly timeline?: string;
+}
+
 export interface RecordStore {
   /** In one round trip and in the order of `refs`; `undefined` for a record that is missing, expired, or an orphan. */
   get(refs: readonly Ref[], options?: { readonly withParents?: boolean }): Promise<(Found | undefined)[]>;
@@ -156,6 +164,8 @@ export interface RecordStore {
   watch?(kinds: readonly string[], onChange: () => void): () => void;
   /** Optional: the connections of its pool that are used, and the calls that wait for one. */
   pool?(): { readonly used: number; readonly waiting: number };
+  /** Optional: which copy of the data this is, to notice when it was restored from a backup, or a standby took over. */
+  copy?(): Promise<DataCopy>;
   /** One cheap round trip. @returns the time of the store, which all processes share, in milliseconds since the epoch. */
   ping(): Promise<number>;
   /** Finishes the running calls and closes files and connections. Safe to call twice. */

@@ -47,13 +47,14 @@ export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
     ]),
   ),
   keys: table(
-    ["Kind", "Key", "Parent", "Store", "Copied"],
-    KINDS.all.map(({ name, declaration: { key, parent, store, exported } }) => [
+    ["Kind", "Key", "Parent", "Store", "Copied", "After a restore"],
+    KINDS.all.map(({ name, declaration: { key, parent, store, exported, afterRestore } }) => [
       `\`${name}\``,
       key,
       parent === undefined ? "" : `\`${parent.kind.name}\``,
       store,
       exported ? "yes" : "no",
+      typeof afterRestore === "string" ? afterRestore : afterRestore.becomes,
     ]),
   ),
   indexes: table(

@@ -28,7 +28,7 @@ export const COMMANDS: CommandTable = {
     audit: "reads who did what",
     keys: "rotates the keys that sign ID tokens",
     config: "checks and prints a configuration",
-    storage: "copies and checks storages",
+    storage: "copies, checks and renews storages",
   },
   commands: [
     ...setupCommands,

@@ -86,17 +86,25 @@ async function filterOf({
   };
 }
 
-/** Warns that nothing is sent while deliveries are paused after a restore. */
+/** Tells what is not sent after a restore. */
 async function tellHeld({ service, context: { err } }: Call): Promise<void> {
-  const receivers = await service.notifications.receivers();
-  const held = receivers.filter(({ reason }) => reason === RESTORED).map(({ receiver }) => receiver);
-  if (held.length === 0) return;
-  err.write(`Held since a backup was restored, until deliveries resume: ${held.join(", ")}\n`);
+  const { notifications } = service;
+  const [receivers, mails] = await Promise.all([notifications.receivers(), notifications.heldMails()]);
+  const names = receivers.filter(({ reason }) => reason === RESTORED).map(({ receiver }) => receiver);
+  const held = [...names, ...(mails === 0 ? [] : [`${mails} mails`])];
+  if (held.length > 0)
+    err.write(
+      `Held since the storage was restored or promoted, until deliveries resume: ${held.join(", ")}\n`,
+    );
 }
 
 async function resumeRestored({ service, print, by }: Call): Promise<void> {
-  const receivers = await service.notifications.resumeRestored(by);
-  print.done(receivers.length === 0 ? "Nothing was held" : `Resumed: ${receivers.join(", ")}`, { receivers });
+  const { receivers, mails } = await service.notifications.resumeRestored(by);
+  const resumed = [...receivers, ...(mails === 0 ? [] : [`${mails} mails`])];
+  print.done(resumed.length === 0 ? "Nothing was held" : `Resumed: ${resumed.join(", ")}`, {
+    receivers,
+    mails,
+  });
 }
 
 async function sendNow({ service, args, print, by }: Call): Promise<void> {
@@ -285,7 +293,8 @@ export const deliveryCommands: readonly Command[] = [
   },
   {
     words: ["deliveries", "resume"],
-    summary: "sends the deliveries that have been held since a backup was restored",
+    summary:
+      "sends the deliveries and the mail that have been held since the storage was restored or promoted",
     about: `Review the waiting deliveries first: some may have been delivered after the backup was made, and are delivered again with the
 same webhook-id. Receivers that are paused for another reason stay paused.`,
     options: SERVICE_OPTIONS,

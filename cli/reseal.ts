@@ -2,7 +2,7 @@
 import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
-import type { SealedRun } from "../records/sealed-store.ts";
+import type { RewritingRun } from "../records/rewriting.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import { storageOver } from "../records/storage.ts";
 import type { Run, CommandContext } from "./program/command.ts";
@@ -31,7 +31,7 @@ async function reseal(
   try {
     const storage = storageOver(stores.storage, configuration);
     const sealer = await openSealer(configuration, storage.directory, { mustExist: true });
-    const run: SealedRun = {
+    const run: RewritingRun = {
       signal,
       onProgress: (kind, done) => progress.update(`looking at ${kind}`, done),
     };

@@ -9,9 +9,12 @@ import {
   restoreBackup,
   type RestoreRun,
 } from "../records/backup/restore.ts";
+import { looksBeside, noteBeside, STORAGE_IDENTITY } from "../records/storage-identity.ts";
+import { makeSigningKeys } from "../accounts/keys/signing-keys.ts";
 import { readSecrets } from "../accounts/keys/service-keys.ts";
 import { STORAGE_FORMAT } from "../records/format.ts";
 import { createSealer } from "../core/sealing.ts";
+import { notesAbout } from "./renewal.ts";
 import { readSqliteConfig, type SqliteConfiguration } from "./backup.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
@@ -21,7 +24,7 @@ import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
 
 /** Kinds of records that a storage may have and still count as empty. */
-const BESIDES = [STORAGE_FORMAT.name];
+const BESIDES = [STORAGE_FORMAT.name, STORAGE_IDENTITY.name];
 
 /** The keys to try: from a file, typed, or the first line of standard input. */
 async function readBackupKeys(
@@ -62,13 +65,10 @@ async function restore(file: FileHandle, path: string, run: RestoreRun): Promise
   if (isFilled.length > 0) refuseFilled(isFilled);
   const summary = await checkBackup(file, run);
   const options = { clock: run.clock, besides: BESIDES, refuse: refuseFilled };
-  await fillFile(path, options, (filler) => restoreBackup(file, filler, summary, run));
+  const identity = await fillFile(path, options, (filler) => restoreBackup(file, filler, summary, run));
+  await noteBeside(path, identity);
   return summary;
 }
-
-const NOTES = `All sessions and tokens have ended, and codes and links that were sent are void.
-Notifications are held. Look at them with deliveries list --state waiting, and then run deliveries resume.
-`;
 
 const kilobytes = (bytes: number): number => Math.ceil(bytes / 1000);
 
@@ -87,6 +87,8 @@ async function runWith(
     const summary = await restore(file, database, {
       secrets,
       sealer,
+      makeKeys: (algorithms, now) => makeSigningKeys(sealer, algorithms, now),
+      looks: (await looksBeside(database)) ?? 0,
       clock,
       actor: operator(),
       retention: audit.retention,
@@ -100,10 +102,10 @@ async function runWith(
       `Restored: ${records} records with ${accounts} ${accounts === 1 ? "account" : "accounts"}, as of ${made}`,
       summary,
     );
+    err.write(notesAbout(created_at, configuration));
   } finally {
     progress.clear();
   }
-  err.write(NOTES);
 }
 
 export const runRestore: Run = async (args, context) => {

@@ -1,7 +1,7 @@
 /** `backup`, `restore` and `storage`: commands on a storage itself. */
 import { USUAL_REDIS, USUAL_STORAGE } from "../config/storage-address.ts";
 import type { Command } from "./program/command.ts";
-import { SERVICE_OPTIONS } from "./program/on-service.ts";
+import { SERVICE_OPTIONS, YES } from "./program/on-service.ts";
 
 const ADDRESSES = `Addresses are those of the configuration: ${USUAL_STORAGE}.
 env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.`;
@@ -37,6 +37,31 @@ command asks for the key, or reads it from the first line of standard input.`,
     options: [...SERVICE_OPTIONS, { form: "--key-file FILE", about: KEY }],
     examples: ["restore nightly.sign-in --key-file backup.key --config restored.json"],
     load: async () => (await import("./restore.ts")).runRestore,
+  },
+  {
+    words: ["storage", "restored"],
+    summary: "ends what was valid once, after a restore by the tools of the database",
+    about: `Run it after pg_restore, mongorestore, or copying a database file back, before any server starts: the restored storage holds
+sessions, tokens, codes and links again that have ended since. All of them become void, recovery codes too; the next user_id is a
+million higher; new keys sign; notifications and mail are held until deliveries resume. It prints what operators have to do again.
+After an interruption, run it again; until it has finished, no server starts. After restore it is not needed.`,
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["storage restored"],
+    load: async () => (await import("./renewal.ts")).runRestored,
+  },
+  {
+    words: ["storage", "promoted"],
+    summary: "ends what was valid once, after a standby of the database took over",
+    about: `A standby that takes over without synchronous replication lacks the last commits: what had ended in them is valid again. Run it soon
+after the promotion; servers can keep running. It does what storage restored does. With --nothing-lost it only notes that this copy of
+the storage is complete: after a promotion with synchronous replication, a move or an upgrade of the database.`,
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--nothing-lost", about: "no commit is missing: nothing ends" },
+      YES,
+    ],
+    examples: ["storage promoted", "storage promoted --nothing-lost"],
+    load: async () => (await import("./renewal.ts")).runPromoted,
   },
   {
     words: ["storage", "copy"],

@@ -24,6 +24,7 @@ import {
 } from "../accounts/clients/client.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory, type Directory, unusableRecords } from "../accounts/directory.ts";
+import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
 import { loadServiceKeys } from "../accounts/keys/service-keys.ts";
@@ -279,6 +280,13 @@ async function build(
     });
     sessionsEnded = (ended) => http.sessionsEnded(ended);
     const sweeper = isServer ? startSweeper(storage, outages("removing what has expired")) : undefined;
+    const history = isServer
+      ? await watchHistory(
+          storage.watch,
+          outages("looking whether the storage has gone back"),
+          ({ what, fix }) => logger.error(`${what}: ${fix}`),
+        )
+      : undefined;
     if (isServer) {
       notifier.start();
       keys.signing.start(outages("looking at the signing keys"));
@@ -294,7 +302,7 @@ async function build(
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);
       await http.close();
-      await Promise.all([sweeper?.stop(), keys.signing.stop()]);
+      await Promise.all([sweeper?.stop(), history?.stop(), keys.signing.stop()]);
       await accounts.settled();
       await passwords.close();
       await audit.close();

@@ -20,6 +20,7 @@ import type { Clock } from "../core/clock.ts";
 import { callerFor, type CallOptions, checked } from "../accounts/arguments.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import type { Sealer } from "../core/sealing.ts";
+import type { Outbox } from "../records/people/outbox.ts";
 import type { Attempt } from "./sending/deliver.ts";
 import type { CircuitBreaker } from "./sending/breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
@@ -117,11 +118,15 @@ export interface Notifications {
    */
   resume(receiver: string, options?: CallOptions): Promise<boolean>;
   /**
-   * Resumes every receiver that has been held since a backup was restored. Those that are paused for another reason
-   * stay so.
-   * @returns their names.
+   * Resumes every receiver, and sends all mail, that has been held since the storage was restored or promoted. Receivers that
+   * are paused for another reason stay so.
+   * @returns the names of the receivers, and how many mails there were.
    */
-  resumeRestored(options?: CallOptions): Promise<string[]>;
+  resumeRestored(
+    options?: CallOptions,
+  ): Promise<{ readonly receivers: readonly string[]; readonly mails: number }>;
+  /** How many mails are held since the storage was restored or promoted. */
+  heldMails(): Promise<number>;
   /**
    * Sends one notification about no real account, without retries: a documented body with the nil UUID and the
    * `user_id` 0. `undefined` when no such receiver is configured.
@@ -146,7 +151,7 @@ const BY_HAND = "by_hand";
 
 /** The calls on one storage. They work whether or not a worker runs in this process. */
 export function createNotifications({
-  storage: { deliveries, directory, audit },
+  storage: { deliveries, directory, audit, outbox },
   receivers,
   breaker,
   sealer,
@@ -154,11 +159,13 @@ export function createNotifications({
   events,
   clock,
   wake,
+  onMail,
 }: {
   readonly storage: {
     readonly deliveries: DeliveryStore;
     readonly directory: Pick<DirectoryRecords, "findEntry" | "findEntries" | "findAccount">;
     readonly audit: Pick<AuditStore, "append">;
+    readonly outbox: Pick<Outbox, "held" | "release">;
   };
   readonly receivers: Receivers;
   readonly breaker: CircuitBreaker;
@@ -168,6 +175,8 @@ export function createNotifications({
   readonly clock: Clock;
   /** Called when more may be due than before. */
   readonly wake: () => void;
+  /** Called when mail is due. */
+  readonly onMail: () => void;
 }): Notifications {
   /**
    * Writes the audit record of a request before it is carried out, so that nothing happens without one. It says what
@@ -278,9 +287,14 @@ export function createNotifications({
         await record("receiver.resume", receiver, caller);
         if (await breaker.resume(receiver, RESTORED)) resumed.push(receiver);
       }
+      const held = await outbox.held();
+      if (held > 0) await audit.append({ ...callerFor(caller.actor), action: "mail.resume" });
+      const mails = held > 0 ? await outbox.release() : 0;
       wake();
-      return resumed.toSorted();
+      onMail();
+      return { receivers: resumed.toSorted(), mails };
     },
+    heldMails: () => outbox.held(),
     async test(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
       await record("receiver.test", name, checked("options", callOptions, options));

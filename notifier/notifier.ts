@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import type { Logger } from "pino";
 import type { Storage } from "../records/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { type DeliveryStore, RESTORED } from "../records/deliveries/delivery.ts";
+import { HELD_SINCE, RESTORED } from "../records/deliveries/delivery.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import type { Outage } from "../core/outages.ts";
 import type { Sealer } from "../core/sealing.ts";
@@ -67,7 +67,7 @@ export interface Notifier {
   stop(grace: number): Promise<void>;
 }
 
-function detailOf(reports: readonly ReceiverReport[]): string {
+function detailOf(reports: readonly ReceiverReport[], heldMails: number): string {
   const sum = (key: "waiting" | "parked"): number => reports.reduce((all, each) => all + each[key], 0);
   const paused = reports.filter((each) => each.paused);
   const held = paused.filter(({ reason }) => reason === RESTORED);
@@ -77,7 +77,8 @@ function detailOf(reports: readonly ReceiverReport[]): string {
       "paused",
       paused.filter(({ reason }) => reason !== RESTORED),
     ),
-    ...named("held since a backup was restored", held),
+    ...named(HELD_SINCE, held),
+    ...(heldMails === 0 ? [] : [`mails ${HELD_SINCE}: ${heldMails}`]),
   ];
   return parts.join("; ");
 }
@@ -86,15 +87,15 @@ function named(what: string, reports: readonly ReceiverReport[]): string[] {
   return reports.length === 0 ? [] : [`${what}: ${reports.map(({ receiver }) => receiver).join(", ")}`];
 }
 
-/** Tells operators that a restored service sends nothing yet. */
+/** Tells operators that a restored service does not yet send what waited. */
 async function tellHeld(
-  deliveries: Pick<DeliveryStore, "receivers">,
+  { deliveries, outbox }: Pick<Storage, "deliveries" | "outbox">,
   onWarning: (text: string) => void,
 ): Promise<void> {
-  const held = [...(await deliveries.receivers()).values()].filter(({ reason }) => reason === RESTORED);
-  if (held.length === 0) return;
+  const [receivers, mails] = await Promise.all([deliveries.receivers(), outbox.held()]);
+  if (mails === 0 && ![...receivers.values()].some(({ reason }) => reason === RESTORED)) return;
   onWarning(
-    "notifications are held since a backup was restored: look at them, then run sign-in-service deliveries resume",
+    `notifications and mail are ${HELD_SINCE}: look at them, then run sign-in-service deliveries resume`,
   );
 }
 
@@ -168,7 +169,7 @@ export async function createNotifier({
     return openBullScheduler({ url: queue, deliveries, worker, clock, settings, outage, onFault, onWarning });
   }
 
-  if (settings.worker) await tellHeld(deliveries, onWarning);
+  if (settings.worker) await tellHeld(storage, onWarning);
   const scheduler =
     opensQueue === "at once" ? await openScheduler() : new OpenedWhenNeeded(openScheduler, onFault);
   const wake = (): void => scheduler.wake();
@@ -180,14 +181,15 @@ export async function createNotifier({
     wake,
     outage,
   });
-  const notifications = createNotifications({ ...delivering, storage, sealer, attempt, wake });
   const mailer = configuredMailer(configuration);
   const mail =
     mailer && new MailSender({ configuration, mailer, outbox: storage.outbox, sealer, events, outages });
+  const onMail = (): void => mail?.wake();
+  const notifications = createNotifications({ ...delivering, storage, sealer, attempt, wake, onMail });
   return {
     notifications,
     wake,
-    wakeMail: () => mail?.wake(),
+    wakeMail: onMail,
     start() {
       if (!settings.worker) return;
       scheduler.start();
@@ -196,7 +198,8 @@ export async function createNotifier({
     },
     isUp: () => scheduler.ok,
     async health() {
-      return { ok: scheduler.ok, detail: detailOf(await notifications.receivers()) };
+      const [reports, heldMails] = await Promise.all([notifications.receivers(), storage.outbox.held()]);
+      return { ok: scheduler.ok, detail: detailOf(reports, heldMails) };
     },
     async stop(grace) {
       await Promise.all([worker.stop(grace), scheduler.stop(), upkeep.stop(), mail?.stop(grace)]);

@@ -1,4 +1,5 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
+import { watchHistory } from "../records/storage-identity.ts";
 import { openStorage } from "../records/storage.ts";
 import { MAIL_KINDS } from "../accounts/people/messages.ts";
 import { processInfo } from "../config/process-info.ts";
@@ -48,16 +49,22 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
   try {
     const sealer = await openSealer(configuration, storage.directory);
     const events = createEvents(onDefect);
+    const outages = createOutages(logger, configuration.clock);
     const notifier = await createNotifier({
       configuration: { ...configuration, notifications: { ...configuration.notifications, worker: true } },
       storage,
       sealer,
       events,
       keepAlive: true,
-      outages: createOutages(logger, configuration.clock),
+      outages,
       onFault: onDefect,
       logger,
     });
+    const history = await watchHistory(
+      storage.watch,
+      outages("looking whether the storage has gone back"),
+      ({ what, fix }) => logger.error(`${what}: ${fix}`),
+    );
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "worker", sealer),
       droppedLines: () => droppedLines(logger),
@@ -69,7 +76,7 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
     notifier.start();
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
-      await notifier.stop(DELIVERIES_DRAIN_MS);
+      await Promise.all([notifier.stop(DELIVERIES_DRAIN_MS), history.stop()]);
       await storage.close();
     }
     return {

@@ -28,6 +28,7 @@ import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
 import { WRITE_PROBE } from "./observed-store.ts";
+import { STORAGE_IDENTITY } from "./storage-identity.ts";
 import { RATE_LIMIT } from "./rate-limits.ts";
 
 export const KINDS: Kinds = collectKinds([
@@ -62,6 +63,7 @@ export const KINDS: Kinds = collectKinds([
   ...ARTIFACTS,
   RATE_LIMIT,
   STORAGE_FORMAT,
+  STORAGE_IDENTITY,
   UNFINISHED_COPY,
   WRITE_PROBE,
 ]);

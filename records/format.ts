@@ -17,6 +17,7 @@ export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
   key: "`current`",
   store: "each",
   exported: false,
+  afterRestore: "kept",
   personal: undefined,
 });
 
@@ -46,6 +47,7 @@ export const UNFINISHED_COPY: Kind<UnfinishedCopy> = defineKind<UnfinishedCopy>(
   expires: "when the copy is finished",
   store: "storage",
   exported: false,
+  afterRestore: "kept",
   personal: undefined,
 });
 

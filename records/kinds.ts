@@ -34,6 +34,23 @@ export function storeOf(stores: Stores, { declaration: { store } }: AnyKind): Re
 /** Replaces a sealed text. @param context its sealing context. */
 type ReplaceSealed = (context: string, sealed: string) => string;
 
+/**
+ * What becomes of a record when its storage has gone back to an earlier state: because a backup was restored, or a standby promoted that
+ * lacks the last commits. What was valid once must not become valid again.
+ */
+type AfterRestore<Value> =
+  | "kept"
+  | "removed"
+  | {
+      /** For the tables: a phrase. */
+      readonly becomes: string;
+      /**
+       * @param now milliseconds since the epoch.
+       * @returns the value afterwards; `undefined` if the record is removed.
+       */
+      readonly change: (value: Value, now: number) => object | undefined;
+    };
+
 /** Everything that its owner declares about a kind. `docs/kinds.md` prints the texts. */
 export interface KindDeclaration<Value extends object, Index extends string> {
   /** Lower-case words with hyphens, such as `access-token`: at most 40 characters. */
@@ -74,6 +91,7 @@ export interface KindDeclaration<Value extends object, Index extends string> {
   readonly carried?: (value: Value) => object;
   /** The value with every text that is sealed with `keys.secrets` replaced. Default: nothing is sealed. */
   readonly sealed?: (value: Value, replace: ReplaceSealed, key: string) => object;
+  readonly afterRestore: AfterRestore<Value>;
   /** The counter that numbers the records, if keys are numbers. */
   readonly counter?: string;
   /** The personal data in a record; `undefined` if there is none. */
@@ -99,6 +117,12 @@ export interface Kind<Value extends object, Index extends string = string> {
   resealed(found: Found, replace: ReplaceSealed): RecordData | undefined;
   /** The record as it is copied to another store. */
   carried(found: Found): Found;
+  /**
+   * The record in a storage that has gone back.
+   * @param now milliseconds since the epoch.
+   * @returns `undefined` if it is removed.
+   */
+  afterRestore(found: Found, now: number): Found | undefined;
   /** The query for one partition of an index. */
   where(index: Index, at: Key): Pick<Query, "kind" | "index" | "at">;
 }
@@ -160,6 +184,13 @@ export function defineKind<Value extends object, Index extends string = never>(
     carried(found) {
       const value = declaration.carried?.(found.value as unknown as Value);
       return value === undefined ? found : { ...found, value: json(value) };
+    },
+    afterRestore(found, now) {
+      const { afterRestore } = declaration;
+      if (typeof afterRestore === "string") return afterRestore === "kept" ? found : undefined;
+      const value = afterRestore.change(found.value as unknown as Value, now);
+      if (value === undefined || value === found.value) return value && found;
+      return { ...found, value: json(value) };
     },
     where: (each, at) => ({ kind: name, index: each, at: toKey(at) }),
   };

@@ -18,6 +18,7 @@ export const WRITE_PROBE: Kind<{ readonly at: number }> = defineKind<{ readonly 
   keyOf: () => "current",
   store: "each",
   exported: false,
+  afterRestore: "kept",
   personal: undefined,
 });
 
@@ -35,6 +36,7 @@ interface Observers {
 
 export class ObservedStore implements RecordStore {
   readonly name: StoreCall["store"];
+  readonly copy?: NonNullable<RecordStore["copy"]>;
   readonly watch?: NonNullable<RecordStore["watch"]>;
   readonly pool?: NonNullable<RecordStore["pool"]>;
   readonly #store: RecordStore;
@@ -51,6 +53,7 @@ export class ObservedStore implements RecordStore {
     this.name = name;
     this.#store = store;
     this.#observers = observers;
+    if (store.copy !== undefined) this.copy = store.copy.bind(store);
     if (store.watch !== undefined) this.watch = store.watch.bind(store);
     if (store.pool !== undefined) this.pool = store.pool.bind(store);
   }

@@ -59,6 +59,7 @@ export const RATE_LIMIT: Kind<Window> = defineKind({
   expiresAt: ({ ends_at_ms }) => ends_at_ms,
   store: "artifacts",
   exported: false,
+  afterRestore: "kept",
   personal: undefined,
 });
 

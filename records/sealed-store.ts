@@ -2,20 +2,15 @@
  * Re-encrypts everything that is sealed with `keys.secrets` under the first secret, and finds what has not been
  * re-encrypted.
  */
-import type { Found, RecordData, Ref } from "../adapters/record-store.ts";
+import type { Found, RecordData } from "../adapters/record-store.ts";
 import { SERVICE_KEY } from "./directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
 import { KINDS } from "./all-kinds.ts";
 import type { AnyKind } from "./kinds.ts";
-import type { Records, Transaction } from "./records.ts";
+import type { Records } from "./records.ts";
+import { eachPage, type Rewrite, rewriteOne, rewritePage, type RewritingRun } from "./rewriting.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { SIGNING_KEY, signingKeyContext, type SigningKeyStore } from "./signing-key-store.ts";
-
-/** Records that are written in one commit. */
-const PAGE = 100;
-
-/** MongoDB holds the locks of a killed run until it ends the transaction, some time after a minute. */
-const COMMIT_TIMEOUT_MS = 120_000;
 
 /** How many records are sealed with another secret. */
 interface Outdated {
@@ -31,14 +26,6 @@ interface Resealed {
   readonly unreadable: number;
 }
 
-/** Stops a run, and follows its progress. */
-export interface SealedRun {
-  /** Stops between two pages. */
-  readonly signal: AbortSignal;
-  /** @param done records of this kind that were looked at. */
-  readonly onProgress: (kind: string, done: number) => void;
-}
-
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface SealedStore {
   /**
@@ -46,9 +33,9 @@ export interface SealedStore {
    * configuration has the first secret, too. It can be stopped at any time and called again. The check value comes last: until then, no
    * service starts without the old secret.
    */
-  reseal(sealer: Sealer, run: SealedRun): Promise<Resealed>;
+  reseal(sealer: Sealer, run: RewritingRun): Promise<Resealed>;
   /** Looks at every record, and changes nothing. */
-  outdated(sealer: Sealer, run: SealedRun): Promise<Outdated>;
+  outdated(sealer: Sealer, run: RewritingRun): Promise<Outdated>;
   /** Whether `reseal` has not finished since the current first secret became the first. */
   isPending(sealer: Sealer): Promise<boolean>;
 }
@@ -78,66 +65,15 @@ function resealed(kind: AnyKind, found: Found, sealer: Sealer): RecordData | "un
   return record === "current" ? undefined : record;
 }
 
-/** Seals records again. @returns how many were written. */
-function write(tx: Transaction, kind: AnyKind, page: readonly Found[], sealer: Sealer): number {
-  let count = 0;
-  for (const found of page) {
+/** Seals records again that can be read. */
+function rewriteWith(kind: AnyKind, sealer: Sealer): Rewrite {
+  return (found) => {
     const record = resealed(kind, found, sealer);
-    if (record === undefined || record === "unreadable") continue;
-    tx.adopt(found);
-    tx.put(record);
-    count += 1;
-  }
-  return count;
+    return record === "unreadable" ? undefined : record;
+  };
 }
 
 export function createSealedStore(records: Records, signingKeys: SigningKeyStore): SealedStore {
-  /** Calls `onPage` with every page of a kind. */
-  async function scan(
-    { name }: AnyKind,
-    { signal, onProgress }: SealedRun,
-    onPage: (page: readonly Found[]) => Promise<void>,
-  ): Promise<void> {
-    let done = 0;
-    for (let after: string | undefined; ;) {
-      signal.throwIfAborted();
-      const page = await records.store.scan(name, after, PAGE);
-      await onPage(page.records);
-      onProgress(name, (done += page.records.length));
-      if (page.next === undefined) return;
-      after = page.next;
-    }
-  }
-
-  /** Reads one record and seals it again. @returns how many were written. */
-  function writeOne(kind: AnyKind, ref: Ref, sealer: Sealer): Promise<number> {
-    const deadline = records.clock.now() + COMMIT_TIMEOUT_MS;
-    return records.transact(
-      async (tx) => {
-        const [found] = await records.store.get([ref]);
-        return found === undefined ? 0 : write(tx, kind, [found], sealer);
-      },
-      { deadline },
-    );
-  }
-
-  /** If a service changes part of the page meanwhile, its records are read and written one by one. */
-  async function writePage(kind: AnyKind, page: readonly Found[], sealer: Sealer): Promise<number> {
-    let isFirst = true;
-    const count = await records.transact(
-      (tx) => {
-        if (!isFirst) return undefined;
-        isFirst = false;
-        return write(tx, kind, page, sealer);
-      },
-      { deadline: records.clock.now() + COMMIT_TIMEOUT_MS },
-    );
-    if (count !== undefined) return count;
-    let written = 0;
-    for (const ref of page) written += await writeOne(kind, ref, sealer);
-    return written;
-  }
-
   /** Every change of a signing key also writes their list, so they are changed through their own store. */
   async function resealSigningKeys(sealer: Sealer): Promise<number> {
     let count = 0;
@@ -152,14 +88,14 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
     return count;
   }
 
-  async function pass(sealer: Sealer, run: SealedRun): Promise<Resealed> {
+  async function pass(sealer: Sealer, run: RewritingRun): Promise<Resealed> {
     let count = 0;
     let unreadable = 0;
     for (const kind of SEALED) {
-      await scan(kind, run, async (page) => {
+      await eachPage(records, kind, run, async (page) => {
         unreadable += page.filter((found) => resealed(kind, found, sealer) === "unreadable").length;
         const rest = page.filter((found) => !isCheck(found));
-        if (kind !== SIGNING_KEY) count += await writePage(kind, rest, sealer);
+        if (kind !== SIGNING_KEY) count += await rewritePage(records, rest, rewriteWith(kind, sealer));
       });
     }
     count += await resealSigningKeys(sealer);
@@ -175,14 +111,18 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
         const { resealed: count, unreadable } = await pass(sealer, run);
         all += count;
         if (unreadable > 0) return { resealed: all, unreadable };
-        if (count === 0) return { resealed: all + (await writeOne(SERVICE_KEY, CHECK, sealer)), unreadable };
+        if (count > 0) continue;
+        return {
+          resealed: all + (await rewriteOne(records, CHECK, rewriteWith(SERVICE_KEY, sealer))),
+          unreadable,
+        };
       }
     },
     async outdated(sealer, run) {
       let old = 0;
       let unreadable = 0;
       for (const kind of SEALED) {
-        await scan(kind, run, async (page) => {
+        await eachPage(records, kind, run, async (page) => {
           for (const found of page) {
             const record = resealed(kind, found, sealer);
             if (record === "unreadable") unreadable += 1;

@@ -52,6 +52,19 @@ export interface SigningKeyStore {
 /** The sealing context of a signing key. */
 export const signingKeyContext = (kid: string): string => `signing-key ${kid}`;
 
+/**
+ * A key that stops signing now. What it has signed stays valid as usual. Somebody may have retired it since the backup because it was
+ * compromised.
+ */
+export function retired(key: SigningKeyRecord, nowMs: number): SigningKeyRecord {
+  const now = Math.floor(nowMs / 1000);
+  return {
+    ...key,
+    signs_from: Math.min(key.signs_from, now),
+    retires_at: Math.min(key.retires_at ?? now, now),
+  };
+}
+
 export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>({
   name: "signing-key",
   holds:
@@ -64,6 +77,7 @@ export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>(
   }),
   store: "storage",
   exported: true,
+  afterRestore: { becomes: "published as long as a retired key, and never signs again", change: retired },
   personal: undefined,
 });
 
@@ -80,6 +94,7 @@ export const SIGNING_KEY_SET: Kind<KeySet> = defineKind<KeySet>({
   references: ({ kids }) => kids.map((kid) => SIGNING_KEY.ref(kid)),
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });
 

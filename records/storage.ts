@@ -1,5 +1,5 @@
 /** The storage of a service: opens the configured stores and combines them with the rules above them. */
-import { openStores, type StoresConfiguration } from "../adapters/open.ts";
+import { type OpenedStores, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
@@ -23,6 +23,8 @@ import { createRateLimits, type RateLimits } from "./rate-limits.ts";
 import { StoreClocks } from "./clocks.ts";
 import { ObservedStore } from "./observed-store.ts";
 import { Records } from "./records.ts";
+import { createRenewals, type Renewals } from "./backup/renewal.ts";
+import { createStorageWatch, identify, type StorageWatch } from "./storage-identity.ts";
 
 /** Kinds whose changes other processes need to notice soon. */
 export const WATCHED_KINDS: readonly string[] = [
@@ -56,6 +58,10 @@ export interface Storage {
   /** What is sealed with `keys.secrets`, of all kinds. */
   readonly sealed: SealedStore;
   readonly rateLimits: RateLimits;
+  /** Notices that the storage has gone back, because a backup was restored or a standby promoted. */
+  readonly watch: StorageWatch;
+  /** Renews a storage that has gone back. */
+  readonly renewals: Renewals;
   /** The parts of the storage, for health checks: at least `storage`. */
   readonly parts: readonly StoragePart[];
   /** The clocks of the stores. While that of this process is wrong, calls to the stores reject with `WrongClock`. */
@@ -76,7 +82,10 @@ export interface Storage {
 }
 
 /** The configuration of a storage. */
-interface StorageConfiguration extends Omit<StoresConfiguration, "sharedKinds" | "watchedKinds"> {
+interface StorageConfiguration extends Omit<
+  StoresConfiguration,
+  "sharedKinds" | "watchedKinds" | "identify"
+> {
   /** How long audit records are stored. Default: as in `config/defaults.ts`. */
   readonly audit?: Configuration["audit"];
 }
@@ -88,7 +97,11 @@ interface StorageConfiguration extends Omit<StoresConfiguration, "sharedKinds" |
  */
 export function storageOver(
   main: RecordStore,
-  { clock, audit: { retention } = defaults.audit }: Pick<StorageConfiguration, "clock" | "audit">,
+  {
+    clock,
+    storage,
+    audit: { retention } = defaults.audit,
+  }: Pick<StorageConfiguration, "clock" | "audit"> & Partial<Pick<StorageConfiguration, "storage">>,
   artifacts?: RecordStore,
   onWarning?: (text: string) => void,
 ): Storage {
@@ -105,6 +118,12 @@ export function storageOver(
   const audit = createAuditStore(lanes, positions, retention);
   const keys = createSigningKeyStore(lanes, audit);
   const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
+  const hasOwnArtifacts = artifactStore !== undefined;
+  const watch = createStorageWatch({
+    records: lanes,
+    artifacts: artifactStore && new Records(artifactStore, clock, KINDS),
+    storage,
+  });
   return {
     records: lanes,
     directory: createDirectoryRecords(lanes),
@@ -116,6 +135,8 @@ export function storageOver(
     audit,
     sealed: createSealedStore(lanes, keys),
     rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, KINDS), clock),
+    watch,
+    renewals: createRenewals({ records: lanes, keys, audit, watch, hasOwnArtifacts }),
     parts: stores,
     clocks,
     now: () => clocks.timeOf("storage"),
@@ -135,6 +156,30 @@ export function storageOver(
   };
 }
 
+/** Opens the stores, and checks their formats. */
+export async function openChecked(
+  configuration: Omit<StoresConfiguration, "identify">,
+  onWarning?: (text: string) => void,
+): Promise<OpenedStores> {
+  const { clock, mustExist = false } = configuration;
+  async function identifyChecked(main: RecordStore): Promise<string | undefined> {
+    const records = new Records(main, clock, KINDS);
+    await checkFormat({ store: main, key: "storage" }, records, { mustExist });
+    return identify(records, mustExist);
+  }
+  const opened = await openStores({ ...configuration, identify: identifyChecked }, onWarning);
+  const { artifacts } = opened;
+  if (artifacts === undefined) return opened;
+  try {
+    const records = new Records(artifacts, clock, KINDS);
+    await checkFormat({ store: artifacts, key: "artifacts" }, records, { mustExist });
+    return opened;
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
 /**
  * Opens the configured storage. The code of a backend is loaded when it is chosen.
  * @param onWarning gets messages for the operator. Default: they are dropped.
@@ -148,8 +193,7 @@ export async function openStorage(
   onWarning?: (text: string) => void,
   through: (store: RecordStore) => RecordStore = (store) => store,
 ): Promise<Storage> {
-  const { clock } = configuration;
-  const opened = await openStores(
+  const opened = await openChecked(
     { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS },
     onWarning,
   );
@@ -158,11 +202,6 @@ export async function openStorage(
   try {
     await storage.clocks.check();
     storage.clocks.require();
-    await checkFormat({ store: main, key: "storage" }, new Records(main, clock, KINDS), configuration);
-    if (artifacts !== undefined) {
-      const records = new Records(artifacts, clock, KINDS);
-      await checkFormat({ store: artifacts, key: "artifacts" }, records, configuration);
-    }
   } catch (error) {
     await opened.close();
     throw error;

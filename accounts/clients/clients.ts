@@ -9,13 +9,14 @@ import {
   CLIENT_LOGO,
   ENTRIES,
   isOpen,
+  newTokensEpoch,
   REMOVED_CLIENT,
 } from "../../records/directory/directory-kinds.ts";
 import type { Storage } from "../../records/storage.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
 import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { hmac } from "../../core/sealing.ts";
-import { forgetInApis, newTokensEpoch, requireApis } from "../apis.ts";
+import { forgetInApis, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
   type AnyNewClient,

@@ -98,26 +98,29 @@ function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
 
 const random = (): string => randomBytes(32).toString("base64");
 
+/** Why no service starts on a storage that a command has not finished. */
+const UNFINISHED = {
+  copy: "a copy into this storage is not finished: run `storage copy` again until it reports that it is",
+  renewal:
+    "what had ended before this storage went back is not void yet: run `storage restored` or `storage promoted` again until it reports that it is",
+} as const;
+
 /**
  * The sealer for `keys.secrets`. The first start decides which secrets belong to a storage.
- * @throws ConfigurationError while a copy into this storage is unfinished.
+ * @param opening.isRenewing accepts a storage that is not renewed completely.
+ * @throws ConfigurationError while a command has not finished to write this storage.
  * @throws SignInError `keys` when the secrets don't belong to this storage.
  * @throws StorageMissing when the storage must exist, and no server has used it.
  */
 export async function openSealer(
   configuration: Configuration,
   directory: DirectoryRecords,
-  { mustExist = false }: Opening = {},
+  opening: Opening & { readonly isRenewing?: boolean } = {},
 ): Promise<Sealer> {
-  const [check, isUnfinished] = await Promise.all([
-    directory.findServiceKey("check"),
-    directory.isUnfinishedCopy(),
-  ]);
-  if (isUnfinished) {
-    throw new ConfigurationError([
-      "config.storage: a copy into this storage is not finished: run `storage copy` again until it reports that it is",
-    ]);
-  }
+  const { mustExist = false, isRenewing = false } = opening;
+  const [check, unfinished] = await Promise.all([directory.findServiceKey("check"), directory.unfinished()]);
+  if (unfinished !== undefined && !(isRenewing && unfinished === "renewal"))
+    throw new ConfigurationError([`config.storage: ${UNFINISHED[unfinished]}`]);
   if (check === undefined && mustExist) throw new StorageMissing(UNUSED);
   const sealer = createSealer(await readSecrets(configuration, check !== undefined));
   const stored = check ?? (await directory.ensureServiceKey("check", sealer.seal("check", CHECK)));

@@ -160,6 +160,15 @@ async function makeKey(sealer: Sealer, alg: string): Promise<NewSigningKey> {
   return sealed(sealer, { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg });
 }
 
+/** New keys that sign from now on, one for each algorithm. @param now seconds since the epoch. */
+export function makeSigningKeys(
+  sealer: Sealer,
+  algorithms: readonly string[],
+  now: number,
+): Promise<SigningKeyRecord[]> {
+  return Promise.all(algorithms.map(async (alg) => firstKey(await makeKey(sealer, alg), now)));
+}
+
 /** The algorithms without a signing key: older versions made only an RSA key. */
 function missingAlgorithms(keys: readonly SigningKeyRecord[], now: number): IdTokenAlgorithm[] {
   return ID_TOKEN_ALGORITHMS.filter((alg) => signingKey(keys, alg, now) === undefined);

@@ -110,6 +110,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     bound: "one record for each bucket and window; what one limit refuses takes no point anywhere",
   },
   "storage-format": SERVICE,
+  "storage-identity": SERVICE,
   "write-probe": {
     by: "a request for `/health`",
     limits: [],
@@ -224,7 +225,9 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "receiver.pause": OPERATOR,
   "receiver.resume": OPERATOR,
   "receiver.test": OPERATOR,
+  "mail.resume": OPERATOR,
   "secrets.reseal": OPERATOR,
   "storage.backed_up": OPERATOR,
   "storage.restored": OPERATOR,
+  "storage.promoted": OPERATOR,
 };

@@ -13,6 +13,7 @@ import {
   confirmationKey,
   type ConfirmationPurpose,
   type StoredConfirmation,
+  UNDOING,
 } from "../../records/people/confirmation-kinds.ts";
 import { MAIL, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
@@ -151,7 +152,6 @@ export interface Confirmations {
 export const CONFIRMATION_LIFETIME_MS = 3_600_000;
 /** How long a link works that undoes a change of address, or a first second factor. */
 const UNDO_LIFETIME_MS = 7 * 86_400_000;
-const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set(["address-undo", "factor-undo"]);
 /** How many wrong tries end a code. */
 const CODE_TRIES = 5;
 

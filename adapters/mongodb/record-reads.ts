@@ -1,7 +1,7 @@
 /** Stores records as documents, finds them, and deletes expired ones. */
 import type { ClientSession, Collection, Db } from "mongodb";
 import type { Clock } from "../../core/clock.ts";
-import type { Found, IndexEntry, Page, Query, Ref } from "../record-store.ts";
+import type { DataCopy, Found, IndexEntry, Page, Query, Ref } from "../record-store.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import type { Connection } from "./connection.ts";
 import { isRefused } from "./faults.ts";
@@ -127,6 +127,14 @@ export class MongoRecords {
   constructor(connection: Connection, clock: Clock) {
     this.connection = connection;
     this.#clock = clock;
+  }
+
+  /** A restored or copied collection has another UUID. */
+  async copy(): Promise<DataCopy> {
+    const [found] = await this.connection.db
+      .listCollections({ name: RECORDS }, { nameOnly: false })
+      .toArray();
+    return { id: String(found?.info?.uuid) };
   }
 
   // Read from the connection each time, because it may have replaced its client.

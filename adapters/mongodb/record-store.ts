@@ -101,6 +101,7 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
         }
       }),
     sweep: (limit, now) => store.sweep(limit, now),
+    copy: () => connection.run(() => store.copy()),
     ping: () => connection.run(async () => Number((await connection.db.command({ hello: 1 }))["localTime"])),
     close: () => connection.close(),
   };

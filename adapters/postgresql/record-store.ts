@@ -11,6 +11,7 @@ import {
 import {
   checkCommit,
   type Commit,
+  type DataCopy,
   type Found,
   type Page,
   type Query,
@@ -28,6 +29,7 @@ import {
   type Statement,
 } from "./connection.ts";
 import {
+  CLUSTER,
   COMMIT,
   COUNT,
   GET,
@@ -39,6 +41,7 @@ import {
   SCAN,
   SCHEMA,
   SWEEP,
+  TABLES,
 } from "./schema.ts";
 
 export interface PostgresOptions {
@@ -375,6 +378,29 @@ class PostgresStore implements RecordStore {
       for (const [onChange, kinds] of this.#watches) if (kinds.some((kind) => changed.has(kind))) onChange();
     };
     void this.#connections.listen(CHANNEL, tellAll, tell);
+  }
+
+  async copy(): Promise<DataCopy> {
+    const [tables] = await this.#connections.query<{ id: string }>(TABLES);
+    const cluster = await this.#cluster();
+    if (cluster === undefined) return { id: String(tables?.id) };
+    return {
+      id: `${cluster.id}-${String(tables?.id)}`,
+      timeline: String(Number.parseInt(cluster.timeline, 16)),
+    };
+  }
+
+  /** `undefined` if the server tells nobody, or not this user. */
+  async #cluster(): Promise<{ readonly id: string; readonly timeline: string } | undefined> {
+    try {
+      const [row] = await this.#connections.during(() =>
+        this.#connections.raw<{ id: string; timeline: string }>(CLUSTER),
+      );
+      return row;
+    } catch (error) {
+      if (sqlState(error) === undefined) throw asFault(error);
+      return undefined;
+    }
   }
 
   async ping(): Promise<number> {

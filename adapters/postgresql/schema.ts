@@ -265,6 +265,20 @@ export const COMMIT: Statement = {
   text: "SELECT sign_in_commit($1, $2, $3, $4, $5, $6, $7) AS failed",
 };
 
+/** Tables that are restored are other tables, unless a restore filled those that were there. */
+export const TABLES: Statement = {
+  name: "sign-in-tables",
+  text: `
+SELECT d.oid || '-' || 'sign_in_records'::regclass::oid AS id FROM pg_database AS d WHERE d.datname = current_database()`,
+};
+
+/** A timeline begins when a standby is promoted, and when a server is restored to an earlier moment. */
+export const CLUSTER: Statement = {
+  name: "sign-in-cluster",
+  text: `
+SELECT system_identifier::text AS id, left(pg_walfile_name(pg_current_wal_lsn()), 8) AS timeline FROM pg_control_system()`,
+};
+
 export const NEXT: Statement = {
   name: "sign-in-next",
   text: `

@@ -25,6 +25,8 @@ export interface RedisOptions {
   readonly url: string;
   /** Decides what has expired. */
   readonly clock: Clock;
+  /** Begins all keys, after the prefix of the address. Default: none. */
+  readonly storageId?: string | undefined;
   /** Receives problems that an operator should fix. */
   readonly onWarning?: (text: string) => void;
   /** Time-out of the first connection. Default 10,000. */
@@ -330,6 +332,7 @@ async function tryOut(store: RecordStore, clock: Clock): Promise<void> {
 export async function openRedis({
   url,
   clock,
+  storageId,
   onWarning = () => undefined,
   startTimeoutMs = CONNECT_TIMEOUT_MS,
 }: RedisOptions): Promise<RecordStore> {
@@ -341,7 +344,8 @@ export async function openRedis({
     await firstConnection(client, PURPOSE, startTimeoutMs);
     await checkServer(client, PURPOSE, onWarning);
     const connection = new Connection(client);
-    const store = createStore(connection, prefix, clock);
+    const own = storageId === undefined ? prefix : `${prefix}${storageId}:`;
+    const store = createStore(connection, own, clock);
     await tryOut(store, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });

@@ -2,8 +2,8 @@
 import { stat } from "node:fs/promises";
 import type { Clock } from "../../core/clock.ts";
 import { StorageMissing, StorageUnavailable } from "../../core/errors.ts";
-import { checkCommit, type RecordStore } from "../record-store.ts";
-import { connect, type Connection, numberAt } from "./connection.ts";
+import { checkCommit, type DataCopy, type RecordStore } from "../record-store.ts";
+import { connect, type Connection, IN_MEMORY, numberAt } from "./connection.ts";
 import { prepareFile, requireTables } from "./database-file.ts";
 import { whileLocked } from "./faults.ts";
 import { createRecordReads, RecordCache } from "./record-reads.ts";
@@ -31,6 +31,21 @@ async function requireFile(path: string): Promise<void> {
     throw new Fault(`the database file ${path} can't be opened: ${code}`, { cause });
   }
   throw new StorageUnavailable(`${path} is not a file`);
+}
+
+/** A restored or moved file is another file, unless a backup was written into the old one. */
+async function copyOf(path: string): Promise<DataCopy> {
+  try {
+    const { ino } = await stat(path, { bigint: true });
+    return { id: String(ino) };
+  } catch (cause) {
+    throw new StorageUnavailable(
+      `the database file can't be found: ${String(Reflect.get(Object(cause), "code"))}`,
+      {
+        cause,
+      },
+    );
+  }
 }
 
 /** How often to check whether another process has written. */
@@ -92,6 +107,7 @@ export async function openSqlite({ path, clock, mustExist = false }: SqliteOptio
           end();
         };
       },
+      ...(path !== IN_MEMORY && { copy: () => copyOf(path) }),
       ping: () => connection.read(() => numberAt(time() ?? {}, 0)),
       close() {
         for (const end of watches) end();

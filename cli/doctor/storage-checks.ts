@@ -100,6 +100,24 @@ const indexes: Check<StorageSubject> = {
   },
 };
 
+const history: Check<StorageSubject> = {
+  id: "history",
+  title: "whether the storage has gone back to an earlier state",
+  async run({ storage: { watch } }) {
+    const goneBack = await watch.check();
+    if (goneBack === undefined) return [];
+    const { what, fix } = goneBack;
+    return [
+      {
+        level: "problem",
+        what: sentence(what),
+        why: "Sessions, tokens, codes and links that have ended are valid again, a user_id can be given out twice, and notifications are sent again.",
+        fix: sentence(fix),
+      },
+    ];
+  },
+};
+
 const keys: Check<StorageSubject> = {
   id: "keys",
   title: "whether keys.secrets belong to the storage",
@@ -290,6 +308,7 @@ export const storageChecks: readonly Check<StorageSubject>[] = [
   redis,
   clocks,
   indexes,
+  history,
   keys,
   deployments,
   clients,

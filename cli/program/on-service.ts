@@ -104,7 +104,8 @@ export function operator(): NonNullable<CallOptions["actor"]> {
   }
 }
 
-async function confirm(
+/** See {@link Call.confirm}. */
+export async function confirm(
   question: string,
   args: Arguments,
   { confirm: ask }: Pick<CommandContext, "confirm">,

@@ -1,13 +1,10 @@
 /** Opens the stores of a storage for a command. */
-import { openStores } from "../../adapters/open.ts";
-import { KINDS } from "../../records/all-kinds.ts";
 import type { Clock } from "../../core/clock.ts";
 import { SHARED_KINDS } from "../../records/directory/directory-kinds.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
-import { checkFormat } from "../../records/format.ts";
-import { Records } from "../../records/records.ts";
 import type { StorageAddress } from "./addresses.ts";
 import { CommandFailure, MISUSED, UNREACHABLE } from "./command-failure.ts";
+import { openChecked } from "../../records/storage.ts";
 import type { Stores } from "../../records/kinds.ts";
 
 export interface OpenStores extends Stores {
@@ -38,18 +35,8 @@ export async function openAddressed(
       sharedKinds: SHARED_KINDS,
       watchedKinds: [],
     };
-    const opened = await openStores(configuration, onWarning);
+    const opened = await openChecked(configuration, onWarning);
     const { main, artifacts: away = main } = opened;
-    try {
-      await checkFormat({ store: main, key: "storage" }, new Records(main, clock, KINDS), { mustExist });
-      if (away !== main) {
-        const records = new Records(away, clock, KINDS);
-        await checkFormat({ store: away, key: "artifacts" }, records, { mustExist });
-      }
-    } catch (error) {
-      await opened.close();
-      throw error;
-    }
     return { storage: main, artifacts: away, close: () => opened.close() };
   } catch (error) {
     if (error instanceof ConfigurationError) {

@@ -34,6 +34,7 @@ function defineArtifact(
     expires: "at its end, see `lifetimes` of the configuration",
     store: "artifacts",
     exported: true,
+    afterRestore: "removed",
     ...parts,
   });
 }
@@ -94,6 +95,7 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   }),
   ReplayDetection: defineArtifact("ReplayDetection", {
     holds: "an assertion or a proof that was used",
+    afterRestore: "kept",
     personal: undefined,
   }),
 };

@@ -212,6 +212,10 @@ const ACTIONS = {
   "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
   "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },
   "receiver.test": { about: "receiver", means: "A test of a receiver was requested" },
+  "mail.resume": {
+    about: null,
+    means: "Sending mail that was held since the storage was restored or promoted was requested",
+  },
   "secrets.reseal": {
     about: null,
     means: "Re-encryption of all sealed data with the first of `keys.secrets` was requested",
@@ -219,7 +223,13 @@ const ACTIONS = {
   "storage.backed_up": { about: null, means: "A backup of the storage was requested" },
   "storage.restored": {
     about: null,
-    means: "A backup was restored; `created_at` says when it was made. All sessions and tokens ended",
+    means:
+      "A backup was restored: `created_at` says when it was made, or `since` from when on changes may be missing. All sessions and tokens ended",
+  },
+  "storage.promoted": {
+    about: null,
+    means:
+      "A standby was promoted: `since` says from when on changes may be missing, and all sessions and tokens ended; or `nothing_lost`, and nothing ended",
   },
 } as const;
 

@@ -60,6 +60,7 @@ export const AUDIT: Kind<StoredAudit, "day" | "account"> = defineKind({
   expires: "`audit.retention` after its time",
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "`sub`, network of the address, family of the browser",
 });
 

@@ -4,9 +4,8 @@
  */
 import type { FileHandle } from "node:fs/promises";
 import type { FileSnapshot, WholeRecord } from "../../adapters/sqlite/whole-file.ts";
-import { isWithCode, MAIL, type StoredMail } from "../people/mail-kinds.ts";
-import { CONFIRMATION } from "../people/confirmation-kinds.ts";
 import { KINDS } from "../all-kinds.ts";
+import { STORAGE_IDENTITY } from "../storage-identity.ts";
 import { LineWriter } from "./encrypted-lines.ts";
 
 /** The first line. */
@@ -28,11 +27,10 @@ export interface BackupEnd {
 }
 
 /** Whether a restored service needs the record. */
-function isKept({ kind: name, value }: WholeRecord): boolean {
+function isKept({ kind: name, key, value }: WholeRecord, now: number): boolean {
   const kind = KINDS.get(name);
-  if (kind.declaration.store === "artifacts") return false;
-  if (kind === CONFIRMATION) return false;
-  return kind !== MAIL || !isWithCode(value as unknown as StoredMail);
+  if (kind.declaration.store === "artifacts" || kind === STORAGE_IDENTITY) return false;
+  return kind.afterRestore({ kind: name, key, value, version: "" }, now) !== undefined;
 }
 
 interface BackupRun {
@@ -60,7 +58,7 @@ export async function writeBackup(
   let read = 0;
   for (const record of snapshot.records()) {
     read += 1;
-    if (!isKept(record)) continue;
+    if (!isKept(record, now * 1000)) continue;
     written += 1;
     const { kind, key, value, expiresAt } = record;
     const line: BackupRecord = [kind, key, value, expiresAt];

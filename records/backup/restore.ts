@@ -1,90 +1,33 @@
 /**
- * Restores a backup into an empty database file. What was valid when the backup was made must not become valid again: all
- * generations are raised, numbers of accounts are skipped, and no notification is sent before an operator resumes them.
+ * Restores a backup into an empty database file. What was valid when the backup was made must not become valid again: see
+ * `renewal.ts`.
  */
 import type { FileHandle } from "node:fs/promises";
 import type { RecordData } from "../../adapters/record-store.ts";
 import type { FileFiller } from "../../adapters/sqlite/whole-file.ts";
+import type { Clock } from "../../core/clock.ts";
+import { SignInError } from "../../core/errors.ts";
+import type { Sealer } from "../../core/sealing.ts";
+import { KINDS } from "../all-kinds.ts";
 import type { Actor } from "../audit/audit-event.ts";
 import { auditRecord } from "../audit/audit-kinds.ts";
-import type { Clock } from "../../core/clock.ts";
-import { RESTORED, untouchedReceiver } from "../deliveries/delivery.ts";
-import { type KnownReceiver, RECEIVER, receiverRecord } from "../deliveries/delivery-kinds.ts";
-import type { AccountRecord } from "../directory/directory.ts";
-import {
-  ACCOUNT,
-  accountIn,
-  type IdentifierOwner,
-  SERVICE_KEY,
-  USER_ID,
-} from "../directory/directory-kinds.ts";
-import { ENTRIES, type StoredEntry, type StoredServiceKey } from "../directory/directory-kinds.ts";
-import {
-  AUTHENTICATOR_APP,
-  RECOVERY_CODES,
-  STEP_MS,
-  type StoredApp,
-  type StoredRecoveryCodes,
-} from "../factors/factor-kinds.ts";
-import { SignInError } from "../../core/errors.ts";
+import { type KnownReceiver, RECEIVER } from "../deliveries/delivery-kinds.ts";
+import { SERVICE_KEY, type StoredServiceKey, USER_ID } from "../directory/directory-kinds.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
-import { KINDS } from "../all-kinds.ts";
 import type { AnyKind } from "../kinds.ts";
-import type { Sealer } from "../../core/sealing.ts";
+import { SIGNING_KEY, SIGNING_KEY_SET, type SigningKeyRecord } from "../signing-key-store.ts";
+import { restoredIdentity, STORAGE_IDENTITY, type StorageIdentity } from "../storage-identity.ts";
 import type { BackupEnd, BackupRecord, BackupStart } from "./backup.ts";
 import { readLines } from "./encrypted-lines.ts";
-
-/**
- * How far generations and the counter of `user_id` are moved. They have grown since the backup, and must not return to a
- * value that was in use.
- */
-const GENERATIONS_AHEAD = 1_000_000;
-
-const raised = (generations: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
-  Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, value + GENERATIONS_AHEAD]));
-
-/**
- * The account with raised generations: all earlier sessions, codes, tokens, device cookies and mailed links are
- * refused.
- */
-function withRaisedGenerations(account: AccountRecord): AccountRecord {
-  return {
-    ...account,
-    password_generation: (account.password_generation ?? 0) + GENERATIONS_AHEAD,
-    sessions_generation: account.sessions_generation + GENERATIONS_AHEAD,
-    tokens_generation: account.tokens_generation + GENERATIONS_AHEAD,
-    service_generations: raised(account.service_generations),
-    client_generations: raised(account.client_generations),
-    ...(account.factors && {
-      factors: { ...account.factors, generation: account.factors.generation + GENERATIONS_AHEAD },
-    }),
-  };
-}
-
-/** Refuses the codes of the current and the next step: they may have been used since the backup. */
-const withUsedSteps = (app: StoredApp, now: number): StoredApp => ({
-  ...app,
-  last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1),
-});
-
-/** Removes all codes: any of them may have been used since the backup. */
-const withoutCodes = (stored: StoredRecoveryCodes): StoredRecoveryCodes => ({ ...stored, codes: [] });
-
-/** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */
-function held(receiver: KnownReceiver): KnownReceiver {
-  return receiver.paused ? receiver : { ...receiver, paused: true, reason: RESTORED };
-}
-
-/** The value of a record after the restore. */
-function restored(kind: AnyKind, value: object, now: number): object {
-  if (kind === ACCOUNT) {
-    const account = accountIn(value as IdentifierOwner);
-    return account === undefined ? value : withRaisedGenerations(account);
-  }
-  if (kind === AUTHENTICATOR_APP) return withUsedSteps(value as StoredApp, now);
-  if (kind === RECOVERY_CODES) return withoutCodes(value as StoredRecoveryCodes);
-  return kind === RECEIVER ? held(value as KnownReceiver) : value;
-}
+import {
+  heldReceiver,
+  KEYS,
+  type MakeSigningKeys,
+  receiverOf,
+  renewedKeys,
+  USER_IDS,
+  USER_IDS_AHEAD,
+} from "./renewal.ts";
 
 const wrong = (): SignInError =>
   new SignInError("backup", "the backup was made by another version of this service");
@@ -121,9 +64,10 @@ async function readBackup(
         const kind = KINDS.all.find((each) => each.name === name);
         if (kind === undefined) throw wrong();
         if (kind === STORAGE_FORMAT && !isCurrentFormat(value)) throw wrong();
-        const found = { kind: name, key, version: "", value: restored(kind, value, now) as typeof value };
-        onRecord(kind, kind.restore(expiresAt === null ? found : { ...found, expiresAt }));
+        const found = { kind: name, key, version: "", value, ...(expiresAt !== null && { expiresAt }) };
         count += 1;
+        const after = kind.afterRestore(found, now);
+        if (after !== undefined) onRecord(kind, kind.restore(after));
       } else if (count === -1) {
         onStart(read as BackupStart);
         count = 0;
@@ -140,11 +84,14 @@ export interface RestoreRun {
   readonly secrets: readonly string[];
   /** For `keys.secrets` of the configuration. */
   readonly sealer: Sealer;
+  readonly makeKeys: MakeSigningKeys;
   readonly clock: Clock;
   /** Who restores, for the audit. */
   readonly actor: Actor;
   /** Seconds for which audit records are kept. */
   readonly retention: number;
+  /** The looks of servers at the database that was there before: see `storage-identity.ts`. */
+  readonly looks: number;
   /** Stops it between two chunks. */
   readonly signal: AbortSignal;
   readonly onProgress: (step: "checking" | "restoring", bytes: number) => void;
@@ -182,35 +129,42 @@ export async function checkBackup(
   return { created_at, records, accounts };
 }
 
-/** Writes a backup that was checked. */
+/** Writes a backup that was checked. @returns the identity of the restored storage. */
 export async function restoreBackup(
   file: FileHandle,
   filler: FileFiller,
   { created_at, records, accounts }: BackupSummary,
-  { secrets, clock, actor, retention, signal, onProgress }: RestoreRun,
-): Promise<void> {
+  { secrets, makeKeys, clock, actor, retention, looks, signal, onProgress }: RestoreRun,
+): Promise<StorageIdentity> {
   const configured = new Set<string>();
   const known = new Set<string>();
+  const keys: SigningKeyRecord[] = [];
+  const now = clock.now();
   await readBackup(file, secrets, signal, {
-    now: clock.now(),
+    now,
     onStart({ counters }) {
-      const { counter = "" } = USER_ID.declaration;
-      for (const [name, value] of Object.entries({ [counter]: 0, ...counters }))
-        filler.count(name, name === counter ? value + GENERATIONS_AHEAD : value);
+      for (const [name, value] of Object.entries({ [USER_IDS]: 0, ...counters }))
+        filler.count(name, name === USER_IDS ? value + USER_IDS_AHEAD : value);
     },
     onRecord(kind, record) {
-      filler.put(record);
       const { value } = record;
+      if (kind === SIGNING_KEY) keys.push(value as unknown as SigningKeyRecord);
+      if (KEYS.includes(kind)) return;
+      filler.put(record);
       if (kind === RECEIVER) known.add((value as unknown as KnownReceiver).receiver);
-      const isEntry = Object.values<AnyKind>(ENTRIES).includes(kind);
-      if (isEntry && (value as unknown as StoredEntry).receiver !== null)
-        configured.add(`${kind.name}:${record.key}`);
+      const receiver = receiverOf(kind, value);
+      if (receiver !== undefined) configured.add(receiver);
     },
     onProgress: (bytes) => onProgress("restoring", bytes),
   });
-  for (const receiver of configured)
-    if (!known.has(receiver)) filler.put(receiverRecord(held({ receiver, ...untouchedReceiver })));
+  for (const receiver of configured) if (!known.has(receiver)) filler.put(heldReceiver(receiver));
+  const after = await renewedKeys(keys, makeKeys, now);
+  for (const key of after) filler.put(SIGNING_KEY.record(key));
+  if (after.length > 0) filler.put(SIGNING_KEY_SET.record({ kids: after.map(({ kid }) => kid) }));
+  const identity = restoredIdentity(looks, clock);
+  filler.put(STORAGE_IDENTITY.record(identity));
   const detail = { created_at, records, accounts };
   const event = { actor, action: "storage.restored", detail } as const;
-  filler.put(auditRecord(event, Math.floor(clock.now() * 1_000), retention));
+  filler.put(auditRecord(event, Math.floor(now * 1_000), retention));
+  return identity;
 }

@@ -5,6 +5,7 @@ import {
   failureOf,
   type LaneKey,
   type ReceiverState,
+  RESTORED,
 } from "./delivery.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
@@ -150,6 +151,7 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   }),
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the `sub`; what the receiver answered",
 });
 
@@ -163,6 +165,7 @@ export const PAYLOAD: Kind<StoredPayload> = defineKind<StoredPayload>({
   sealed: ({ id, payload }, replace) => ({ id, payload: replace(deliveryContext(id), payload) }),
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the data of the account after the change",
 });
 
@@ -175,8 +178,14 @@ export const LANE: Kind<Lane> = defineKind<Lane>({
   expires: "with its last delivery",
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the `sub`",
 });
+
+/** Paused until deliveries are resumed. A receiver that an operator had paused keeps its reason. */
+export function held(receiver: KnownReceiver): KnownReceiver {
+  return receiver.paused ? receiver : { ...receiver, paused: true, reason: RESTORED };
+}
 
 export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   name: "receiver",
@@ -185,6 +194,7 @@ export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   keyOf: ({ receiver }) => receiver,
   store: "storage",
   exported: true,
+  afterRestore: { becomes: "paused until `deliveries resume`", change: held },
   personal: undefined,
 });
 

@@ -167,8 +167,11 @@ export interface ReceiverState {
   readonly releaseUntil: number | null;
 }
 
-/** Why a receiver is paused since a backup was restored: `deliveries resume` resumes all that are. */
-export const RESTORED = "held since a backup was restored, until deliveries resume";
+/** Of what `deliveries resume` sends. */
+export const HELD_SINCE = "held since the storage was restored or promoted";
+
+/** Why a receiver is paused since then: `deliveries resume` resumes all that are. */
+export const RESTORED: string = `${HELD_SINCE}, until deliveries resume`;
 
 /** The state of a receiver without a record. */
 export const untouchedReceiver: ReceiverState = Object.freeze({

@@ -1,4 +1,5 @@
 /** The kinds of records of the directory: accounts, clients, entries and keys, and their indexes. */
+import { randomBytes, randomInt } from "node:crypto";
 import type {
   AccountRecord,
   ApiRecord,
@@ -46,6 +47,7 @@ function entryKind(name: EntryKind, holds: string, group?: Kind<StoredEntry>): K
     references: (entry) => (group === undefined || entry.group === null ? [] : [group.ref(entry.group)]),
     store: "storage",
     exported: true,
+    afterRestore: "kept",
     personal: undefined,
   });
 }
@@ -99,6 +101,31 @@ const portalOf = ({ portal }: AccountRecord): string[] => (portal === null ? [] 
 const ALL = "all";
 const DELETED = "deleted";
 
+/**
+ * How far generations move when the storage has gone back. They have grown since, and must not return to a value that was in use.
+ * Random, because a backup may be restored twice.
+ */
+const higher = (generation: number): number => generation + randomInt(1_000_000, 2_000_000);
+
+const allHigher = (generations: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
+  Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, higher(value)]));
+
+function withHigherGenerations(account: AccountRecord): AccountRecord {
+  const { password_generation = 0, sessions_generation, tokens_generation, factors } = account;
+  return {
+    ...account,
+    password_generation: higher(password_generation),
+    sessions_generation: higher(sessions_generation),
+    tokens_generation: higher(tokens_generation),
+    service_generations: allHigher(account.service_generations),
+    client_generations: allHigher(account.client_generations),
+    ...(factors && { factors: { ...factors, generation: higher(factors.generation) } }),
+  };
+}
+
+/** The epoch of a client or an API. Another one ends their earlier tokens. */
+export const newTokensEpoch = (): string => randomBytes(9).toString("base64url");
+
 export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = defineKind({
   name: "account",
   holds:
@@ -130,6 +157,11 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
   },
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes:
+      "with higher generations: sessions, codes, tokens, remembered browsers and device cookies are invalid",
+    change: (owner) => ("sub" in owner ? withHigherGenerations(owner) : owner),
+  },
   personal:
     "e-mail address, user name, names, date of birth, gender, language, password hash, ids of passkeys, assignments, consents",
 });
@@ -145,6 +177,10 @@ export const API: Kind<StoredApi> = defineKind<StoredApi>({
   ],
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes: "with a new epoch: its tokens are invalid",
+    change: (api) => ({ ...api, tokens_epoch: newTokensEpoch() }),
+  },
   personal: undefined,
 });
 
@@ -159,6 +195,10 @@ export const CLIENT: Kind<ClientRecord> = defineKind<ClientRecord>({
   ],
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes: "with a new epoch: its device codes, codes and tokens are invalid",
+    change: (client) => ({ ...client, tokens_epoch: newTokensEpoch() }),
+  },
   personal: undefined,
 });
 
@@ -170,6 +210,7 @@ export const CLIENT_LOGO: Kind<StoredLogo> = defineKind<StoredLogo>({
   parent: { kind: CLIENT, key: ({ client_id }) => client_id },
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });
 
@@ -185,6 +226,7 @@ export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>
   hashed: true,
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the hash of an e-mail address or user name, and the `sub`",
 });
 
@@ -195,6 +237,7 @@ export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   counter: "user-id",
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the `sub`",
 });
 
@@ -206,6 +249,7 @@ export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
   keyOf: ({ client_id }) => client_id,
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });
 
@@ -228,6 +272,7 @@ export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>(
   sealed: ({ name, sealed }, replace) => ({ name, sealed: replace(name, sealed) }),
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });
 

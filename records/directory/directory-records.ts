@@ -30,6 +30,7 @@ import {
   type StoredApi,
   type StoredEntry,
 } from "./directory-kinds.ts";
+import { IDENTITY } from "../storage-identity.ts";
 import { UNFINISHED_COPY } from "../format.ts";
 import type { Kind } from "../kinds.ts";
 
@@ -69,8 +70,8 @@ export interface DirectoryRecords {
   findServiceKey(name: ServiceKeyName): Promise<string | undefined>;
   /** Stores a sealed key unless there is one; returns the stored one. */
   ensureServiceKey(name: ServiceKeyName, sealed: string): Promise<string>;
-  /** Whether a copy into this storage has not finished. */
-  isUnfinishedCopy(): Promise<boolean>;
+  /** The command that has begun to write this storage and not finished; `undefined` if there is none. */
+  unfinished(): Promise<"copy" | "renewal" | undefined>;
 }
 
 /** The counter that numbers the accounts. */
@@ -153,7 +154,11 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
         tx.put(SERVICE_KEY.record({ name, sealed }));
         return sealed;
       }),
-    isUnfinishedCopy: async () => (await records.find(UNFINISHED_COPY.ref("current"))) !== undefined,
+    async unfinished() {
+      const [copy, identity] = await records.store.get([UNFINISHED_COPY.ref("current"), IDENTITY]);
+      if (copy !== undefined) return "copy";
+      return identity?.value["isUnfinished"] === true ? "renewal" : undefined;
+    },
   };
 }
 

@@ -35,6 +35,10 @@ export const AUTHENTICATOR_APP: Kind<StoredApp> = defineKind<StoredApp>({
   sealed: ({ sealed, ...rest }, replace) => ({ ...rest, sealed: replace(appContext(rest.sub), sealed) }),
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes: "without the codes up to now and of the next 30 seconds: they may have been used",
+    change: (app, now) => ({ ...app, last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1) }),
+  },
   personal: "the `sub`, when the app was added and last used",
 });
 
@@ -68,6 +72,7 @@ export const PASSKEY: Kind<StoredPasskey> = defineKind<StoredPasskey>({
   parent: { kind: ACCOUNT, key: ({ sub }) => sub },
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the `sub`, the name that the person gave it, when it was added and last used",
 });
 
@@ -85,6 +90,10 @@ export const RECOVERY_CODES: Kind<StoredRecoveryCodes> = defineKind<StoredRecove
   parent: { kind: ACCOUNT, key: ({ sub }) => sub },
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes: "empty: any code may have been used",
+    change: ({ sub }) => ({ sub, codes: [] }),
+  },
   personal: "the `sub`",
 });
 
@@ -119,6 +128,7 @@ export const REMEMBERED_BROWSER: Kind<StoredRememberedBrowser, "account"> = defi
   expiresAt: ({ expires_at }) => expires_at * 1000,
   store: "storage",
   exported: true,
+  afterRestore: "removed",
   personal: "the `sub`, the families of browser and system, and when it was remembered",
 });
 
@@ -138,6 +148,7 @@ export const USED_CHALLENGE: Kind<UsedChallenge> = defineKind<UsedChallenge>({
   expiresAt: ({ expires_at_ms }) => expires_at_ms,
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });
 
@@ -153,5 +164,6 @@ export const USED_RP_ID: Kind<UsedRpId> = defineKind<UsedRpId>({
   keyOf: ({ rp_id }) => rp_id,
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });

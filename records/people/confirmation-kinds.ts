@@ -10,6 +10,9 @@ export type ConfirmationPurpose =
   | "factor-enrolment"
   | "factor-undo";
 
+/** These live for seven days. They outlive a restore, because what they undo is in the backup as well. */
+export const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set(["address-undo", "factor-undo"]);
+
 /** A confirmation as it is stored. Times are in milliseconds since the epoch. */
 export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
@@ -73,6 +76,10 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
   }),
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes: "void, unless it undoes a change",
+    change: (confirmation) => (UNDOING.has(confirmation.purpose) ? confirmation : undefined),
+  },
   personal:
     "the `sub`; sealed with `keys.secrets`: a new or an earlier e-mail address, and what was entered at registration with the password hash",
 });

@@ -86,6 +86,9 @@ export interface StoredMail {
   readonly expiresAt: number;
 }
 
+/** The `due` of mail that is held until an operator resumes it. */
+export const HELD: number = Number.MAX_SAFE_INTEGER;
+
 /** The only partition. */
 const ALL = "all";
 
@@ -105,6 +108,10 @@ export const MAIL: Kind<StoredMail, "due"> = defineKind({
   sealed: ({ sealed, ...rest }, replace) => ({ ...rest, sealed: replace(contextOf(rest.id), sealed) }),
   store: "storage",
   exported: true,
+  afterRestore: {
+    becomes: "void with a code or link to confirm, else held until `deliveries resume`",
+    change: (mail) => (isWithCode(mail) ? undefined : { ...mail, due: HELD }),
+  },
   personal: "the address of the recipient and the values in the text, sealed with `keys.secrets`",
 });
 

@@ -2,8 +2,9 @@
  * The outbox: mail is stored with the change that it is about, and sent later. A worker claims a mail by moving its
  * `due` into the future, on condition that no other worker did. If it dies, the mail becomes due again.
  */
+import type { Query } from "../../adapters/record-store.ts";
 import { PAGE, type Records, type Transaction } from "../records.ts";
-import { BY_DUE, MAIL, type StoredMail } from "./mail-kinds.ts";
+import { BY_DUE, HELD, MAIL, type StoredMail } from "./mail-kinds.ts";
 
 /** How much mail waits. */
 interface WaitingMail {
@@ -31,12 +32,18 @@ export interface Outbox {
   /** When the next mail is due, in milliseconds since the epoch; `undefined` if none waits. */
   nextDue(): Promise<number | undefined>;
   waiting(): Promise<WaitingMail>;
+  /** How much mail is held since the storage was restored or promoted. */
+  held(): Promise<number>;
+  /** Makes the held mail due. @returns how much it was. */
+  release(): Promise<number>;
   /** Calls back soon after any process stored a mail, if the storage can do that. @returns a function that ends it. */
   watch(onChange: () => void): () => void;
 }
 
 /** The kinds that {@link Outbox.watch} watches. */
 export const WATCHED_MAIL_KINDS: readonly string[] = [MAIL.name];
+
+const HELD_MAIL: Omit<Query, "limit"> = { ...BY_DUE, from: HELD };
 
 export function createOutbox(records: Records): Outbox {
   const { clock, store } = records;
@@ -77,6 +84,17 @@ export function createOutbox(records: Records): Outbox {
       const oldest =
         waiting.length === 0 ? undefined : Math.min(...waiting.map(({ value }) => value.createdAt));
       return { count, oldest };
+    },
+    held: async () => (await store.count([{ ...HELD_MAIL, limit: 1 }]))[0] ?? 0,
+    async release() {
+      let released = 0;
+      for (let last = PAGE; last === PAGE; released += last)
+        last = await records.transact(async (tx) => {
+          const [held = []] = await tx.list<StoredMail>([{ ...HELD_MAIL, limit: PAGE }]);
+          for (const mail of held) tx.put(MAIL.record({ ...mail, due: Math.floor(clock.now()) }));
+          return held.length;
+        });
+      return released;
     },
     watch: (onChange) => store.watch?.(WATCHED_MAIL_KINDS, onChange) ?? (() => undefined),
   };

@@ -32,6 +32,7 @@ export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
   expiresAt: ({ expiresAt }) => expiresAt,
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: undefined,
 });
 
@@ -50,6 +51,7 @@ export const SIGNED_IN_BEFORE: Kind<SignedInBefore> = defineKind<SignedInBefore>
   parent: { kind: ACCOUNT, key: ({ sub }) => sub },
   store: "storage",
   exported: true,
+  afterRestore: "kept",
   personal: "the `sub`",
 });
 

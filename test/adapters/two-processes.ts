@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 
-type Method = Exclude<keyof RecordStore, "watch">;
+type Method = Exclude<keyof RecordStore, "watch" | "copy">;
 
 export interface Call {
   readonly id: number;

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import { ROOT } from "../examples/documents.ts";
 import { fillWith } from "./samples.ts";
-import { everythingIn, runHere, withStores, Workshop } from "./stage.ts";
+import { copiedFrom, runHere, withStores, Workshop } from "./stage.ts";
 
 const workshop = new Workshop();
 
@@ -25,7 +25,7 @@ describe("the command line", () => {
     const { code, said } = await workshop.run(["storage", "copy", "--config-from", file, `sqlite:${path}`]);
     expect([code, said]).toEqual([0, expect.stringContaining(`copy those in ${file} to`)]);
     expect(said).not.toContain(secrets[0]);
-    await expect(everythingIn({ storage: `sqlite:${path}` })).resolves.toEqual(await everythingIn(from));
+    await expect(copiedFrom({ storage: `sqlite:${path}` })).resolves.toEqual(await copiedFrom(from));
     writeFileSync(join(workshop.folder, "broken.json"), '{ "storage": "secret-of-mine", }');
     const broken = await workshop.run(["storage", "copy", "--config-from", "broken.json", `sqlite:${path}`]);
     expect(broken).toEqual({
@@ -35,7 +35,7 @@ describe("the command line", () => {
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
-    [/^storage needs one of copy, check/, "storage"],
+    [/^storage needs one of restored, promoted, copy, check/, "storage"],
     [/^Unknown command/, "storage", "remove", "sqlite:a"],
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],
@@ -107,7 +107,10 @@ describe("the command line", () => {
 
   it("prints its usage", async () => {
     const all = await runHere(["--help"]);
-    expect(all).toMatchObject({ code: 0, said: expect.stringMatching(/^ {2}storage +copies and checks/m) });
+    expect(all).toMatchObject({
+      code: 0,
+      said: expect.stringMatching(/^ {2}storage +copies, checks and renews/m),
+    });
     for (const words of [[], ["help"]]) expect([words, await runHere(words)]).toEqual([words, all]);
     const nouns = await runHere(["storage", "--help"]);
     for (const words of [

@@ -69,6 +69,12 @@ export function everythingIn(place: Addresses): Promise<Everything> {
   });
 }
 
+/** Everything that a copy of a place has as well. */
+export async function copiedFrom(place: Addresses): Promise<Everything> {
+  const { "storage-identity": _own, ...copied } = await everythingIn(place);
+  return copied;
+}
+
 /** The index entries of a place that do not lead to their records. */
 export function lostEntries(place: Addresses): Promise<readonly string[]> {
   return withStores(place, async (stores) => {

@@ -71,6 +71,8 @@ export class WatchedStorage {
       sweep: async () => 0,
       rateLimits: this.#watch("rateLimits", real.rateLimits),
       sealed: real.sealed,
+      watch: real.watch,
+      renewals: real.renewals,
       parts: real.parts,
       clocks: real.clocks,
       now: () => real.now(),

@@ -133,7 +133,13 @@ export async function openWorld(
     settings,
     posted,
     emitted: listen(events),
-    notifications: createNotifications({ ...common, ...partsOf(common, storage), storage, wake }),
+    notifications: createNotifications({
+      ...common,
+      ...partsOf(common, storage),
+      storage,
+      wake,
+      onMail: wake,
+    }),
     notificationsOn(change: Partial<Storage>) {
       const changed = { ...storage, ...change };
       return createNotifications({
@@ -143,6 +149,7 @@ export async function openWorld(
         events: createEvents(() => undefined),
         attempt: () => Promise.reject(new Error("nothing is to be sent")),
         wake,
+        onMail: wake,
       });
     },
     now: () => clock.now() - start,

@@ -1,17 +1,34 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FORMAT, STORAGE_FORMAT } from "../../records/format.ts";
-import { openStorage } from "../../records/storage.ts";
+import { openRedis } from "../../adapters/redis/record-store.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import { openStorage, type Storage } from "../../records/storage.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { openAt } from "../adapters/open-at.ts";
+import { Workshop } from "../cli/stage.ts";
 import { ManualClock } from "./rules/stage.ts";
 
 const clock = new ManualClock();
 
-const open = (address: string) =>
-  address.startsWith("redis:")
-    ? openStorage({ storage: "sqlite::memory:", artifacts: address, clock })
-    : openStorage({ storage: address, artifacts: address, clock });
+/** The storage beside a Redis. */
+const workshop = new Workshop();
+afterAll(() => workshop.remove());
+const { storage: beside } = workshop.sqlite();
+
+const isRedis = (address: string): boolean => address.startsWith("redis:");
+
+const open = (address: string): Promise<Storage> =>
+  openStorage({ storage: isRedis(address) ? beside : address, artifacts: address, clock });
+
+/** The store at the address itself; in Redis, what it has for the storage beside it. */
+async function openItself(address: string): Promise<RecordStore> {
+  if (!isRedis(address)) return openAt(address, clock);
+  const storage = await openStorage({ storage: beside, artifacts: beside, clock });
+  const storageId = (await storage.watch.read())?.id;
+  await storage.close();
+  return openRedis({ url: address, clock, storageId });
+}
 
 for (const backend of BACKENDS)
   describe(`a store in ${backend.name}`, () => {
@@ -24,7 +41,7 @@ for (const backend of BACKENDS)
     it("gets its format when it is first used, and is opened again", async () => {
       const address = await ground.newAddress();
       await (await open(address)).close();
-      const store = await openAt(address, clock);
+      const store = await openItself(address);
       await expect(store.get([STORAGE_FORMAT.ref("current")])).resolves.toMatchObject([
         { value: { format: FORMAT } },
       ]);
@@ -37,10 +54,10 @@ for (const backend of BACKENDS)
       ["an earlier version", FORMAT - 1],
     ])("that %s wrote is refused, and not changed", async (version, format) => {
       const address = await ground.newAddress();
-      const store = await openAt(address, clock);
+      const store = await openItself(address);
       const put = [STORAGE_FORMAT.record({ format }, { key: "current" })];
       await store.commit({ id: randomUUID(), deadline: clock.now() + 5_000, put });
-      const key = address.startsWith("redis:") ? "artifacts" : "storage";
+      const key = isRedis(address) ? "artifacts" : "storage";
       await expect(open(address)).rejects.toMatchObject({
         code: "configuration",
         problems: [

@@ -25,6 +25,7 @@ const define = (name: string, parts: Parts = {}): Kind<Note, "tag"> =>
     key: "its name",
     store: "storage",
     exported: true,
+    afterRestore: "kept",
     personal: undefined,
     ...parts,
   });

@@ -20,6 +20,7 @@ const COUNTER: Kind<Counter, "all"> = defineKind<Counter, "all">({
   index: { all: () => [{ at: "all" }] },
   store: "each",
   exported: false,
+  afterRestore: "kept",
   personal: undefined,
 });
 

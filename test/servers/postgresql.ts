@@ -1,4 +1,5 @@
 /** A PostgreSQL of the test's own, which can be stopped and started again. */
+import { randomUUID } from "node:crypto";
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,6 +7,15 @@ import { join } from "node:path";
 import { Client } from "pg";
 import { freePorts } from "../examples/processes.ts";
 import { standStill } from "./stand-still.ts";
+
+/** Follows another server, which does not wait for it: what is written after its promotion is missing there. */
+export interface Standby {
+  /** The same database as at this address. */
+  at(url: string): string;
+  /** Waits until it has everything, and makes it a server of its own. The other one goes on. */
+  promote(): Promise<void>;
+  close(): Promise<void>;
+}
 
 export interface OwnPostgres {
   /** An empty database. */
@@ -16,6 +26,9 @@ export interface OwnPostgres {
   /** Suspends all its processes: connections stay open, and data that is sent to it waits. */
   pause(): void;
   resume(): void;
+  /** Runs one of the programs of PostgreSQL, such as `pg_dump`. */
+  run(program: string, args: readonly string[]): void;
+  newStandby(): Promise<Standby>;
   close(): Promise<void>;
 }
 
@@ -49,12 +62,10 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
   if (as.uid !== undefined && as.gid !== undefined) chownSync(folder, as.uid, as.gid);
   const data = join(folder, "data");
   const port = await freePorts();
-  execFileSync(join(programs(), "initdb"), ["-D", data, "-U", "postgres", "-A", "trust", "-N"], {
-    ...as,
-    cwd: folder,
-    stdio: "ignore",
-  });
-  const url = (database: string): string => `postgresql://postgres@127.0.0.1:${port}/${database}`;
+  const run = (program: string, args: readonly string[]): void =>
+    void execFileSync(join(programs(), program), args, { ...as, cwd: folder, stdio: "ignore" });
+  run("initdb", ["-D", data, "-U", "postgres", "-A", "trust", "-N"]);
+  const url = (database: string, at = port): string => `postgresql://postgres@127.0.0.1:${at}/${database}`;
   const settings = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
@@ -63,29 +74,52 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
   ];
   let child: ChildProcess | undefined;
 
-  async function isReady(): Promise<boolean> {
-    const client = new Client({ connectionString: url("postgres"), connectionTimeoutMillis: 1_000 });
+  /** The answer of a server; `undefined` while there is none. */
+  async function ask(at: number, text: string): Promise<unknown> {
+    const client = new Client({ connectionString: url("postgres", at), connectionTimeoutMillis: 1_000 });
     try {
       await client.connect();
+      const { rows } = await client.query<{ answer: unknown }>(`SELECT ${text} AS answer`);
       await client.end();
-      return true;
+      return rows[0]?.answer;
     } catch {
-      return false;
+      return undefined;
     }
   }
 
-  async function start(): Promise<void> {
-    const options = ["-D", data, "-p", String(port), ...settings.flatMap((each) => ["-c", each])];
-    child = spawn(join(programs(), "postgres"), options, {
-      ...as,
-      cwd: folder,
-      stdio: "ignore",
-    });
+  async function until(at: number, text: string): Promise<void> {
     const end = performance.now() + 30_000;
-    while (!(await isReady())) {
-      if (performance.now() > end) throw new Error("PostgreSQL does not start");
+    while ((await ask(at, text)) !== true) {
+      if (performance.now() > end) throw new Error(`PostgreSQL does not get so far: ${text}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+  }
+
+  async function launch(where: string, at: number): Promise<ChildProcess> {
+    const options = ["-D", where, "-p", String(at), ...settings.flatMap((each) => ["-c", each])];
+    const launched = spawn(join(programs(), "postgres"), options, { ...as, cwd: folder, stdio: "ignore" });
+    await until(at, "true");
+    return launched;
+  }
+
+  async function start(): Promise<void> {
+    child = await launch(data, port);
+  }
+
+  async function newStandby(): Promise<Standby> {
+    const own = join(folder, `standby-${randomUUID()}`);
+    const at = await freePorts();
+    run("pg_basebackup", ["-D", own, "-d", url("postgres"), "-R", "-X", "stream", "-c", "fast", "-N"]);
+    await launch(own, at);
+    return {
+      at: (address) => address.replace(`:${port}/`, `:${at}/`),
+      async promote() {
+        const written = String(await ask(port, "pg_current_wal_lsn()::text"));
+        await until(at, `pg_last_wal_replay_lsn() >= '${written}'`);
+        run("pg_ctl", ["-D", own, "promote", "-w"]);
+      },
+      close: async () => run("pg_ctl", ["-D", own, "stop", "-m", "immediate", "-w"]),
+    };
   }
 
   /** The server and its processes, one for each connection. They are not a process group. */
@@ -111,6 +145,8 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
   return {
     start,
     kill,
+    run,
+    newStandby,
     async newDatabase() {
       const name = `test_${(databases += 1)}`;
       const client = new Client({ connectionString: url("postgres") });

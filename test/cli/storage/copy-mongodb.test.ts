@@ -8,7 +8,7 @@ import {
   type Addresses,
   copyThroughKills,
   copyWords,
-  everythingIn,
+  copiedFrom,
   lostEntries,
   untilFurther,
   withStores,
@@ -67,7 +67,7 @@ describe("storage copy with MongoDB", () => {
     await expect(markIn(there)).resolves.toBeUndefined();
     const back = workshop.sqlite();
     await copy(there, back);
-    await expect(everythingIn(back)).resolves.toEqual(await everythingIn(big));
+    await expect(copiedFrom(back)).resolves.toEqual(await copiedFrom(big));
     await expect(lostEntries(there)).resolves.toEqual([]);
   }, 600_000);
 
@@ -82,7 +82,7 @@ describe("storage copy with MongoDB", () => {
     await copy(from, one);
     await copy(one, other);
     await copy(other, back);
-    await expect(everythingIn(back)).resolves.toEqual(await everythingIn(from));
+    await expect(copiedFrom(back)).resolves.toEqual(await copiedFrom(from));
     await expect(workshop.run(copyWords(from, one))).resolves.toMatchObject({
       code: 1,
       said: expect.stringContaining("TO must be empty, but it already contains group,"),

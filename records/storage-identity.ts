@@ -1,0 +1,287 @@
+/**
+ * Which storage this is, and whether it has gone back to an earlier state, because a backup was restored or a standby promoted. Every
+ * look of a server raises a number in the storage, and then notes it in places that a restore of the storage does not reach.
+ */
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { DataCopy, RecordData } from "../adapters/record-store.ts";
+import { writePrivateFile } from "../config/private-file.ts";
+import { databaseFile } from "../config/storage-address.ts";
+import { type Clock, seconds } from "../core/clock.ts";
+import type { Outage } from "../core/outages.ts";
+import { defineKind, type Kind } from "./kinds.ts";
+import type { Records, RefTo, Transaction } from "./records.ts";
+
+/** In a store of artifacts: how often servers have looked at the storage that they belong to. */
+interface Looks {
+  readonly looks: number;
+}
+
+export interface StorageIdentity extends Looks {
+  /** Eight hexadecimal digits. Another one after a restore. Redis holds artifacts under it, so those of before are not found. */
+  readonly id: string;
+  /** When a server last looked and found nothing wrong, in seconds since the epoch: a copy has everything that was written until then. */
+  readonly looked_at: number;
+  /** The copy of the data that servers looked at. Missing if the store can't tell. */
+  readonly copy?: DataCopy;
+  /** Whether `storage restored` or `promoted` has begun and not finished: no service starts. Missing: no. */
+  readonly isUnfinished?: true;
+}
+
+export const STORAGE_IDENTITY: Kind<StorageIdentity | Looks> = defineKind<StorageIdentity | Looks>({
+  name: "storage-identity",
+  holds:
+    "the id of the storage, and how often and when servers have looked at it, to notice a restored backup",
+  key: "always the same",
+  keyOf: () => "current",
+  store: "each",
+  exported: false,
+  afterRestore: "kept",
+  personal: undefined,
+});
+
+export const IDENTITY: RefTo<StorageIdentity | Looks> = STORAGE_IDENTITY.ref("current");
+
+const newIdentity = (now: number): StorageIdentity => ({
+  id: randomBytes(4).toString("hex"),
+  looks: 0,
+  looked_at: now,
+});
+
+/**
+ * The id of a storage. A storage without one gets it.
+ * @param mustExist writes nothing.
+ */
+export async function identify(records: Records, mustExist: boolean): Promise<string | undefined> {
+  const found = (await records.find(IDENTITY)) ?? undefined;
+  if (found !== undefined || mustExist) return (found?.value as StorageIdentity | undefined)?.id;
+  return records.transact(async (tx) => {
+    const identity = await readIn(tx, records.clock);
+    tx.put(STORAGE_IDENTITY.record(identity));
+    return identity.id;
+  });
+}
+
+async function readIn(tx: Transaction, clock: Clock): Promise<StorageIdentity> {
+  const found = (await tx.get(IDENTITY)) as StorageIdentity | undefined;
+  return found ?? newIdentity(seconds(clock));
+}
+
+/** The identity of a database that a backup is restored into. @param looks that were noted beside it. */
+export function restoredIdentity(looks: number, clock: Clock): StorageIdentity {
+  return { ...newIdentity(seconds(clock)), looks: looks + 1 };
+}
+
+/** The file beside an SQLite database that says how often servers have looked at it. A backup that is copied over the database leaves it. */
+const seenFile = (database: string): string => `${database}.seen`;
+
+/** The number in the file; `undefined` without one. */
+export async function looksBeside(database: string): Promise<number | undefined> {
+  try {
+    const { looks } = Object(JSON.parse(await readFile(seenFile(database), "utf8"))) as Partial<Looks>;
+    return typeof looks === "number" && Number.isSafeInteger(looks) ? looks : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function noteBeside(database: string, { looks }: Looks): Promise<void> {
+  return writePrivateFile(seenFile(database), `${JSON.stringify({ looks })}\n`, { place: "rename" });
+}
+
+/** What is wrong with a storage. */
+export interface GoneBack {
+  /**
+   * `behind`: it was seen in a later state. `copied`: the data is another copy. `promoted`: a standby took over. `restored`: it
+   * was restored while this process ran.
+   */
+  readonly how: "behind" | "copied" | "promoted" | "restored";
+  /** For operators: what has happened, without a full stop. */
+  readonly what: string;
+  /** For operators: what to do. */
+  readonly fix: string;
+}
+
+/** All calls reject with `StorageUnavailable` when a store fails. */
+export interface StorageWatch {
+  /** Looks whether the storage has gone back. If not, notes that it was seen like this. For servers. */
+  look(): Promise<GoneBack | undefined>;
+  /** The same, and writes nothing. */
+  check(): Promise<GoneBack | undefined>;
+  /** `undefined` if no server has used the storage. */
+  read(): Promise<StorageIdentity | undefined>;
+  /** From now on no service starts on the storage, until `accept`. */
+  begin(): Promise<void>;
+  /**
+   * Accepts the storage as it is now.
+   * @param options.isRestored whether artifacts in a store of their own are not found any more: that store may have others.
+   * @param options.audit is written in the same commit.
+   */
+  accept(options: { readonly isRestored: boolean; readonly audit: RecordData }): Promise<void>;
+}
+
+const RENEW = "run sign-in-service storage restored, or storage promoted if a standby took over";
+
+/** @param now the copy of the data that the store has now. @param seen the looks that were seen. */
+function compare(
+  identity: StorageIdentity,
+  now: DataCopy | undefined,
+  seen: readonly number[],
+): GoneBack | undefined {
+  const { looks, looked_at, copy } = identity;
+  const since = `may lack what was written after ${new Date(looked_at * 1000).toISOString()}`;
+  if (now !== undefined && copy !== undefined && now.id !== copy.id)
+    return {
+      how: "copied",
+      what: `the storage is not the one that servers last used but a copy, and ${since}`,
+      fix: `${RENEW}; if nothing is missing, storage promoted --nothing-lost`,
+    };
+  if (now?.timeline !== copy?.timeline && now !== undefined && copy !== undefined)
+    return {
+      how: "promoted",
+      what: `the storage has changed from timeline ${copy.timeline} to ${now.timeline}, and ${since}`,
+      fix: "run sign-in-service storage promoted, with --nothing-lost if replication is synchronous",
+    };
+  if (looks > 0 && seen.some((each) => each > looks))
+    return { how: "behind", what: `the storage has gone back, and ${since}`, fix: RENEW };
+  return undefined;
+}
+
+interface StorageWatchOptions {
+  readonly records: Records;
+  /** If artifacts have a store of their own, which is not restored with the storage. */
+  readonly artifacts: Records | undefined;
+  /** The address, if there is one. */
+  readonly storage: string | undefined;
+}
+
+export function createStorageWatch({ records, artifacts, storage }: StorageWatchOptions): StorageWatch {
+  const { clock, store } = records;
+  const database = storage === undefined ? undefined : databaseFile(storage);
+  /** What this process saw last. */
+  let last: StorageIdentity | undefined;
+
+  const read = async (): Promise<StorageIdentity | undefined> =>
+    (await records.find(IDENTITY))?.value as StorageIdentity | undefined;
+
+  async function looksElsewhere(): Promise<number[]> {
+    const inArtifacts = await artifacts?.find(IDENTITY);
+    const beside = database === undefined ? undefined : await looksBeside(database);
+    return [last?.looks, inArtifacts?.value.looks, beside].filter((each) => each !== undefined);
+  }
+
+  async function note({ looks }: StorageIdentity): Promise<void> {
+    await artifacts?.transact(async (tx) => {
+      const before = await tx.get(IDENTITY);
+      if ((before?.looks ?? 0) < looks) tx.put(STORAGE_IDENTITY.record({ looks }));
+    });
+    if (database !== undefined) await noteBeside(database, { looks });
+  }
+
+  async function compared() {
+    // Before the storage itself, whose number is raised first.
+    const seen = await looksElsewhere();
+    const [identity, copy] = await Promise.all([read(), store.copy?.()]);
+    const found = identity && compare(identity, copy, seen);
+    const hasChanged = last !== undefined && identity !== undefined && last.id !== identity.id;
+    const isOutdated = found === undefined && hasChanged && artifacts !== undefined;
+    const goneBack: GoneBack | undefined = isOutdated
+      ? {
+          how: "restored",
+          what: "the storage was restored while this process ran",
+          fix: "restart the process, because Redis holds its artifacts under another id",
+        }
+      : found;
+    return { goneBack, seen, copy };
+  }
+
+  return {
+    read,
+    check: async () => (await compared()).goneBack,
+    async look() {
+      const { goneBack, seen, copy } = await compared();
+      if (goneBack !== undefined) return goneBack;
+      const identity = await records.transact(async (tx) => {
+        const before = await readIn(tx, clock);
+        if (before.isUnfinished === true) return undefined;
+        const after: StorageIdentity = {
+          id: before.id,
+          looks: (before.looks === 0 ? Math.max(0, ...seen) : before.looks) + 1,
+          looked_at: seconds(clock),
+          ...(copy && { copy }),
+        };
+        tx.put(STORAGE_IDENTITY.record(after));
+        return after;
+      });
+      if (identity === undefined) return undefined;
+      last = identity;
+      await note(identity);
+      return undefined;
+    },
+    begin: () =>
+      records.transact(async (tx) => {
+        const before = await readIn(tx, clock);
+        tx.put(STORAGE_IDENTITY.record({ ...before, isUnfinished: true }));
+      }),
+    async accept({ isRestored, audit }) {
+      const seen = await looksElsewhere();
+      const copy = await store.copy?.();
+      const identity = await records.transact(async (tx) => {
+        const before = await readIn(tx, clock);
+        const { id, looked_at } = newIdentity(seconds(clock));
+        const after: StorageIdentity = {
+          id: isRestored ? id : before.id,
+          looks: Math.max(before.looks, ...seen) + 1,
+          looked_at,
+          ...(copy && { copy }),
+        };
+        tx.put(STORAGE_IDENTITY.record(after));
+        tx.create(audit);
+        return after;
+      });
+      if (database !== undefined) await noteBeside(database, identity);
+    },
+  };
+}
+
+const LOOK_INTERVAL_MS = 60_000;
+
+/** The looks of a server at its storage. */
+interface RunningLooks {
+  /** Looks a last time, so that a restore to a moment since the last look is noticed. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Looks whether the storage has gone back, now and once a minute.
+ * @param onGoneBack is called once for each way in which it has.
+ */
+export async function watchHistory(
+  watch: StorageWatch,
+  outage: Outage,
+  onGoneBack: (goneBack: GoneBack) => void,
+): Promise<RunningLooks> {
+  const told = new Set<GoneBack["how"]>();
+  let running: Promise<void> = Promise.resolve();
+  async function look(): Promise<void> {
+    try {
+      const goneBack = await watch.look();
+      outage.worked();
+      if (goneBack === undefined) return told.clear();
+      if (!told.has(goneBack.how)) onGoneBack(goneBack);
+      told.add(goneBack.how);
+    } catch (error) {
+      outage.failed(error);
+    }
+  }
+  await look();
+  const timer = setInterval(() => void (running = running.then(look)), LOOK_INTERVAL_MS);
+  timer.unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await running;
+      await look();
+    },
+  };
+}
