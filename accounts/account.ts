@@ -406,8 +406,8 @@ export interface AccountInternals extends FactorChanges {
     caller: Caller,
   ): Promise<AccountRecord | undefined>;
   /**
-   * Changes the e-mail address to a confirmed one, and notifies both addresses by mail. `false`, and nothing is put, as
-   * for `resetPassword`.
+   * Changes the e-mail address to a confirmed one, and notifies both addresses by mail. `gone`, and nothing is put,
+   * as for `resetPassword`. `limited`: there were too many changes; seconds until there may be another.
    * @param undo goes to the old address, if that is confirmed.
    * @throws NameTaken when the address now belongs to another account.
    */
@@ -418,7 +418,9 @@ export interface AccountInternals extends FactorChanges {
     as: AccountState,
     undo: NewAddressUndo,
     caller: Caller,
-  ): Promise<boolean>;
+  ): Promise<
+    { readonly kind: "changed" | "gone" } | { readonly kind: "limited"; readonly retryAfter: number }
+  >;
   /**
    * Undoes a change of address and all later ones: the earlier address is restored, and all codes, tokens and sessions
    * end. The password is removed, because somebody else may know it. `undefined`, and nothing is put, if the account is

@@ -40,8 +40,13 @@ import { requireRoles } from "./roles.ts";
 import { normalName, readName } from "./names.ts";
 import { pastBirthDateProblem } from "./text-rules.ts";
 
-/** Address changes within seven days that come with an undo link. */
-const MAX_UNDOS = 10;
+/**
+ * Address changes that can be undone: each change has a link that undoes it, so beyond these the address can't be
+ * changed.
+ */
+const MAX_UNDOS = { hour: 10, sevenDays: 100 };
+const HOUR_MS = 3_600_000;
+const SEVEN_DAYS_MS = 7 * 24 * HOUR_MS;
 
 const userIdSchema = integer(1);
 
@@ -259,11 +264,14 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
     async changeAddress(within, sub, email, as, undo, caller) {
       let isGuarded = false;
+      let limitedMs = 0;
       const decide: Decide = (before) => {
         if (!isStill(before, as)) return undefined;
         const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
-        // The oldest are kept, so a thief can't displace the link to the owner's address with many changes.
-        isGuarded = normalName(before.email) !== normalName(email) && undos.length < MAX_UNDOS;
+        isGuarded = normalName(before.email) !== normalName(email);
+        // No link gives way: a thief could displace the one to the owner's address with many changes.
+        limitedMs = isGuarded ? untilNextUndo(undos, undo.expiresAt) : 0;
+        if (limitedMs > 0) return undefined;
         const added = {
           id: undo.id,
           expires_at: undo.expiresAt,
@@ -280,7 +288,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       };
       const { changed } = await writer.change(sub, caller, decide, { within });
       if (changed && isGuarded) within.create(undo.record);
-      return changed;
+      if (limitedMs > 0) return { kind: "limited", retryAfter: Math.ceil(limitedMs / 1000) };
+      return { kind: changed ? "changed" : "gone" };
     },
 
     async undoAddress(within, sub, id, email, caller) {
@@ -321,6 +330,21 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       return changed;
     },
   };
+}
+
+/**
+ * Milliseconds until there may be another change of address; 0 if there may be one now.
+ * @param undos of the last seven days, oldest first. @param expiresAt when the undo of a change of now expires.
+ */
+function untilNextUndo(undos: readonly { readonly expires_at: number }[], expiresAt: number): number {
+  const inHour = undos.filter(({ expires_at }) => expires_at > expiresAt - HOUR_MS);
+  const oldest = undos.at(-MAX_UNDOS.sevenDays);
+  const oldestInHour = inHour.at(-MAX_UNDOS.hour);
+  return Math.max(
+    oldestInHour === undefined ? 0 : oldestInHour.expires_at + HOUR_MS - expiresAt,
+    // Until it expires itself.
+    oldest === undefined ? 0 : oldest.expires_at - expiresAt + SEVEN_DAYS_MS,
+  );
 }
 
 /** The names that this account must not use as its password. */

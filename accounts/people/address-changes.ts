@@ -22,12 +22,15 @@ export interface AddressChanges {
   start(sub: string, address: string, at: AskedAt): Promise<AddressChangeStarted>;
   /** The new address that waits to be confirmed. */
   pending(sub: string): Promise<{ readonly email: string } | undefined>;
-  /** Changes the address and notifies the old one by mail. Call it only in a browser that is signed in as this account. */
+  /**
+   * Changes the address and notifies the old one by mail, with a link that undoes the change: `limited` if there were so
+   * many changes that there can be no further link. Call it only in a browser that is signed in as this account.
+   */
   confirm(
     sub: string,
     proof: ConfirmationProof,
     at: AskedAt,
-  ): Promise<{ readonly kind: "changed" } | Unproven>;
+  ): Promise<{ readonly kind: "changed" } | Limited | Unproven>;
   /** Cancels the pending change, if there is one. */
   cancel(sub: string): Promise<void>;
   /**
@@ -94,7 +97,7 @@ export function createAddressChanges(
     },
 
     confirm: (sub, proof, at) =>
-      confirmations.prove<NewAddress, { readonly kind: "changed" } | Unproven>(
+      confirmations.prove<NewAddress, { readonly kind: "changed" } | Limited | Unproven>(
         purpose,
         { subject: sub },
         proof,
@@ -103,14 +106,17 @@ export function createAddressChanges(
           const id = randomUUID();
           const extra: EarlierAddress = { sub, email: as.email };
           const undo = { id, ...confirmations.prepare({ purpose: "address-undo", subject: id, extra }) };
-          pending.remove();
           try {
-            if (await accounts.changeAddress(tx, sub, email, as, undo, callerAs(sub, at)))
-              return { kind: "changed" };
+            const result = await accounts.changeAddress(tx, sub, email, as, undo, callerAs(sub, at));
+            // Later the same code works.
+            if (result.kind === "limited") return result;
+            pending.remove();
+            return result;
           } catch (error) {
             if (!(error instanceof NameTaken)) throw error;
           }
-          // The address now belongs to another account, or the account's address or password has changed.
+          // The address now belongs to another account.
+          pending.remove();
           return { kind: "gone" };
         },
       ),

@@ -132,6 +132,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
       const { triesLeft } = result;
       return shown(visit, triesLeft === 0 ? { reason: "noTries" } : { reason: "wrongCode", triesLeft });
     }
+    if (result.kind === "limited") return visit.limited(result.retryAfter);
     links.clear(visit.ctx);
     return result.kind === "gone" ? shown(visit, { reason: "gone" }) : visit.done(PATH, "address");
   }

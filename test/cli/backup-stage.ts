@@ -31,18 +31,20 @@ export function configFile(folder: string, config: object): string {
 
 /** A code that was sent, the mail with it, and another mail. */
 export const MAILED: readonly RecordData[] = [
-  CONFIRMATION.record({
-    purpose: "password-reset",
-    subject: "somebody",
-    interaction: null,
-    code: "c",
-    link: "l",
-    triesLeft: 5,
-    confirmed: false,
-    sealed: "s",
-    createdAt: 1,
-    expiresAt: Date.now() + 3_600_000,
-  }),
+  ...(["password-reset", "address-undo"] as const).map((purpose) =>
+    CONFIRMATION.record({
+      purpose,
+      subject: "somebody",
+      interaction: null,
+      code: "c",
+      link: purpose,
+      triesLeft: 5,
+      confirmed: false,
+      sealed: "s",
+      createdAt: 1,
+      expiresAt: Date.now() + 3_600_000,
+    }),
+  ),
   ...(["reset-password", "password-changed"] as const).map((kind) =>
     MAIL.record({
       id: kind,

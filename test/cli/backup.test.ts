@@ -210,7 +210,9 @@ describe("a backup", () => {
     const config = configFile(to.folder, { storage: to.storage });
     expect(await here(["restore", file, "--key-file", key, "--config", config])).toMatchObject({ code: 0 });
     const { confirmation, mail, ...all } = await everythingIn(to);
-    expect([confirmation, mail?.map(({ value }) => value["kind"])]).toEqual([[], ["password-changed"]]);
+    // What undoes a change lives on: the address before it guards the factors.
+    expect(confirmation?.map(({ value }) => value["purpose"])).toEqual(["address-undo"]);
+    expect(mail?.map(({ value }) => value["kind"])).toEqual(["password-changed"]);
     for (const { name, declaration } of KINDS.all)
       if (declaration.store === "artifacts") expect([name, all[name]]).toEqual([name, []]);
   });

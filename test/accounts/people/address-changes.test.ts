@@ -205,11 +205,22 @@ describe("undoing a change of address", () => {
     await expect(email()).resolves.toBe("ada@example.com");
   });
 
-  it("many changes don't push out the link of the owner", async () => {
+  it("comes with every change, ten an hour; a further change is refused, and its code works later [D-ADDRESS-4]", async () => {
     const first = await change("thief0@example.com");
     for (let count = 1; count < 10; count += 1)
       expect(await change(`thief${count}@example.com`)).not.toBe("");
-    expect(await change("thief10@example.com")).toBe("");
+    await start("thief10@example.com");
+    const { code } = await stage.mail();
+    await expect(confirm({ code })).resolves.toEqual({ kind: "limited", retryAfter: 3_600 });
+    await expect(email()).resolves.toBe("thief9@example.com");
+    stage.clock.advance(3_599);
+    await expect(confirm({ code })).resolves.toMatchObject({ kind: "limited", retryAfter: 1 });
+    await start("thief11@example.com");
+    const later = await stage.mail();
+    stage.clock.advance(1);
+    await expect(confirm({ code: later.code })).resolves.toEqual({ kind: "changed" });
+    expect((await stage.mails()).map(({ link }) => link !== "")).toEqual([true, false]);
+    // No link has given way to it.
     await expect(undo(first)).resolves.toEqual(UNDONE);
     await expect(email()).resolves.toBe("ada@example.com");
   });
