@@ -117,6 +117,9 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
   account: text("The e-mail address of the account, if it is known.").optional(),
   account_name: text("`continue` only: the name of the person, if the account has one.").optional(),
   email: text("The address that a code was sent to.").optional(),
+  username: text(
+    '`new-password` only: whose password it is, for a hidden field with `autocomplete="username"` in front of it.',
+  ).optional(),
   terms: z
     .strictObject({ url: z.string(), version: z.string(), label: text("For a link to them.") })
     .optional()

@@ -95,10 +95,12 @@ type Answer =
       readonly problem?: UndoProblem;
     }
   /** It is undone. The link is for a new password. */
-  | { readonly kind: "undone"; readonly link: string }
+  | { readonly kind: "undone"; readonly link: string; readonly username: string }
   | {
       readonly kind: "password";
       readonly link: string;
+      /** Whose password it is, for password managers: the address that the link was sent to. */
+      readonly username: string;
       readonly problems: readonly Problem[];
       /** Seconds until the next attempt can succeed, after too many. */
       readonly retryAfter?: number;
@@ -158,7 +160,17 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     // Only the browser that has the sign-in can show this step. Others come back here.
     if (!isElsewhere)
       return { kind: "location", location: `${path}/interaction/${interaction}/${STEP_OF[purpose]}` };
-    return purpose === "registration" ? { kind: "elsewhere" } : { kind: "password", link, problems: [] };
+    if (purpose === "registration") return { kind: "elsewhere" };
+    return { kind: "password", link, username: shownEmail(extra.email), problems: [] };
+  }
+
+  /** The change is undone: the person chooses a new password. */
+  async function undone(ctx: ServiceContext, reset: string): Promise<Answer> {
+    links.write(ctx, reset);
+    const pending = await people.confirmations.findByLink<EarlierAddress>(reset);
+    return pending === undefined
+      ? { kind: "gone" }
+      : { kind: "undone", link: reset, username: shownEmail(pending.extra.email) };
   }
 
   async function act(ctx: ServiceContext, link: string, values: Values): Promise<Answer> {
@@ -172,26 +184,25 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       if (result.kind === "taken" || result.kind === "blocked")
         return { kind: "undo", link, email, problem: result.kind };
       if (result.kind !== "undone") return { kind: "used" };
-      links.write(ctx, result.reset);
-      return { kind: "undone", link: result.reset };
+      return undone(ctx, result.reset);
     }
     if (pending.purpose === "factor-undo") {
       const result = await enrolments?.undo(link, askedAt(ctx));
       if (result?.kind === "blocked") return { kind: "undo", link, email: null, problem: result.kind };
       if (result?.kind !== "undone") return { kind: "used" };
-      links.write(ctx, result.reset);
-      return { kind: "undone", link: result.reset };
+      return undone(ctx, result.reset);
     }
     const password = values.get("password") ?? "";
+    const username = shownEmail(pending.extra.email);
     if (password === "")
-      return { kind: "password", link, problems: [{ code: "required", fields: ["password"] }] };
+      return { kind: "password", link, username, problems: [{ code: "required", fields: ["password"] }] };
     const result = await passwordResets.finish({ link }, password, askedAt(ctx));
     const outcome = outcomeOf(result, offers);
-    if (outcome.kind === "invalid") return { kind: "password", link, problems: outcome.problems };
+    if (outcome.kind === "invalid") return { kind: "password", link, username, problems: outcome.problems };
     if (outcome.kind === "limited") {
       const { retryAfter } = outcome;
       const problem = { code: "limited", fields: [], values: { retryAfter } };
-      return { kind: "password", link, problems: [problem], retryAfter };
+      return { kind: "password", link, username, problems: [problem], retryAfter };
     }
     links.clear(ctx);
     if (result.kind !== "done") return { kind: "gone" };
@@ -200,7 +211,11 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
   }
 
   /** The step for a new password, for a browser that has no sign-in. */
-  function passwordStep(ctx: ServiceContext, link: string, problems: readonly Problem[]): PresentStep {
+  function passwordStep(
+    ctx: ServiceContext,
+    { link, username }: { readonly link: string; readonly username: string },
+    problems: readonly Problem[],
+  ): PresentStep {
     const path = pathOf(ctx);
     const signIn: PresentStep["signIn"] = {
       uid: "",
@@ -208,7 +223,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       client: NO_CLIENT,
       path,
       csrf: csrfOf(link),
-      state: {},
+      state: { username },
       shares: [],
       apis: [],
       expiresAt: clock.now() + LINK_COOKIE_SECONDS * 1_000,
@@ -247,7 +262,7 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
         return message(200, { kind: email === null ? "undo-factor" : "undo", form });
       }
       case "password": {
-        const step = passwordStep(ctx, answer.link, answer.problems);
+        const step = passwordStep(ctx, answer, answer.problems);
         const { retryAfter } = answer;
         const options = { isRepeatable: true, status: statusOf(answer), ...(retryAfter && { retryAfter }) };
         return pages.send(ctx, stepPage(step.name), step, options);
@@ -270,9 +285,9 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
       case "undo":
         return answerJson(ctx, answer.problem === undefined ? 200 : 400, undoStep(ctx, answer));
       case "undone":
-        return answerJson(ctx, 200, describeFor(pages, ctx, passwordStep(ctx, answer.link, [])));
+        return answerJson(ctx, 200, describeFor(pages, ctx, passwordStep(ctx, answer, [])));
       case "password": {
-        const step = passwordStep(ctx, answer.link, answer.problems);
+        const step = passwordStep(ctx, answer, answer.problems);
         answerJson(ctx, statusOf(answer), describeFor(pages, ctx, step));
         if (answer.retryAfter !== undefined) ctx.set("Retry-After", String(answer.retryAfter));
         return;

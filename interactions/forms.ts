@@ -82,6 +82,7 @@ export function formLocals(
 /** Hints for the keyboard of a phone, by `autocomplete`. */
 const KEYBOARDS: Readonly<Record<string, Locals>> = {
   username: { autocapitalize: "none", autocorrect: "off", spellcheck: "false" },
+  nickname: { autocapitalize: "none", autocorrect: "off", spellcheck: "false" },
   email: { autocapitalize: "none", autocorrect: "off", spellcheck: "false", inputmode: "email" },
   // So far, only the code of a device has `off`.
   off: { autocapitalize: "characters", autocorrect: "off", spellcheck: "false" },

@@ -92,6 +92,11 @@ export interface StepDescription {
   readonly account_name?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
+  /**
+   * `new-password` only: whose password it is. Put it into a hidden field with `autocomplete="username"` in front of the
+   * password, so that password managers store both.
+   */
+  readonly username?: string;
   /** The terms of use to accept. The label is for a link to them. */
   readonly terms?: { readonly url: string; readonly version: string; readonly label: string };
   /** Something that has just happened. */
@@ -151,6 +156,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       account.name !== "" && { account_name: account.name }),
     ...((name === "confirm-email" || name === "enrol-confirm") &&
       state.email !== undefined && { email: shownEmail(state.email) }),
+    ...(name === "new-password" && state.username !== undefined && { username: state.username }),
     ...(hasTerms &&
       terms !== undefined && {
         terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },

@@ -26,11 +26,15 @@ export const register: Step = {
     prompt !== "consent" && registration !== undefined && state.usernameTaken === undefined,
   fields({ loginHint = "" }, { registration: { fields = {}, terms } = {} }) {
     const email = loginHint.includes("@") ? loginHint : "";
+    // Password managers store the password with the one field that has `username`, which must not be empty.
+    const hasUsername = fields.username === "required";
+    const address = hasUsername ? "email" : "username";
     return [
-      { name: "email", type: "email", autocomplete: "email", required: true, value: email },
+      { name: "email", type: "email", autocomplete: address, required: true, value: email },
       ...ASKED.flatMap((field) => {
         const asked = fields[field.name];
-        return asked === undefined ? [] : [{ ...field, required: asked === "required" }];
+        const autocomplete = field.name === "username" && !hasUsername ? "nickname" : field.autocomplete;
+        return asked === undefined ? [] : [{ ...field, autocomplete, required: asked === "required" }];
       }),
       { name: "password", type: "password", autocomplete: "new-password", required: true },
       ...(terms === undefined ? [] : [termsField(terms.version)]),

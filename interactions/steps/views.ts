@@ -100,6 +100,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     csrf,
     account,
     email,
+    username: described.username ?? fields.find(({ name }) => name === "username")?.value ?? "",
     ...(step.name === "continue" && personOf(t, described)),
     terms: terms?.url ?? "",
     notice: notice?.text ?? "",

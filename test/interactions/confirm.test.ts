@@ -58,9 +58,10 @@ describe("the link in the mail to the old address, as JSON", () => {
       expires_in: 600,
     });
     const next = await visitor.act(step, "submit");
-    expect([next.status, next.body.step, await person.address()]).toEqual([
+    expect([next.status, next.body.step, next.body.username, await person.address()]).toEqual([
       200,
       "new-password",
+      person.email,
       person.email,
     ]);
     const empty = await visitor.act(next.body, "submit");

@@ -200,6 +200,10 @@ async function askedFor(login: string): Promise<Browser> {
   return browser;
 }
 
+/** The page without the name that was typed, which password managers store. */
+const unnamed = (browser: Browser): string =>
+  stable(browser).replace(/(<input name="username" type="text" value=")[^"]*/, "$1");
+
 describe("a forgotten password", () => {
   it("is replaced by code, and the person signs in with the new one and goes on", async () => {
     const email = await newAccount();
@@ -259,9 +263,9 @@ describe("a forgotten password", () => {
     const answers = new Set<string>();
     for (const name of [await newAccount(), BOB.username, "nobody", "x".repeat(10_000), "<script>", "a@b"]) {
       const browser = await askedFor(name);
-      answers.add(stable(browser));
+      answers.add(unnamed(browser));
       await browser.submit(browser.form("code"), { code: "00000000", password: PASSWORD });
-      answers.add(stable(browser).replaceAll('value="00000000"', ""));
+      answers.add(unnamed(browser).replaceAll('value="00000000"', ""));
     }
     expect(answers.size).toBe(2);
   });
@@ -335,14 +339,70 @@ describe("a UI of one's own", () => {
   });
 });
 
+/** What password managers store with a new password: the visible or hidden field that says whose it is. */
+function ownerOf({ html }: Browser): (string | null | undefined)[] {
+  const fields = tagsNamed(html, "input").map(({ attributes }) => attributes);
+  const owners = fields.filter((each) => each.get("autocomplete") === "username");
+  const isBefore = fields.indexOf(owners[0]!) < fields.findIndex((each) => each.get("type") === "password");
+  expect([owners.length, isBefore]).toEqual([1, true]);
+  return [owners[0]?.get("type"), owners[0]?.get("value")];
+}
+
+describe("the name that password managers store with a new password", () => {
+  it("is the name for which a reset was asked, by code and by link; elsewhere it is the address", async () => {
+    const email = newAddress();
+    await service.service.accounts.create({ email, password: "the password before it" });
+    const typed = email.toUpperCase();
+    const browser = await at("forgot-password");
+    await browser.submit(browser.form("username"), { username: typed });
+    expect(ownerOf(browser)).toEqual(["text", typed]);
+    // A refused password leaves it there.
+    const message = await service.mailTo(email);
+    await browser.submit(browser.form("code"), { code: codeIn(message), password: "short" });
+    expect(ownerOf(browser)).toEqual(["text", typed]);
+    const link = linkIn(message);
+    await browser.get(link);
+    expect(ownerOf(browser)).toEqual(["text", typed]);
+    const other = await new Browser().get(link);
+    expect(ownerOf(other)).toEqual(["text", email]);
+    await other.submit(other.form("password"), { password: "short" });
+    expect(ownerOf(other)).toEqual(["text", email]);
+  });
+
+  it("is what was typed for an unknown name, too", async () => {
+    const browser = await at("forgot-password");
+    await browser.submit(browser.form("username"), { username: "nobody-here" });
+    expect(ownerOf(browser)).toEqual(["text", "nobody-here"]);
+  });
+
+  it.each([
+    [undefined, "email"],
+    ["optional", "email"],
+    ["required", "username"],
+  ] as const)("is one field at registration, where the username is %s: %s", async (username, field) => {
+    const own = await startSelfService({ registration: { fields: { ...(username && { username }) } } });
+    try {
+      const party = relyingParty(own, "oauth2", NEWS);
+      const browser = await party.browser().get(`${party.authorizeUrl()}&prompt=create`);
+      ownerOf(browser);
+      const owner = tagsNamed(browser.html, "input").find(
+        ({ attributes }) => attributes.get("autocomplete") === "username",
+      );
+      expect(owner?.attributes.get("name")).toBe(field);
+    } finally {
+      await own.close();
+    }
+  });
+});
+
 describe("the JSON interface", () => {
   it("registers: each POST answers the next step", async () => {
     const visitor = new JsonVisitor(news.browser());
     const login = await visitor.open(news.authorizeUrl());
     const register = await visitor.act(login.body, "register");
     expect(register.body.fields.map(({ name, autocomplete }) => [name, autocomplete])).toEqual([
-      ["email", "email"],
-      ["username", "username"],
+      ["email", "username"],
+      ["username", "nickname"],
       ["name", "given-name"],
       ["surname", "family-name"],
       ["date_of_birth", "bday"],
@@ -374,7 +434,7 @@ describe("the JSON interface", () => {
     const login = await visitor.open(news.authorizeUrl());
     const forgot = await visitor.act(login.body, "forgot-password");
     const asked = await visitor.act(forgot.body, "submit", { username: email });
-    expect(asked.body.step).toBe("new-password");
+    expect([asked.body.step, asked.body.username]).toEqual(["new-password", email]);
     const values = { code: codeIn(await service.mailTo(email)), password: PASSWORD };
     const back = await visitor.act(asked.body, "submit", values);
     expect([back.body.step, back.body.notice?.code]).toEqual(["login", "password-changed"]);
