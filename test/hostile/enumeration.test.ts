@@ -115,6 +115,9 @@ type Names = ReturnType<typeof namesOf>;
 /** Asks, and returns all that the answer shows. */
 type Ask = () => Promise<unknown>;
 
+/** Headers that are different at every request. */
+const DIFFERENT: ReadonlySet<string> = new Set(["date", "set-cookie", "x-request-id"]);
+
 /** A browser at a page of the sign-in. @returns what submits its form. */
 async function form(way: string, field: string, values: Readonly<Record<string, string>>): Promise<Ask> {
   const browser = await news.browser().get(news.authorizeUrl());
@@ -122,7 +125,7 @@ async function form(way: string, field: string, values: Readonly<Record<string, 
   return async () => {
     await browser.submit(browser.form(field), values);
     const statuses = browser.visits.map(({ status }) => status);
-    const headers = [...browser.headers].filter(([name]) => name !== "date" && name !== "set-cookie");
+    const headers = [...browser.headers].filter(([name]) => !DIFFERENT.has(name));
     return [statuses, headers, browser.html];
   };
 }
