@@ -5,7 +5,7 @@ import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ownValue, withEntry, withoutEntries } from "../core/untrusted-keys.ts";
 import { type AccountInternals, type Accounts, isDisabled, toAccount } from "./account.ts";
-import { type AccountDecision, type AccountWriter, clientsOf } from "./account-change.ts";
+import type { AccountDecision, AccountWriter } from "./account-change.ts";
 import { clientId as clientIdSchema, serviceKey, serviceKeys, userIdInService } from "./account-schema.ts";
 import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
 import { generationAt, raised } from "./generations.ts";
@@ -184,4 +184,16 @@ export function withPassword(
     password_changed_at: now,
     password_generation: (before.password_generation ?? 0) + 1,
   };
+}
+
+/** The ids of all clients that belong to one of these services. */
+async function clientsOf(
+  directory: Pick<DirectoryRecords, "listClients">,
+  services: readonly string[],
+): Promise<string[]> {
+  if (services.length === 0) return [];
+  const clients = await directory.listClients();
+  return clients
+    .filter(({ service }) => service !== null && services.includes(service))
+    .map((client) => client.client_id);
 }

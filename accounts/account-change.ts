@@ -3,17 +3,17 @@
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
 import type { KeyObject } from "node:crypto";
-import type { ArtifactFilter } from "../records/artifacts/artifact.ts";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import type { AccountRecord, Consent } from "../records/directory/directory.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
+import { CONFIRMATION } from "../records/people/confirmation-kinds.ts";
 import { failureSubject, forgetFailures } from "../records/people/sign-ins.ts";
 import { MAIL, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
+import { type AccessCleanup, putRemoval } from "./access-cleanup.ts";
 import { raisedKeys } from "./generations.ts";
 import { namesOf, normalName } from "./names.ts";
 import { rolesOfAssignments } from "./roles.ts";
@@ -22,18 +22,10 @@ import type { Storage } from "../records/storage.ts";
 import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
-type EndReason = Exclude<SessionEnd, "signed_out">;
-
-/** The sessions of an account that have just ended: the clients in them get a back-channel logout. */
-export interface SessionsEnded {
-  readonly sub: string;
-  readonly reason: EndReason;
-  /** The `uid` of the one session that stays signed in. */
-  readonly keepSession?: string;
-}
+type EndReason = Exclude<SessionEnd, "signed_out" | "limit">;
 
 export interface AccountWriterOptions {
-  readonly storage: Pick<Storage, "records" | "directory" | "artifacts" | "deliveries" | "audit">;
+  readonly storage: Pick<Storage, "records" | "directory" | "deliveries" | "audit">;
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** Seals the bodies of notifications and mail. */
@@ -46,8 +38,8 @@ export interface AccountWriterOptions {
   readonly notify?: (deliveries: readonly NewDelivery[]) => void;
   /** Called after a commit that stored mail. */
   readonly onMail?: () => void;
-  /** Called after a commit that ended sessions, before their records are removed. */
-  readonly onEnded?: (ended: SessionsEnded) => void | Promise<void>;
+  /** Removes what a change has ended. */
+  readonly cleanup: Pick<AccessCleanup, "accountChanged">;
 }
 
 /** The name of an account change in events and in the audit. */
@@ -206,6 +198,10 @@ export class AccountWriter {
     const step = { before, after: record };
     if (!isNew) await tx.peekAll([...neededToWrite(step), ...this.#planner.needs(step, at)]);
     await writeAccount(tx, step, { clock, drawsNumber, isNew });
+    if (record === undefined) {
+      putRemoval(tx, "account", sub, clock);
+      for (const { id } of before?.address_undos ?? []) tx.remove(CONFIRMATION.ref(["address-undo", id]));
+    }
     const deliveries = await this.#planner.plan(tx, step, at);
     await storage.deliveries.add(tx, deliveries);
     const hasNewPassword = record && before && record.password_generation !== before.password_generation;
@@ -255,7 +251,7 @@ export class AccountWriter {
     deliveries: readonly NewDelivery[],
     { action, keepSession, mails = [] }: AccountDecision,
   ): Promise<void> {
-    const { events, notify, onMail, onEnded } = this.#options;
+    const { events, notify, onMail, cleanup } = this.#options;
     await withoutFailing(events, "notify", () => {
       if (deliveries.length > 0) notify?.(deliveries);
       if (mails.length > 0) onMail?.();
@@ -272,34 +268,17 @@ export class AccountWriter {
         ...(client_id === undefined ? {} : { client_id }),
       });
     }
-    if (revoked.sessions) {
-      events.emit("session.ended", { sub, reason });
-      await withoutFailing(events, "sessions ended", () =>
-        onEnded?.({ sub, reason, ...(keepSession === undefined ? {} : { keepSession }) }),
-      );
-    }
-    await withoutFailing(events, "clear artifacts", () => this.#removeArtifacts(sub, revoked, keepSession));
-  }
-
-  /**
-   * Removes what the change revoked. The generations make it invalid already, so after a failure here only dead
-   * records are left, until they expire.
-   * @param exceptSession the session that stays.
-   */
-  async #removeArtifacts(sub: string, revoked: Revoked, exceptSession: string | undefined): Promise<void> {
-    const { artifacts, directory } = this.#options.storage;
-    const sessions: ArtifactFilter = {
-      accountId: sub,
-      ...(exceptSession !== undefined && { exceptSession }),
-      models: revoked.tokens ? ["Session", "Grant"] : ["Session"],
-    };
-    if (revoked.sessions) await artifacts.removeByAccount(sessions);
-    // The codes and tokens of a grant go with it.
-    else if (revoked.tokens) await artifacts.removeByAccount({ accountId: sub, models: ["Grant"] });
-    if (revoked.tokens) return;
-    const clientIds = [...revoked.clients, ...(await clientsOf(directory, revoked.services))];
-    if (clientIds.length > 0)
-      await artifacts.removeByAccount({ accountId: sub, clientIds, models: ["Grant"] });
+    if (revoked.sessions) events.emit("session.ended", { sub, reason });
+    // What the change revoked is invalid already: after a failure, only dead records are left until they expire.
+    const { sessions, tokens, services, clients } = revoked;
+    if (sessions || tokens || services.length + clients.length > 0)
+      cleanup.accountChanged({
+        sub,
+        account: record,
+        sessions,
+        keepSession,
+        grants: tokens ? "all" : { services, clients },
+      });
   }
 }
 
@@ -348,16 +327,4 @@ function compare(before: AccountRecord, after: AccountRecord | undefined): Revok
     services: raisedKeys(before.service_generations, after.service_generations),
     clients: raisedKeys(before.client_generations, after.client_generations),
   };
-}
-
-/** The ids of all clients that belong to one of these services. */
-export async function clientsOf(
-  directory: Pick<DirectoryRecords, "listClients">,
-  services: readonly string[],
-): Promise<string[]> {
-  if (services.length === 0) return [];
-  const clients = await directory.listClients();
-  return clients
-    .filter(({ service }) => service !== null && services.includes(service))
-    .map((client) => client.client_id);
 }

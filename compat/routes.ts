@@ -170,7 +170,9 @@ export function createRequestGate(routes: Middleware): RequestGate {
         leave();
       }
     },
-    close: () => running.idle(DRAIN_TIMEOUT_MS),
+    async close() {
+      await running.idle(DRAIN_TIMEOUT_MS);
+    },
   };
 }
 

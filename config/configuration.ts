@@ -182,6 +182,20 @@ export interface RateLimits {
   readonly networks: Readonly<Record<string, number>>;
 }
 
+/** What one account may own. */
+export interface OwnershipLimits {
+  /**
+   * Browsers in which an account is signed in. With one more, the least recently used session ends. `false`: no limit. Default
+   * 100.
+   */
+  readonly sessions: number | false;
+  /**
+   * Authorizations of an account that one client holds tokens for. With one more, the least recently used one ends with its
+   * tokens. `false`: no limit. Default 100.
+   */
+  readonly grants: number | false;
+}
+
 /** How notifications are delivered. */
 export interface NotificationSettings {
   /** Seconds before each retry: N delays make N + 1 attempts. Default `[5,300,1800,7200,18000,36000,50400,72000,86400]`. */
@@ -318,6 +332,8 @@ export interface Settings {
   readonly passwords: PasswordRules;
   /** How many failures and requests are let through. */
   readonly rateLimits: RateLimits;
+  /** What one account may own. */
+  readonly limits: OwnershipLimits;
   /** The record of who did what. */
   readonly audit: {
     /** Seconds for which audit records are stored. Default 34560000. */

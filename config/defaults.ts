@@ -9,6 +9,7 @@ type Defaulted =
   | "refreshTokens"
   | "passwords"
   | "rateLimits"
+  | "limits"
   | "audit"
   | "operators"
   | "features"
@@ -75,6 +76,7 @@ export const defaults: Defaults = deepFreeze({
     authorizations: { points: 600, seconds: QUARTER_HOUR },
     networks: {},
   },
+  limits: { sessions: 100, grants: 100 },
   audit: { retention: 400 * DAY },
   interactions: {
     registration: false,

@@ -15,6 +15,7 @@ import {
   type MailMessage,
   type MetricsSettings,
   type NotificationSettings,
+  type OwnershipLimits,
   type OwnStore,
   type PasswordRules,
   type RateLimit,
@@ -198,6 +199,11 @@ const rateLimits = section<RateLimits>(
   limits,
 );
 
+const MAX_OWNED = 1_000_000;
+const owned = described(z.union([z.literal(false), z.int().min(1).max(MAX_OWNED)]), {
+  form: `\`false\`, or a whole number from 1 to ${MAX_OWNED}`,
+});
+
 /** Browsers delete cookies that live much longer. */
 const MAX_DAYS = 90;
 
@@ -351,6 +357,7 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
     refreshTokens,
     passwords,
     rateLimits,
+    limits: section<OwnershipLimits>({ sessions: owned, grants: owned }, defaults.limits),
     audit: section<Configuration["audit"]>({ retention: seconds() }, defaults.audit),
     interactions,
     mail: described<z.ZodType<MailInput>>(mail, {

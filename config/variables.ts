@@ -117,7 +117,7 @@ function meaning(schema: unknown, text: string): unknown {
   const trimmed = text.trim();
   const takes = (...types: readonly (abstract new (...parameters: never[]) => unknown)[]): boolean =>
     forms.some((form) => types.some((type) => form instanceof type));
-  if (takes(z.ZodBoolean) && /^(?:true|false)$/u.test(trimmed)) return trimmed === "true";
+  if (takes(z.ZodBoolean, z.ZodLiteral) && /^(?:true|false)$/u.test(trimmed)) return trimmed === "true";
   if (takes(z.ZodNumber) && /^-?\d{1,20}(?:\.\d{1,20})?$/u.test(trimmed)) return Number(trimmed);
   if (takes(z.ZodArray) && trimmed.startsWith("[")) return fromJson(trimmed);
   if (takes(z.ZodObject, z.ZodRecord, z.ZodUnknown) && trimmed.startsWith("{")) return fromJson(trimmed);

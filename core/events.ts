@@ -18,14 +18,17 @@ interface DeliveryEvent {
 
 /**
  * Why a logout token did not reach its client. `refused_address`: the address rules forbid it; `status`: the response
- * was not 200 or 204; `timeout`: no response in time; `connection`: could not be opened, or broke; `internal`: a
- * fault of the service.
+ * was not 200 or 204; `timeout`: no response in time; `connection`: could not be opened, or broke; `too_many`: 10,000
+ * others were waiting for the client; `closed`: the service closed before the first attempt; `internal`: a fault of the
+ * service.
  */
 export const BACKCHANNEL_FAILURES = [
   "refused_address",
   "status",
   "timeout",
   "connection",
+  "too_many",
+  "closed",
   "internal",
 ] as const;
 
@@ -52,14 +55,16 @@ export type MailFailure = (typeof MAIL_FAILURES)[number];
 
 /**
  * Why sessions ended. `signed_out`: the end user signed out; `password`, `disabled`, `deleted`: with that change of
- * the account; `ended`: by `accounts.endSessions`, or by their owner on the page of the sessions.
+ * the account; `ended`: by `accounts.endSessions`, or by their owner on the page of the sessions; `limit`: the account had
+ * more than `limits.sessions`, and this one was the least recently used.
  */
-export type SessionEnd = "signed_out" | "ended" | "password" | "disabled" | "deleted";
+export type SessionEnd = "signed_out" | "ended" | "password" | "disabled" | "deleted" | "limit";
 
 /**
  * Why a token family ended. `code_replayed`, `refresh_token_reused`: a code or refresh token was used again;
  * `revoked`: by its client; `signed_out`: with the session; `password`, `disabled`, `deleted`, `unassigned`: with
- * that change of the account; `ended`: by `accounts.revokeTokens`.
+ * that change of the account; `ended`: by `accounts.revokeTokens`; `limit`: the client had more than `limits.grants` for the
+ * account, and this one was the least recently used.
  */
 export type FamilyEnd = SessionEnd | "unassigned" | "code_replayed" | "refresh_token_reused" | "revoked";
 

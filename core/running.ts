@@ -17,12 +17,14 @@ export class Running {
     };
   }
 
-  /** Resolves when nothing is running, or after the time-out. */
-  async idle(timeoutMs: number): Promise<void> {
-    if (this.#count === 0) return;
+  /** Resolves when nothing is running, or after the time-out. @returns whether nothing is running. */
+  async idle(timeoutMs: number): Promise<boolean> {
+    if (this.#count === 0) return true;
     const idle = (this.#idle ??= Promise.withResolvers<void>());
-    const timer = setTimeout(idle.resolve, timeoutMs);
-    await idle.promise;
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, timeoutMs);
+    await Promise.race([idle.promise, late.promise]);
     clearTimeout(timer);
+    return this.#count === 0;
   }
 }

@@ -29,8 +29,8 @@ import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "../core/clock.ts";
 import { watchConnections } from "../compat/connections.ts";
-import type { SessionsEnded } from "../accounts/account-change.ts";
 import type { HandledRequest } from "../compat/request-log.ts";
+import type { AccessCleanup } from "../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import {
   ACCOUNT_CLIENT,
@@ -40,7 +40,7 @@ import {
 } from "../accounts/clients/client.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ServiceEmitter } from "../core/events.ts";
-import { type BackchannelLogout, createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
+import type { BackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
 import { createFindBrowser } from "../provider/sessions/browser-cookie.ts";
 import {
   cookieName,
@@ -72,6 +72,8 @@ interface ServiceHttpOptions {
   readonly events: ServiceEmitter;
   /** Emits the events of endpoints and pages. */
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
+  readonly backchannel: BackchannelLogout;
+  readonly cleanup: AccessCleanup;
   /** For the console. */
   readonly notifications: Notifications;
   readonly confirmations: Confirmations;
@@ -98,12 +100,10 @@ export interface ServiceHttp {
   /** What requests reveal about the proxies and the host application in front: phrases for the operator. */
   readonly arrivals: () => readonly string[];
   readonly interactions: Interactions;
-  /** Sends logout tokens to the clients of sessions that ended. */
-  sessionsEnded(ended: SessionsEnded): Promise<void>;
   /** Resolves when no request of the service is running, after 30 seconds at most. */
   drain(): Promise<void>;
-  /** Stops watching connections, and waits for the logout tokens that are being sent. */
-  close(): Promise<void>;
+  /** Stops watching connections. */
+  close(): void;
 }
 
 /** Builds the middleware for the host application's server. Nothing listens here. */
@@ -140,7 +140,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     events,
     audit,
   };
-  const backchannel = createBackchannelLogout(artifacts, events, onWarning);
+  const { backchannel, cleanup } = options;
   const offersRegistration = people.registrations !== undefined;
   const { onProvider } = options;
   const { passkeys } = secondFactors;
@@ -149,6 +149,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     keys,
     pages,
     backchannel,
+    cleanup,
     offersRegistration,
     secondFactors,
     onProvider,
@@ -185,7 +186,6 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     accountPages: accountPages(options, {
       currentProvider,
       pages,
-      backchannel,
       people,
       secondFactors,
       limits,
@@ -206,13 +206,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
         ? { ...request, uid: request.uid, browser: findBrowser(ctx) }
         : undefined;
     }),
-    async sessionsEnded(ended) {
-      await backchannel.sessionsEnded(currentProvider().provider, ended);
-    },
-    async close() {
-      connections.close();
-      await backchannel.stop();
-    },
+    close: () => connections.close(),
   };
 }
 
@@ -265,7 +259,10 @@ interface Steps {
 
 function createSteps(
   { keys, passwords, configuration }: ServiceHttpOptions,
-  shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration" | "secondFactors"> & {
+  shared: Omit<
+    ProviderOptions,
+    "keys" | "pages" | "backchannel" | "cleanup" | "offersRegistration" | "secondFactors"
+  > & {
     readonly currentProvider: CurrentProvider;
     readonly accounts: StepServices["accounts"];
     readonly newBrowsers: NewBrowsers;
@@ -344,7 +341,6 @@ function accountPages(
   {
     currentProvider,
     pages,
-    backchannel,
     people,
     secondFactors,
     limits,
@@ -355,7 +351,6 @@ function accountPages(
     readonly units: UnitsOfWork;
     readonly currentProvider: CurrentProvider;
     readonly pages: Pages;
-    readonly backchannel: BackchannelLogout;
     readonly people: People;
   },
 ): readonly AccountPage[] {
@@ -402,8 +397,7 @@ function accountPages(
     directory: storage.directory,
     sessions: createSignInSessions({
       artifacts,
-      currentProvider,
-      backchannel,
+      backchannel: options.backchannel,
       events,
       audit,
       clock,

@@ -13,6 +13,7 @@ import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier } from "../notifier/notifier.ts";
 import { createAuditCollector } from "../records/audit/collector.ts";
 import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts/account.ts";
+import { AccessCleanup } from "../accounts/access-cleanup.ts";
 import { createAccounts } from "../accounts/accounts.ts";
 import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
 import {
@@ -35,6 +36,7 @@ import { endpointsOf } from "../config/deployments.ts";
 import { processInfo } from "../config/process-info.ts";
 import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
+import { type Repeating, startRepeating } from "../core/repeating.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
 import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { createConfirmations } from "../accounts/people/confirmations.ts";
@@ -42,6 +44,7 @@ import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
 import { passwordLength } from "../accounts/passwords/password-rules.ts";
 import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
 import { GRANTABLE } from "../provider/grants/grant.ts";
+import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
 import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
@@ -138,11 +141,17 @@ type Role = "server" | "command";
 
 /** How long running deliveries may take when the service closes. */
 const DELIVERIES_DRAIN_MS = 30_000;
+/** How long the removal of what has ended may take when a server closes. What is left is dead, and expires. */
+const CLEANUP_DRAIN_MS = 30_000;
+/** How often a command that waits for the clients of ended sessions looks whether it was interrupted. */
+const LOOK_MS = 500;
 
 /** Options for the command line and test services only. */
 interface StartOptions {
   /** Default: `server`. */
   readonly role?: Role | undefined;
+  /** A command: ends its waiting for the clients of sessions that it has ended. */
+  readonly interrupt?: AbortSignal | undefined;
   /** Whether to load in advance what the first sign-in needs. Default: it is loaded with the first sign-in. */
   readonly warmsUp?: boolean | undefined;
   /** Hashes passwords at the lowest cost that Argon2 accepts. Default `false`: at the cost of the configuration. */
@@ -157,6 +166,7 @@ async function build(
   {
     logger,
     role,
+    interrupt,
     warmsUp = false,
     cheapHashes,
     onProvider,
@@ -228,9 +238,23 @@ async function build(
       onMail: () => notifier.wakeMail(),
     });
     // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.
-    let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
+    let http: ServiceHttp | undefined;
+    const backchannel = createBackchannelLogout(
+      () => (http as ServiceHttp).currentProvider().provider,
+      events,
+      onWarning,
+    );
+    const cleanup = new AccessCleanup({
+      storage,
+      clock,
+      limits: configuration.limits,
+      events,
+      onAudit: (event) => audit.note(event),
+      onSessions: (sub, sessions) => backchannel.sessionsEnded(sub, sessions),
+    });
     const accounts = createAccounts({
       storage,
+      cleanup,
       passwords,
       clock,
       events,
@@ -244,10 +268,10 @@ async function build(
       failureKey: keys.rateLimits,
       notify: () => notifier.wake(),
       onMail: () => notifier.wakeMail(),
-      onEnded: (ended) => sessionsEnded?.(ended),
     });
     const clients = createClients({
       storage,
+      cleanup,
       clock,
       events,
       forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
@@ -257,7 +281,7 @@ async function build(
     });
     if (isServer) await putInternalClients(configuration, clients, onWarning);
     const logRequest = createRequestLog(logger, keys.networks);
-    const http = createServiceHttp({
+    http = createServiceHttp({
       configuration,
       storage,
       keys,
@@ -267,6 +291,8 @@ async function build(
       passwords,
       events,
       audit,
+      backchannel,
+      cleanup,
       notifications: notifier.notifications,
       mailDeployment: mailDeployment(configuration),
       onMail: () => notifier.wakeMail(),
@@ -278,7 +304,7 @@ async function build(
       },
       onProvider: onProvider && ((provider) => onProvider(provider, configuration)),
     });
-    sessionsEnded = (ended) => http.sessionsEnded(ended);
+    const { routes, currentProvider, interactions, arrivals } = http;
     const sweeper = isServer ? startSweeper(storage, outages("removing what has expired")) : undefined;
     const history = isServer
       ? await watchHistory(
@@ -286,6 +312,9 @@ async function build(
           outages("looking whether the storage has gone back"),
           ({ what, fix }) => logger.error(`${what}: ${fix}`),
         )
+      : undefined;
+    const remover = isServer
+      ? startRepeating(REMOVAL_INTERVAL_MS, () => cleanup.removeDue(), outages("removing what was deleted"))
       : undefined;
     if (isServer) {
       notifier.start();
@@ -298,39 +327,48 @@ async function build(
           ? "passkeys are off: browsers make none for an IP address; use a host name, such as localhost"
           : "passkeys are off: interactions.passkeys.enabled is false",
       );
+    const finished = async (): Promise<boolean> =>
+      (await cleanup.settled(LOOK_MS)) && (await backchannel.settled(LOOK_MS));
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
-      await Promise.all([http.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);
-      await http.close();
-      await Promise.all([sweeper?.stop(), history?.stop(), keys.signing.stop()]);
+      await Promise.all([http?.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);
+      http?.close();
+      await Promise.all([sweeper?.stop(), remover?.stop(), history?.stop(), keys.signing.stop()]);
+      if (isServer) await cleanup.settled(CLEANUP_DRAIN_MS);
+      // Nobody else continues what a command has begun.
+      else
+        for (;;) {
+          if ((await finished()) || interrupt?.aborted) break;
+        }
+      await backchannel.stop();
       await accounts.settled();
       await passwords.close();
       await audit.close();
       await storage.close();
     }
     return {
-      routes: () => http.routes,
+      routes: () => routes,
       accounts,
       clients,
       directory: createDirectory({ storage, sealer, deployments: configuration.deployments }),
       notifications: notifier.notifications,
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,
-      interactions: http.interactions,
+      interactions,
       keys: {
         list: () => keys.signing.list(),
         rotate: (options) => keys.signing.rotate(options),
         retire: (kid, options) => keys.signing.retire(kid, options),
       },
       get provider() {
-        return http.currentProvider().provider;
+        return currentProvider().provider;
       },
       configuration,
       health: () =>
         storageHealth(storage, {
           // Notifications wait in the storage, so without a queue a server still signs people in.
           notifications: { required: false, ask: () => notifier.health() },
-          requests: { required: false, ask: async () => ({ ok: true, detail: http.arrivals().join("; ") }) },
+          requests: { required: false, ask: async () => ({ ok: true, detail: arrivals().join("; ") }) },
         }),
       metrics: () => metrics.text(),
       close: () => (closing ??= close()),
@@ -435,40 +473,17 @@ async function putInternalClients(
   );
 }
 
-interface Sweeper {
-  /** Resolves when the running pass has stopped. */
-  stop(): Promise<void>;
-}
-
 const SWEEP_INTERVAL_MS = 30_000;
 const SWEEP_BATCH_RECORDS = 500;
+const REMOVAL_INTERVAL_MS = 10_000;
 
-/**
- * Deletes expired records in the background, in small batches.
- * @param outage gets the outcome of each pass. After a failure the next pass tries again.
- */
-export function startSweeper(storage: Pick<Storage, "sweep">, outage: Outage): Sweeper {
-  const stopping = new AbortController();
-  let running: Promise<void> = Promise.resolve();
-
-  async function pass(): Promise<void> {
-    try {
-      while (!stopping.signal.aborted && (await storage.sweep(SWEEP_BATCH_RECORDS)) === SWEEP_BATCH_RECORDS);
-      outage.worked();
-    } catch (error) {
-      outage.failed(error);
-    }
-  }
-
-  const timer = setInterval(() => {
-    running = running.then(pass);
-  }, SWEEP_INTERVAL_MS);
-  timer.unref();
-  return {
-    async stop() {
-      stopping.abort();
-      clearInterval(timer);
-      await running;
+/** Deletes expired records in the background, in small batches. */
+export function startSweeper(storage: Pick<Storage, "sweep">, outage: Outage): Repeating {
+  return startRepeating(
+    SWEEP_INTERVAL_MS,
+    async (signal) => {
+      while (!signal.aborted && (await storage.sweep(SWEEP_BATCH_RECORDS)) === SWEEP_BATCH_RECORDS);
     },
-  };
+    outage,
+  );
 }

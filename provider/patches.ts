@@ -8,6 +8,7 @@ import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { answeredAcr } from "./authentication.ts";
 import { acrRequestOf } from "./policy.ts";
 import { clientRecord, type SecretCheck } from "./clients.ts";
+import type { Logout } from "./sessions/backchannel-logout.ts";
 
 /** A model class of oidc-provider, as far as it is patched. */
 interface ModelClass {
@@ -173,6 +174,26 @@ function requestedAcr(provider: Provider): void {
   });
 }
 
+type SendLogoutToken = (this: Client, sub: string, sid: string) => Promise<void>;
+
+/**
+ * When somebody signs out, oidc-provider sends all logout tokens at once while the request waits, before anything is
+ * committed (lib/actions/end_session.js, with `backchannelLogout` of lib/models/client.js). Here they go into a queue, which
+ * has events of its own. That oidc-provider then emits `backchannel.success` means nothing.
+ */
+function queuedLogout(provider: Provider, onLogout: (logout: Logout) => void): void {
+  const { prototype } = provider.Client as unknown as ModelClass;
+  const send = Reflect.get(prototype, "backchannelLogout") as SendLogoutToken;
+  Object.defineProperties(prototype, {
+    sendLogoutToken: { value: send },
+    backchannelLogout: {
+      async value(this: Client, sub: string, sid: string) {
+        onLogout({ client_id: this.clientId, sub, sid });
+      },
+    },
+  });
+}
+
 /** The part of the model that remembers what was used. */
 interface ReplayDetection {
   unique(iss: string, jti: string, exp: number): Promise<boolean>;
@@ -193,7 +214,19 @@ function assertionsApart(provider: Provider): void {
 }
 
 /** Applies all patches to one instance; other instances in the process are not changed. */
-export function patchProvider(provider: Provider, checkSecret: SecretCheck, production: boolean): void {
+export function patchProvider(
+  provider: Provider,
+  {
+    checkSecret,
+    onLogout,
+    production,
+  }: {
+    readonly checkSecret: SecretCheck;
+    /** Called within a request that ends a session, once for each of its clients. */
+    readonly onLogout: (logout: Logout) => void;
+    readonly production: boolean;
+  },
+): void {
   keepMembers(provider);
   documentedTokenType(provider);
   emptySessionsUnwritten(provider);
@@ -202,6 +235,7 @@ export function patchProvider(provider: Provider, checkSecret: SecretCheck, prod
   hashedSecrets(provider, checkSecret);
   sessionOfIdTokens(provider);
   registeredAddresses(provider, production);
+  queuedLogout(provider, onLogout);
   assertionsApart(provider);
   requestedAcr(provider);
 }

@@ -15,6 +15,7 @@ import type { DirectoryRecords } from "../records/directory/directory-records.ts
 import type { AuditCollector } from "../records/audit/collector.ts";
 import { seconds } from "../core/clock.ts";
 import { originOf } from "../records/audit/origin.ts";
+import type { AccessCleanup } from "../accounts/access-cleanup.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
@@ -41,7 +42,7 @@ import { RefreshTokens } from "./grants/refresh-tokens.ts";
 import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
-import { storeSessionUse } from "./sessions/sessions.ts";
+import { countSessions, storeSessionUse } from "./sessions/sessions.ts";
 
 /** Paths below each base URL. The table of endpoints says which deployment has which. */
 const routes = {
@@ -70,7 +71,8 @@ export interface ProviderOptions {
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly pages: LogoutPages;
-  readonly backchannel: Pick<BackchannelLogout, "listen">;
+  readonly backchannel: Pick<BackchannelLogout, "add">;
+  readonly cleanup: Pick<AccessCleanup, "sessionAdded" | "grantAdded">;
   /** Whether people can make accounts of their own. */
   readonly offersRegistration: boolean;
   /** The state to store with a new sign-in. */
@@ -87,15 +89,14 @@ export interface ProviderOptions {
  * @param signing private keys: the first signs, all are published.
  */
 export function createProvider(options: ProviderOptions, signing: readonly JWK[]): Provider {
-  const { configuration, artifacts, units, accounts, clients, limits, passwordCheck, events, audit } =
-    options;
+  const { configuration, artifacts, units, accounts, clients, limits, events, audit, cleanup } = options;
   const { openid, oauth2 } = configuration.deployments;
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
   const signingAlgorithm = defaultAlgorithm(signing);
   const { directory } = options;
   const apis = createApiTokens({ accounts, clients, directory, units, signingAlgorithm });
-  const refreshTokens = new RefreshTokens(configuration, accounts, units, apis);
+  const refreshTokens = new RefreshTokens({ configuration, accounts, units, apis, cleanup });
 
   /** The constructor of oidc-provider calls both methods to register its response modes and grants. */
   class DocumentedProvider extends Provider {
@@ -123,21 +124,23 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   }
 
   const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, apis, signing));
-  patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.production);
+  patchProvider(provider, {
+    checkSecret: createSecretCheck(clients, limits, audit),
+    onLogout: (logout) => units.required().whenCommitted(() => options.backchannel.add(logout)),
+    production: configuration.production,
+  });
   options.onProvider?.(provider);
   storeSessionGeneration(provider);
   storeSessionUse(provider, configuration.clock);
+  countSessions(provider, units, cleanup);
   reportEndedAccess(provider, units, events, audit);
-  options.backchannel.listen(provider);
   // oidc-provider handles unexpected errors itself. The HTTP layer needs to know them, for example if the storage is down.
   provider.on("server_error", (_ctx, error) => {
     const unit = units.current();
     if (unit !== undefined) unit.failure ??= error;
   });
   if (configuration.profile === "documented")
-    new PasswordGrant(accounts, limits, passwordCheck, audit, units, configuration.clock, directory).register(
-      provider,
-    );
+    new PasswordGrant({ ...options, refreshTokens }).register(provider);
   return provider;
 }
 
@@ -255,7 +258,8 @@ function features(
       // The person sees where the device is, precisely enough to tell one network from another.
       deviceInfo: (ctx) => originOf(exchangeOf(ctx).address, undefined),
     },
-    backchannelLogout: { enabled: true },
+    // Logout tokens have the issuer of the OpenID Connect deployment, and are verified with its keys.
+    backchannelLogout: { enabled: configuration.deployments.openid !== undefined },
     introspection: {
       enabled: true,
       allowedPolicy: (ctx, client, token) => apis.mayIntrospect(ctx, client, token),

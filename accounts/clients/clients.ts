@@ -16,6 +16,7 @@ import type { Storage } from "../../records/storage.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
 import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { hmac } from "../../core/sealing.ts";
+import { type AccessCleanup, putRemoval } from "../access-cleanup.ts";
 import { forgetInApis, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
@@ -44,7 +45,7 @@ import { logoOf, withSettings } from "./client-settings.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
 export interface ClientsOptions {
-  readonly storage: Pick<Storage, "records" | "directory" | "artifacts" | "audit">;
+  readonly storage: Pick<Storage, "records" | "directory" | "audit">;
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** The storage's random key for the digests of secrets. */
@@ -53,6 +54,8 @@ export interface ClientsOptions {
   readonly production: boolean;
   /** The algorithms of the current signing keys. */
   readonly idTokenAlgorithms: () => readonly (string | undefined)[];
+  /** Removes the grants of a client that have ended. */
+  readonly cleanup: Pick<AccessCleanup, "clientEnded">;
   /** Forgets the consents of all accounts for a client. */
   readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
 }
@@ -91,8 +94,8 @@ function clientId(text: string): string {
 
 /** The clients of one storage. */
 export function createClients(options: ClientsOptions): Clients & ClientInternals {
-  const { storage, clock, events, secretKey, production, forgetConsents } = options;
-  const { directory, artifacts } = storage;
+  const { storage, clock, events, secretKey, production, forgetConsents, cleanup } = options;
+  const { directory } = storage;
 
   /**
    * The one way to change a client.
@@ -128,6 +131,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
         else if (logo !== undefined) tx.overwrite(CLIENT_LOGO.record(logo));
       }
+      if (before !== undefined && before.tokens_epoch !== record?.tokens_epoch) {
+        putRemoval(tx, "client", client_id, clock);
+        tx.afterCommit(() => cleanup.clientEnded(client_id));
+      }
       const detail = action === "client.registered" && record && { detail: { kind: record.kind } };
       tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id, ...detail }));
       tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
@@ -139,7 +146,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
     if (!(await directory.wasRemoved(client_id))) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
-    await artifacts.removeByClient(client_id);
+    cleanup.clientEnded(client_id);
     await forgetConsents(client_id, caller);
     await forgetInApis(storage, client_id, caller);
   }
@@ -299,11 +306,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         (before) => before && { action: "client.removed", record: undefined },
       );
       if (!changed) return false;
-      // Tokens and consents are dead without their client. What can't be removed now goes when it expires, at the
-      // account's next consent, or before another client gets this id.
-      await withoutFailing(events, "clear artifacts", async () => {
-        await artifacts.removeByClient(client_id);
-      });
+      // Consents are dead without their client. What can't be removed now goes at the account's next consent, or before
+      // another client gets this id.
       await withoutFailing(events, "forget the client in APIs", () =>
         forgetInApis(storage, client_id, caller),
       );

@@ -61,6 +61,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "sign-in-name": REGISTRATION,
   "user-id": REGISTRATION,
   "removed-client": OPERATOR,
+  removal: PERSON,
   "service-key": SERVICE,
   "signing-key": SERVICE,
   "signing-key-set": SERVICE,

@@ -35,11 +35,16 @@ export const SERVICE_OPTIONS: readonly CommandOption[] = [
 /** The option of commands that ask a question. */
 export const YES: CommandOption = { form: "--yes", about: "skips the confirmation" };
 
+/** How long a command waits in silence. */
+const NOTICE_MS = 1_000;
+
 /** Makes a command of a function that calls the service. */
 export function onService(work: (call: Call) => Promise<void>): Run {
   return async (args, context) => {
     const service = await openService(args, context);
     const print = new Printer(context.out, args.flag("json"));
+    const { failureText } = await import("../../provider/sessions/backchannel-logout.ts");
+    service.events.on("backchannel.failed", (failed) => void context.err.write(`${failureText(failed)}\n`));
     try {
       await work({
         service,
@@ -52,9 +57,17 @@ export function onService(work: (call: Call) => Promise<void>): Run {
       print.finish(context.err);
       return 0;
     } finally {
-      await service.close();
+      await close(service, context);
     }
   };
+}
+
+/** The service waits until the clients of the sessions that the command has ended are notified. Ctrl+C ends that. */
+async function close(service: SignInService, { err }: Pick<CommandContext, "err">): Promise<void> {
+  const notice = setTimeout(() => {
+    err.write("Notifying the clients of the sessions that have ended …\n");
+  }, NOTICE_MS);
+  await service.close().finally(() => clearTimeout(notice));
 }
 
 async function openService(args: Arguments, context: CommandContext): Promise<SignInService> {
@@ -86,7 +99,7 @@ async function openService(args: Arguments, context: CommandContext): Promise<Si
     createSignInServiceOver(
       quiet as unknown as Parameters<typeof createSignInServiceOver>[0],
       (opened) => openStorage({ ...opened, mustExist: true }, tell),
-      { role: "command" },
+      { role: "command", interrupt: context.signal },
     ),
   );
 }

@@ -17,8 +17,9 @@ interface OverviewLocals extends PersonLocals {
     AccountRecord,
     "sub" | "email_verified" | "username" | "password_hash" | "password_changed_at" | "factors"
   >;
-  /** In how many browsers the person is signed in. */
+  /** In how many browsers the person is signed in, and whether there are more. */
   readonly browsers: number;
+  readonly hasMoreBrowsers?: boolean;
   /** The names of the connected services. */
   readonly services: readonly string[];
   /** Path of the console, for operators. */
@@ -66,17 +67,22 @@ export const overviewView: Page<OverviewLocals> = {
 
 /** By page. */
 function valuesOf(t: Translator, locals: OverviewLocals): Readonly<Record<string, Value | undefined>> {
-  const { person, account, browsers, services, now } = locals;
+  const { person, account, browsers, hasMoreBrowsers = false, services, now } = locals;
   const names = [person.name, account.username].filter(Boolean);
   return {
     profile: [names.length === 0 ? t("account.profile.hint") : names.join(" · ")],
     email: account.email_verified ? [person.email] : [t("account.email.unconfirmed", person), false],
     password: [passwordValue(t, account, now)],
     methods: [methodsText(t, account)],
-    sessions: [browsers > 1 ? t("account.sessions.count", { browsers }) : t("account.sessions.one")],
+    sessions: [browsersText(t, browsers, hasMoreBrowsers)],
     services: [servicesValue(t, services)],
     delete: [t("account.delete.hint")],
   };
+}
+
+function browsersText(t: Translator, browsers: number, hasMore: boolean): string {
+  if (hasMore) return t("account.sessions.many", { browsers });
+  return browsers > 1 ? t("account.sessions.count", { browsers }) : t("account.sessions.one");
 }
 
 function passwordValue(
@@ -119,12 +125,13 @@ export function overviewPage(
     async show({ locals, person: { account }, send }) {
       const [found, services] = await Promise.all([
         sessions.list(account),
-        connectedServices(account, directory),
+        connectedServices(account, await directory.listClients(), directory),
       ]);
       send(overviewView, {
         ...locals,
         account,
-        browsers: found.length,
+        browsers: found.sessions.length,
+        hasMoreBrowsers: found.next !== undefined,
         services: services.map(({ name }) => name),
         now: clock.now(),
         ...(console?.operators.includes(account.sub) && { console: locals.base + console.path }),

@@ -75,12 +75,19 @@ function isWithin(path: string, place: string): boolean {
   return path === place || (place !== HOME && path.startsWith(`${place}/`));
 }
 
+/** What the position in the list of a page is encrypted for. */
+const listOf = (path: string): string => `${path} list`;
+
 /** One request of a person for one of their pages. */
 export interface PersonVisit {
   readonly ctx: ServiceContext;
   readonly person: SignedIn;
   /** The query of the address; no parameter is repeated. */
   readonly query: AccountRequest["query"];
+  /** Where the page of a list begins; `undefined` on the first one. */
+  readonly after: string | undefined;
+  /** The address of the page that begins there. Only this browser can follow it. */
+  readonly nextPage: (position: string) => string;
   /** The data that every page gets. */
   readonly locals: PersonLocals;
   /** The language of the page. */
@@ -156,6 +163,9 @@ export function createPersonPages(
       ctx,
       person,
       query,
+      after: seals.decrypt(person, listOf(path), query.get("after") ?? ""),
+      nextPage: (position) =>
+        `${base}${path}?${new URLSearchParams({ after: seals.encrypt(person, listOf(path), position) })}`,
       locale: seen.locale,
       caller: callerOf(ctx, { kind: "account", id: sub }),
       locals: {

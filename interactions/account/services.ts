@@ -1,6 +1,7 @@
 /** The services that the account is connected to: what they may read and do, and disconnecting them. */
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
+import { ENTRIES } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
@@ -8,7 +9,11 @@ import { byCaller } from "../../accounts/arguments.ts";
 import { allowedScopes, isShutOut, type RequestedApi } from "../../provider/apis.ts";
 import { ALL_FIELDS } from "../../provider/claims.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
-import type { ConnectedDevice, ConnectedDevices } from "../../provider/grants/device-codes.ts";
+import type {
+  ConnectedDevice,
+  ConnectedDevices,
+  DevicePosition,
+} from "../../provider/grants/device-codes.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Translator } from "../../core/texts.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
@@ -21,6 +26,12 @@ import { DEVICE_PATH } from "./device.ts";
 import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 
 const PATH = "/account/services";
+
+/** Services of one page. */
+const LISTED = 50;
+
+/** Where a page begins: how many services are on the pages before, and then the device. */
+type ListPosition = readonly [services: number, device?: DevicePosition];
 
 /** A service that the account is connected to. */
 export interface ShownService {
@@ -40,6 +51,9 @@ interface ServicesLocals extends PersonLocals {
   readonly devices: readonly (Pick<ConnectedDevice, "id" | "since"> & {
     readonly client: Pick<ClientRecord, "name">;
   })[];
+  /** The addresses of the first page, on the others, and of the next one. */
+  readonly first?: string;
+  readonly next?: string;
   /** Whether there are clients that are devices. */
   readonly offersDevices: boolean;
   /** Milliseconds since the epoch. */
@@ -67,6 +81,8 @@ export const servicesView: Page<ServicesLocals> = {
         name: client.name,
         since: moment(since * 1000),
       })),
+      first: locals.first ?? "",
+      next: locals.next ?? "",
       connect: locals.offersDevices ? locals.base + DEVICE_PATH : "",
     };
   },
@@ -81,7 +97,7 @@ function readsText(t: Translator, fields: readonly string[]): string {
 
 export interface ServicesPageParts {
   readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
-  readonly directory: Pick<DirectoryRecords, "findEntry" | "listClients" | "findApi">;
+  readonly directory: Pick<DirectoryRecords, "findEntries" | "listClients" | "findApi">;
   readonly connectedDevices: ConnectedDevices;
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note">;
@@ -101,17 +117,27 @@ export function servicesPage(parts: ServicesPageParts): PersonPage {
   return {
     path: PATH,
     place: "services",
-    async show({ locals, person, send }) {
+    async show({ locals, person, after, nextPage, send }) {
       const { account } = person;
       const clients = await directory.listClients();
-      const [services, connected] = await Promise.all([
-        connectedServices(account, directory),
-        connectedDevices.list(account, clients),
-      ]);
+      const [from = 0, device] = after === undefined ? [] : (JSON.parse(after) as ListPosition);
+      const connected = await connectedServices(account, clients, directory);
+      const services = await Promise.all(
+        connected
+          .slice(from, from + LISTED)
+          .map((service) => shownService(service, { account, clients, directory })),
+      );
+      const isLast = from + LISTED >= connected.length;
+      const devices = isLast ? await connectedDevices.list(account, clients, device) : { devices: [] };
+      const next: ListPosition | undefined = isLast
+        ? devices.next && [connected.length, devices.next]
+        : [from + LISTED];
       send(servicesView, {
         ...locals,
         services,
-        devices: connected,
+        devices: devices.devices,
+        ...(after !== undefined && { first: locals.base + PATH }),
+        ...(next !== undefined && { next: nextPage(JSON.stringify(next)) }),
         offersDevices: clients.some(({ kind }) => kind === "device"),
         now: clock.now(),
       });
@@ -140,27 +166,39 @@ export function servicesPage(parts: ServicesPageParts): PersonPage {
 /** Services that the account is assigned to, or to whose clients the person gave consent, ordered by name. */
 export async function connectedServices(
   account: AccountRecord,
-  directory: ServicesPageParts["directory"],
-): Promise<readonly ShownService[]> {
-  const clients = await directory.listClients();
+  clients: readonly ClientRecord[],
+  { findEntries }: Pick<DirectoryRecords, "findEntries">,
+): Promise<readonly Pick<ShownService, "key" | "name">[]> {
   const consented = Object.keys(account.consents)
     .map((id) => clients.find(({ client_id }) => client_id === id)?.service)
     .filter((key) => key !== undefined && key !== null);
   const keys = [...new Set([...Object.keys(account.services), ...consented])];
-  const shown = await Promise.all(
-    keys.map(async (key) => {
-      const entry = await directory.findEntry("service", key);
-      const since = ownValue(account.services_since ?? {}, key);
-      return {
-        key,
-        name: entry?.name ?? key,
-        since: since === undefined ? undefined : since * 1000,
-        fields: readableFields(account, clients, key),
-        apis: await usableApis(account, clients, key, directory),
-      };
-    }),
-  );
-  return shown.toSorted((one, other) => one.name.localeCompare(other.name));
+  const entries = await findEntries(keys.map((key) => ENTRIES.service.ref(key)));
+  return keys
+    .map((key, index) => ({ key, name: entries[index]?.name ?? key }))
+    .toSorted((one, other) => one.name.localeCompare(other.name));
+}
+
+async function shownService(
+  { key, name }: Pick<ShownService, "key" | "name">,
+  {
+    account,
+    clients,
+    directory,
+  }: {
+    readonly account: AccountRecord;
+    readonly clients: readonly ClientRecord[];
+    readonly directory: Pick<DirectoryRecords, "findApi">;
+  },
+): Promise<ShownService> {
+  const since = ownValue(account.services_since ?? {}, key);
+  return {
+    key,
+    name,
+    since: since === undefined ? undefined : since * 1000,
+    fields: readableFields(account, clients, key),
+    apis: await usableApis(account, clients, key, directory),
+  };
 }
 
 function consentedClients(

@@ -23,6 +23,9 @@ interface SessionsLocals extends PersonLocals {
   readonly sessions: readonly ShownSession[];
   /** Where the second factor is not asked for. */
   readonly remembered: readonly RememberedBrowser[];
+  /** The addresses of the first page, on the others, and of the next one. */
+  readonly first?: string;
+  readonly next?: string;
   /** The network of this request, in the form of those of the sessions. */
   readonly network: string | undefined;
   /** Milliseconds since the epoch. */
@@ -51,7 +54,9 @@ export const sessionsView: Page<SessionsLocals> = {
         since: moment(browser.added_at * 1000),
         until: moment(browser.expires_at * 1000),
       })),
-      others: locals.sessions.filter(({ isThis }) => !isThis).length,
+      others: locals.sessions.some(({ isThis }) => !isThis) || locals.first !== undefined,
+      first: locals.first ?? "",
+      next: locals.next ?? "",
     };
   },
 };
@@ -79,19 +84,27 @@ export function sessionsPage({
   return {
     path: PATH,
     place: "sessions",
-    async show({ ctx, locals, person, send }) {
+    async show({ ctx, locals, person, after, nextPage, send }) {
       const now = clock.now();
       const network = shortenedAddress(ctx.exchange.address);
-      const [found, remembered] = await Promise.all([
-        sessions.list(person.account),
-        rememberedBrowsers.list(person.account),
+      const [found, own, remembered] = await Promise.all([
+        sessions.list(person.account, after),
+        after === undefined ? sessions.find(person.account, person.session) : undefined,
+        after === undefined ? rememberedBrowsers.list(person.account) : [],
       ]);
-      const shown = found.map((session) => ({
-        session,
-        isThis: session.uid === person.session,
-      }));
-      const first = shown.toSorted((one, other) => Number(other.isThis) - Number(one.isThis));
-      send(sessionsView, { ...locals, sessions: first, remembered, network, now });
+      const others = found.sessions.filter(({ uid }) => uid !== person.session);
+      send(sessionsView, {
+        ...locals,
+        sessions: [
+          ...(own === undefined ? [] : [{ session: own, isThis: true }]),
+          ...others.map((session) => ({ session, isThis: false })),
+        ],
+        ...(after !== undefined && { first: locals.base + PATH }),
+        ...(found.next !== undefined && { next: nextPage(found.next) }),
+        remembered,
+        network,
+        now,
+      });
     },
     async submit(visit, form) {
       const { person, caller } = visit;

@@ -22,6 +22,7 @@ import type { GrantHandler, KeepGrant } from "./code-grant.ts";
 import { newGrant, ownScopes, untilExchanged } from "./grant.ts";
 
 const DEVICE_CODE = "DeviceCode";
+const GRANT = "Grant";
 
 /** How long a device code is valid. */
 export const DEVICE_CODE_LIFETIME_SECONDS = 600;
@@ -170,48 +171,72 @@ export interface ConnectedDevice {
   readonly since: number;
 }
 
+/** Where a page of devices begins: the client of the first one, and the position behind its devices before. */
+export type DevicePosition = readonly [client_id: string, after?: string];
+
+/** A page of devices. */
+export interface DeviceList {
+  readonly devices: readonly ConnectedDevice[];
+  /** Where the next page begins; missing on the last one. */
+  readonly next?: DevicePosition;
+}
+
 /** The devices of people. Storage faults reject with `StorageUnavailable`. */
 export interface ConnectedDevices {
-  /** The devices that have not ended, the newest first. @param clients all clients of the service. */
-  list(account: AccountRecord, clients: readonly ClientRecord[]): Promise<readonly ConnectedDevice[]>;
+  /**
+   * One page of the devices that have not ended: client by client, the most recently used first.
+   * @param clients all clients of the service.
+   * @param from `next` of the page before.
+   */
+  list(account: AccountRecord, clients: readonly ClientRecord[], from?: DevicePosition): Promise<DeviceList>;
   /** Ends all tokens of one device. @returns false if the account has no such device. */
   end(account: AccountRecord, id: string, clients: readonly ClientRecord[]): Promise<boolean>;
 }
 
+/** Devices of one page. */
+const LISTED = 50;
+
+const devicesAmong = (clients: readonly ClientRecord[]): readonly ClientRecord[] =>
+  clients
+    .filter(({ kind }) => kind === "device")
+    .toSorted((one, other) => (one.client_id < other.client_id ? -1 : 1));
+
+const isConnected = (grant: StoredArtifact, account: AccountRecord, client: ClientRecord): boolean =>
+  isCurrent(grant.payload["generations"], account, client);
+
 /** Only the device grant creates grants for clients of this kind. */
 export function createConnectedDevices(
-  artifacts: Pick<ArtifactStore, "grantsOf" | "change">,
+  artifacts: Pick<ArtifactStore, "page" | "find" | "change">,
 ): ConnectedDevices {
-  async function grants(
-    account: AccountRecord,
-    clients: readonly ClientRecord[],
-  ): Promise<readonly { readonly grant: StoredArtifact; readonly client: ClientRecord }[]> {
-    const devices = new Map(
-      clients.filter(({ kind }) => kind === "device").map((client) => [client.client_id, client]),
-    );
-    if (devices.size === 0) return [];
-    const found = await artifacts.grantsOf(account.sub);
-    return found.flatMap((grant) => {
-      const client = devices.get(grant.clientId ?? "");
-      if (client === undefined || !isCurrent(grant.payload["generations"], account, client)) return [];
-      return [{ grant, client }];
-    });
-  }
-
   return {
-    async list(account, clients) {
-      const found = await grants(account, clients);
-      return found
-        .map(({ grant: { key, payload }, client }) => ({
-          id: key,
-          client,
-          since: Number(payload["iat"] ?? 0),
-        }))
-        .toSorted((one, other) => other.since - one.since || (one.id < other.id ? -1 : 1));
+    async list(account, clients, from) {
+      const [first = "", position] = from ?? [];
+      const devices: ConnectedDevice[] = [];
+      for (const client of devicesAmong(clients)) {
+        const { client_id } = client;
+        if (client_id < first) continue;
+        if (devices.length >= LISTED) return { devices, next: [client_id] };
+        const holder = { account: account.sub, client: client_id };
+        const page = await artifacts.page(
+          { model: GRANT, holder },
+          { limit: LISTED - devices.length, ...(client_id === first && { after: position }) },
+        );
+        const connected = page.artifacts.filter((grant) => isConnected(grant, account, client));
+        devices.push(
+          ...connected.map(({ key, payload }) => ({ id: key, client, since: Number(payload["iat"] ?? 0) })),
+        );
+        if (page.next !== undefined) return { devices, next: [client_id, page.next] };
+      }
+      return { devices };
     },
     async end(account, id, clients) {
       const ended = await artifacts.change(
-        async () => (await grants(account, clients)).find(({ grant }) => grant.key === id)?.grant,
+        async () => {
+          const grant = (await artifacts.find(GRANT, id))?.artifact;
+          if (grant?.accountId !== account.sub) return undefined;
+          const client = devicesAmong(clients).find(({ client_id }) => client_id === grant.clientId);
+          return client && isConnected(grant, account, client) ? grant : undefined;
+        },
         () => undefined,
       );
       return ended !== undefined;
@@ -273,6 +298,10 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
       grant.addOIDCScope(ownScopes(scope).join(" "));
       for (const { api, scopes } of apis) grant.addResourceScope(api.identifier, scopes.join(" "));
       const grantId = await untilExchanged(grant, DEVICE_CODE_LIFETIME_SECONDS).save();
+      const unit = units.required();
+      const stored = unit.known(GRANT, artifactKey(grantId));
+      // The person sees the device at once, and can end it.
+      if (stored !== undefined) unit.save({ ...stored, usedAt: Math.floor(clock.now()) });
       const { generations } = grant as typeof grant & { readonly generations?: unknown };
       // What oidc-provider's own page would write (lib/actions/authorization/device.js, `deviceVerificationResponse`).
       const granted = {
@@ -287,7 +316,7 @@ export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
         amr: person.amr,
         sessionUid: person.session,
       };
-      units.required().save({
+      unit.save({
         ...code,
         payload: { ...code.payload, ...granted },
         grantKey: artifactKey(grantId),

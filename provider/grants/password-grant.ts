@@ -2,7 +2,8 @@
 import { errors, type Provider, type TokenEndpointGrantContext } from "oidc-provider";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
-import { type Clock, seconds } from "../../core/clock.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
@@ -11,6 +12,8 @@ import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-l
 import { ACR_PASSWORD, AMR_PASSWORD } from "../authentication.ts";
 import { effectiveScope } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
+import { artifactKey } from "../adapter.ts";
+import type { KeepGrant } from "./code-grant.ts";
 import { newGrant } from "./grant.ts";
 import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
@@ -27,31 +30,22 @@ type Context = TokenEndpointGrantContext<Parameters>;
 const REFUSED = "the username or the password is wrong";
 const LIMITED = "too many failed attempts";
 
-export class PasswordGrant {
-  readonly #accounts: AccountInternals;
-  readonly #limits: AttemptLimits;
-  readonly #passwords: PasswordCheck;
-  readonly #audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly #units: UnitsOfWork;
-  readonly #clock: Clock;
-  readonly #directory: Pick<DirectoryRecords, "findEntry">;
+export interface PasswordGrantParts {
+  readonly accounts: AccountInternals;
+  readonly limits: AttemptLimits;
+  readonly passwordCheck: PasswordCheck;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
+  readonly units: UnitsOfWork;
+  readonly configuration: Pick<Configuration, "clock">;
+  readonly directory: Pick<DirectoryRecords, "findEntry">;
+  readonly refreshTokens: KeepGrant;
+}
 
-  constructor(
-    accounts: AccountInternals,
-    limits: AttemptLimits,
-    passwords: PasswordCheck,
-    audit: Pick<AuditCollector, "note" | "noteRefusal">,
-    units: UnitsOfWork,
-    clock: Clock,
-    directory: Pick<DirectoryRecords, "findEntry">,
-  ) {
-    this.#accounts = accounts;
-    this.#limits = limits;
-    this.#passwords = passwords;
-    this.#audit = audit;
-    this.#units = units;
-    this.#clock = clock;
-    this.#directory = directory;
+export class PasswordGrant {
+  readonly #parts: PasswordGrantParts;
+
+  constructor(parts: PasswordGrantParts) {
+    this.#parts = parts;
   }
 
   /** Clients also need `password` in their `grant_types`. */
@@ -64,34 +58,36 @@ export class PasswordGrant {
   }
 
   async #authenticate(ctx: Context): Promise<AccountRecord> {
+    const { passwordCheck, limits, audit, units } = this.#parts;
     const { username, password } = ctx.oidc.params;
     if (username === undefined) throw new errors.InvalidRequest("username is missing");
     if (password === undefined) throw new errors.InvalidRequest("password is missing");
     const { clientId } = ctx.oidc.client;
     const event = { ...callerOf(ctx, { kind: "client", id: clientId }), action: "password_grant" } as const;
-    const checked = await this.#passwords.check({
+    const checked = await passwordCheck.check({
       way: "password_grant",
       name: username,
       password,
       party: `client ${clientId}`,
-      limit: (limited) => this.#limits.passwordGrant({ ...limited, client: clientId }),
+      limit: (limited) => limits.passwordGrant({ ...limited, client: clientId }),
     });
     if (checked.kind === "limited") {
-      noteLimited(this.#audit, event, checked.attempt);
+      noteLimited(audit, event, checked.attempt);
       exchangeOf(ctx).retryAfter = checked.attempt.retryAfter;
       throw new errors.InvalidGrant(LIMITED);
     }
     const { record } = checked;
     const subject = record && { subject: record.sub };
     if (checked.kind === "refused") {
-      this.#audit.note({ ...event, ...subject, outcome: "failure", reason: checked.reason });
+      audit.note({ ...event, ...subject, outcome: "failure", reason: checked.reason });
       throw new errors.InvalidGrant(REFUSED);
     }
-    this.#units.current()?.whenCommitted(() => this.#audit.note({ ...event, ...subject }));
+    units.current()?.whenCommitted(() => audit.note({ ...event, ...subject }));
     return checked.record;
   }
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {
+    const { accounts, directory, refreshTokens, configuration } = this.#parts;
     const record = await this.#authenticate(ctx);
     const { client } = ctx.oidc;
     const clientEntry = clientRecord(client);
@@ -99,14 +95,15 @@ export class PasswordGrant {
       const generations = currentGenerations(record, clientEntry);
       const expected = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
       const caller = callerOf(ctx, { kind: "client", id: client.clientId });
-      await this.#accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
+      await accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
     }
-    const account = oidcAccount(record, (each) => rolesAtClient(this.#directory, each, client));
+    const account = oidcAccount(record, (each) => rolesAtClient(directory, each, client));
     ctx.oidc.entity("Account", account);
     const scope = effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
     const grant = newGrant(provider, record, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();
+    refreshTokens.keepGrant(ctx, artifactKey(grantId));
     ctx.oidc.entity("Grant", grant);
 
     const properties = { accountId: record.sub, client, grantId, gty: "password", scope };
@@ -115,7 +112,7 @@ export class PasswordGrant {
     const refreshToken = new provider.RefreshToken({
       ...properties,
       rotations: 0,
-      authTime: seconds(this.#clock),
+      authTime: seconds(configuration.clock),
       acr: ACR_PASSWORD,
       amr: [...AMR_PASSWORD],
     });

@@ -7,6 +7,7 @@ import type { Configuration, RefreshTokenRules } from "../../config/configuratio
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
 import { seconds } from "../../core/clock.ts";
+import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
@@ -31,6 +32,9 @@ interface SealedResponse {
 
 /** How long a request within the reuse window may take until it reads the stored response. */
 const MAX_REQUEST_MS = 5_000;
+
+/** A use of a grant within this time of the stored one is not stored. */
+const USE_INTERVAL_MS = 3_600_000;
 
 /** How long a grant outlives the last token that can descend from it. */
 const GRANT_MARGIN_SECONDS = 86_400;
@@ -65,22 +69,28 @@ function requestedScope(ctx: Context, token: Artifact | undefined): string {
   return typeof scope === "string" ? [...new Set(scope.split(" "))].toSorted().join(" ") : "";
 }
 
+/** What the rules are built from. */
+interface RefreshTokensParts {
+  readonly configuration: Configuration;
+  readonly accounts: Pick<AccountInternals, "record">;
+  readonly units: UnitsOfWork;
+  readonly apis: Pick<ApiTokens, "choose" | "resourceServer">;
+  readonly cleanup: Pick<AccessCleanup, "grantAdded">;
+}
+
 export class RefreshTokens {
   readonly #configuration: Configuration;
   readonly #accounts: Pick<AccountInternals, "record">;
   readonly #units: UnitsOfWork;
   readonly #apis: Pick<ApiTokens, "choose" | "resourceServer">;
+  readonly #cleanup: Pick<AccessCleanup, "grantAdded">;
 
-  constructor(
-    configuration: Configuration,
-    accounts: Pick<AccountInternals, "record">,
-    units: UnitsOfWork,
-    apis: Pick<ApiTokens, "choose" | "resourceServer">,
-  ) {
+  constructor({ configuration, accounts, units, apis, cleanup }: RefreshTokensParts) {
     this.#apis = apis;
     this.#configuration = configuration;
     this.#accounts = accounts;
     this.#units = units;
+    this.#cleanup = cleanup;
   }
 
   /** The rules of the client, with the service's rules for what it leaves out. */
@@ -111,6 +121,7 @@ export class RefreshTokens {
       if (found?.consumedAt === undefined && found?.clientId === ctx.oidc.client.clientId)
         await this.#apis.choose(ctx, found);
       await original(ctx);
+      this.#noteUse(found?.grantKey);
       if (ctx.oidc.entities.RotatedRefreshToken) this.#keepResponse(ctx, presented, found);
       else if (this.rules(ctx).sliding) await this.#prolong(ctx);
     };
@@ -133,13 +144,27 @@ export class RefreshTokens {
     return grantLifetime(this.#configuration, client && clientRecord(client));
   }
 
-  /** The code of this grant is being exchanged: from now on the grant lives as long as its tokens can. */
+  /** The client gets the first tokens of this grant: from now on the grant lives as long as its tokens can, and counts. */
   keepGrant(ctx: Context, grantKey: string | undefined): void {
     const unit = this.#units.required();
     const grant = grantKey === undefined ? undefined : unit.known("Grant", grantKey);
     if (grant === undefined) return;
-    const exp = seconds(this.#configuration.clock) + this.grantLifetime(ctx);
-    unit.save({ ...grant, payload: { ...grant.payload, exp }, expiresAt: exp * 1000 });
+    const { clock } = this.#configuration;
+    const exp = seconds(clock) + this.grantLifetime(ctx);
+    const usedAt = Math.floor(clock.now());
+    unit.save({ ...grant, payload: { ...grant.payload, exp }, expiresAt: exp * 1000, usedAt });
+    const { accountId, clientId } = grant;
+    if (accountId === undefined || clientId === undefined) return;
+    unit.whenCommitted(() => this.#cleanup.grantAdded(accountId, clientId));
+  }
+
+  /** Stores that the grant is used, as precisely as finding the least recently used one needs. */
+  #noteUse(grantKey: string | undefined): void {
+    const unit = this.#units.required();
+    const grant = grantKey === undefined ? undefined : unit.known("Grant", grantKey);
+    const now = Math.floor(this.#configuration.clock.now());
+    if (grant?.usedAt === undefined || now - grant.usedAt < USE_INTERVAL_MS) return;
+    unit.save({ ...grant, usedAt: now });
   }
 
   /** Stores the response for requests that repeat this one within the reuse window. */

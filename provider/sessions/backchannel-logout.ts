@@ -1,41 +1,62 @@
 /**
- * OpenID Connect Back-Channel Logout 1.0: clients learn that a session has ended. Each gets at most three attempts. A
- * logout token is not a notification: it is not stored, and one that can't be delivered is lost.
+ * OpenID Connect Back-Channel Logout 1.0: clients learn that a session has ended. Logout tokens wait in a queue of this
+ * process, so no request waits for a client. Each gets at most three attempts. A logout token is not a notification: it is
+ * not stored, and one that can't be delivered is lost.
  */
 import { type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import type { Client, Provider } from "oidc-provider";
+import type { Provider } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
-import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
-import type { SessionsEnded } from "../../accounts/account-change.ts";
-import type { BackchannelFailure, ServiceEmitter } from "../../core/events.ts";
+import type { BackchannelFailure, ServiceEmitter, ServiceEvents } from "../../core/events.ts";
+import { FairQueue } from "../../core/fair-queue.ts";
 import { AddressRefused, createGuardedAgents, type GuardedAgents } from "../../core/outbound-agents.ts";
 import { type AddressRules, createAddressRules } from "../../core/outbound-addresses.ts";
+import { Running } from "../../core/running.ts";
+
+/** A client to notify. oidc-provider makes a new logout token for each attempt. */
+export interface Logout {
+  readonly client_id: string;
+  readonly sub: string;
+  /** The identifier of the session at this client. */
+  readonly sid: string;
+}
 
 export interface BackchannelLogout {
-  /** Repeats the attempts of this instance that fail. oidc-provider makes the first one when someone signs out. */
-  listen(provider: Provider): void;
-  /** Begins to notify the clients of the account's sessions, except the one that is kept. Does not wait for them. */
-  sessionsEnded(provider: Provider, ended: SessionsEnded): Promise<void>;
-  /** Begins to notify the clients of one session that has ended. Does not wait for them. */
-  sessionEnded(provider: Provider, sub: string, session: Pick<StoredArtifact, "payload">): Promise<void>;
-  /** Gives up the attempts that are due later; resolves when none is in flight. */
+  /** Queues one logout token. */
+  add(logout: Logout): void;
+  /** Queues a logout token for each client of these sessions of an account, which have ended. */
+  sessionsEnded(sub: string, sessions: readonly Pick<StoredArtifact, "payload">[]): Promise<void>;
+  /** Resolves when each one was delivered or given up, or after the time-out. @returns whether none is left. */
+  settled(timeoutMs: number): Promise<boolean>;
+  /** Gives up what waits; resolves when none is in flight. */
   stop(): Promise<void>;
 }
 
 /** Before the second and the third attempt. */
 const RETRY_DELAYS_SECONDS = [2, 10];
 
+const REFUSAL = "too many logout tokens wait";
+/** Beyond these, a client that answers slowly would fill the memory. */
+const MAX_WAITING = 10_000;
+const FOR_ONE_CLIENT = {
+  capacity: 10,
+  maxWaiting: MAX_WAITING,
+  maxWaitMs: Number.POSITIVE_INFINITY,
+  refusal: REFUSAL,
+};
+const IN_ALL = { ...FOR_ONE_CLIENT, capacity: 50, maxWaiting: Number.POSITIVE_INFINITY };
+/** Longer than an attempt takes. */
+const STOP_TIMEOUT_MS = 10_000;
+
 interface Authorizations {
   readonly [clientId: string]: { readonly sid?: string } | undefined;
 }
 
-/** A client of oidc-provider, with a method that its types leave out. */
+/** A client of oidc-provider, with a method that `patches.ts` adds. */
 interface LogoutClient {
-  readonly clientId: string;
   readonly backchannelLogoutUri?: string;
-  backchannelLogout(sub: string, sid: string): Promise<void>;
+  sendLogoutToken(sub: string, sid: string): Promise<void>;
 }
 
 /** The members of an error of oidc-provider, `fetch` or a socket that say what went wrong. */
@@ -59,92 +80,112 @@ function failureOf(error: unknown): BackchannelFailure {
   return failureOf(cause);
 }
 
-/** One logout token: oidc-provider makes a new one for each attempt. */
-interface Logout {
-  readonly client: LogoutClient;
-  readonly sub: string;
-  readonly sid: string;
+/** The sentence about a client that could not be notified. */
+export function failureText({ client_id, reason, attempts }: ServiceEvents["backchannel.failed"]): string {
+  const tried = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
+  return `${client_id} was not notified that a session ended (${reason}, after ${tried})`;
 }
 
-function asLogout(client: Client, sub: string, sid: string): Logout {
-  return { client: client as unknown as LogoutClient, sub, sid };
-}
-
-/** @param onWarning called with a sentence for each client that could not be notified. */
+/**
+ * @param currentProvider the instance that signs the tokens.
+ * @param onWarning called with a sentence for each client that could not be notified.
+ */
 export function createBackchannelLogout(
-  artifacts: Pick<ArtifactStore, "sessionsOf">,
+  currentProvider: () => Pick<Provider, "Client">,
   events: ServiceEmitter,
   onWarning: (text: string) => void,
 ): BackchannelLogout {
-  const inFlight = new Set<Promise<void>>();
+  const all = new FairQueue(IN_ALL);
+  const byClient = new Map<string, FairQueue>();
+  /** Tokens that are neither delivered nor given up. */
+  const pending = new Running();
   /** The timers of later attempts, each with the function that gives up. */
   const later = new Map<NodeJS.Timeout, () => void>();
   let isStopped = false;
 
-  function delivered({ client }: Logout, attempts: number): void {
-    events.emit("backchannel.delivered", { client_id: client.clientId, attempts });
+  /** @param attempts how many there were. */
+  function giveUp({ client_id }: Logout, reason: BackchannelFailure, attempts: number): void {
+    const failure = { client_id, reason, attempts };
+    onWarning(failureText(failure));
+    events.emit("backchannel.failed", failure);
   }
 
-  function giveUp({ client: { clientId } }: Logout, reason: BackchannelFailure, attempts: number): void {
-    const tried = attempts === 1 ? "1 attempt" : `${attempts} attempts`;
-    onWarning(`${clientId} was not notified that a session ended (${reason}, after ${tried})`);
-    events.emit("backchannel.failed", { client_id: clientId, reason, attempts });
+  /** @returns `undefined` if it can't be notified, because it is gone, disabled, or has no address. */
+  async function clientOf(client_id: string): Promise<LogoutClient | undefined> {
+    const client = (await currentProvider().Client.find(client_id)) as unknown as LogoutClient | undefined;
+    return client?.backchannelLogoutUri === undefined ? undefined : client;
   }
 
-  /** @param attempts how many there were, this one included. */
-  function failed(logout: Logout, error: unknown, attempts: number): void {
-    const reason = failureOf(error);
-    // The address rules will not change within seconds.
-    const delay = reason === "refused_address" || isStopped ? undefined : RETRY_DELAYS_SECONDS[attempts - 1];
-    if (delay === undefined) return giveUp(logout, reason, attempts);
-    const timer = setTimeout(() => {
-      later.delete(timer);
-      attempt(logout, attempts + 1);
-    }, delay * 1000).unref();
-    later.set(timer, () => giveUp(logout, reason, attempts));
+  function queueOf(client_id: string): FairQueue {
+    const queue = byClient.get(client_id) ?? new FairQueue(FOR_ONE_CLIENT);
+    byClient.set(client_id, queue);
+    return queue;
   }
 
-  function attempt(logout: Logout, attempts: number): void {
-    const { client, sub, sid } = logout;
-    const sending = client
-      .backchannelLogout(sub, sid)
-      .then(
-        () => delivered(logout, attempts),
-        (error: unknown) => failed(logout, error, attempts),
-      )
-      .finally(() => inFlight.delete(sending));
-    inFlight.add(sending);
-  }
-
-  async function sessionEnded(
-    provider: Provider,
-    sub: string,
-    { payload }: Pick<StoredArtifact, "payload">,
-  ): Promise<void> {
-    const authorizations = (payload["authorizations"] ?? {}) as Authorizations;
-    for (const [clientId, { sid = "" } = {}] of Object.entries(authorizations)) {
-      const client = (await provider.Client.find(clientId)) as unknown as LogoutClient | undefined;
-      if (client?.backchannelLogoutUri !== undefined) attempt({ client, sub, sid }, 1);
+  /** Waits for a turn and makes one attempt. @returns why it failed; `undefined` if it is done. */
+  async function attempt({ client_id, sub, sid }: Logout): Promise<BackchannelFailure | undefined> {
+    const leave = await queueOf(client_id).enter(client_id);
+    const leaveAll = await all.enter(client_id);
+    try {
+      if (isStopped) return "closed";
+      // What the client is now decides, not what it was when the session ended.
+      await (await clientOf(client_id))?.sendLogoutToken(sub, sid);
+      return undefined;
+    } catch (error) {
+      return failureOf(error);
+    } finally {
+      leaveAll();
+      leave();
     }
   }
 
+  /** Resolves when the next attempt is due; `false` if there is none, because the queue was stopped. */
+  function due(seconds: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        later.delete(timer);
+        resolve(true);
+      }, seconds * 1000).unref();
+      later.set(timer, () => resolve(false));
+    });
+  }
+
+  async function deliver(logout: Logout): Promise<void> {
+    const { client_id } = logout;
+    for (let attempts = 0; ;) {
+      let reason: BackchannelFailure | undefined;
+      try {
+        reason = await attempt(logout);
+      } catch {
+        return giveUp(logout, "too_many", attempts);
+      }
+      if (reason === "closed") return giveUp(logout, reason, attempts);
+      attempts += 1;
+      if (reason === undefined) return void events.emit("backchannel.delivered", { client_id, attempts });
+      // The address rules will not change within seconds.
+      const delay = reason === "refused_address" ? undefined : RETRY_DELAYS_SECONDS[attempts - 1];
+      if (delay === undefined || isStopped || !(await due(delay))) return giveUp(logout, reason, attempts);
+    }
+  }
+
+  function add(logout: Logout): void {
+    const end = pending.begin();
+    void deliver(logout).finally(end);
+  }
+
   return {
-    listen(provider) {
-      provider.on("backchannel.success", (_ctx, client, sub, sid) =>
-        delivered(asLogout(client, sub, sid), 1),
-      );
-      provider.on("backchannel.error", (_ctx, error, client, sub, sid) =>
-        failed(asLogout(client, sub, sid), error, 1),
-      );
-    },
-    async sessionsEnded(provider, { sub, keepSession }) {
-      const sessions = await artifacts.sessionsOf(sub);
-      for (const session of sessions) {
-        if (session.uid !== undefined && session.uid === keepSession) continue;
-        await sessionEnded(provider, sub, session);
+    add,
+    async sessionsEnded(sub, sessions) {
+      const notified = new Map<string, boolean>();
+      for (const { payload } of sessions) {
+        const authorizations = (payload["authorizations"] ?? {}) as Authorizations;
+        for (const [client_id, { sid = "" } = {}] of Object.entries(authorizations)) {
+          if (!notified.has(client_id)) notified.set(client_id, (await clientOf(client_id)) !== undefined);
+          if (notified.get(client_id)) add({ client_id, sub, sid });
+        }
       }
     },
-    sessionEnded,
+    settled: (timeoutMs) => pending.idle(timeoutMs),
     async stop() {
       isStopped = true;
       for (const [timer, abandon] of later) {
@@ -152,7 +193,7 @@ export function createBackchannelLogout(
         abandon();
       }
       later.clear();
-      await Promise.allSettled(inFlight);
+      await pending.idle(STOP_TIMEOUT_MS);
     },
   };
 }

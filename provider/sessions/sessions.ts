@@ -1,16 +1,18 @@
 /** The sign-in sessions of an account: where and when each is used, and how their owner ends them. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
+import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
+import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { acrOf } from "../authentication.ts";
 import type { BackchannelLogout } from "./backchannel-logout.ts";
-import type { CurrentProvider } from "../current-provider.ts";
 import { exchangeOf } from "../exchange.ts";
+import type { UnitsOfWork } from "../unit-of-work.ts";
 
 /** The last use of a session, as it is stored with it. */
 export interface SessionUse {
@@ -43,6 +45,19 @@ export function storeSessionUse(provider: Provider, clock: Clock): void {
   provider.on("authorization.success", store);
 }
 
+/** An account that signs in in one browser more may have too many sessions. */
+export function countSessions(
+  provider: Provider,
+  units: UnitsOfWork,
+  cleanup: Pick<AccessCleanup, "sessionAdded">,
+): void {
+  provider.on("interaction.ended", ({ oidc: { session, result } }) => {
+    const sub = session?.accountId;
+    if (sub !== undefined && result?.login !== undefined)
+      units.required().whenCommitted(() => cleanup.sessionAdded(sub));
+  });
+}
+
 function whereFrom(address: string, userAgent: string | undefined): Omit<SessionUse, "at"> {
   const system = systemFamily(userAgent);
   return { ...originOf(address, userAgent), ...(system !== undefined && { system }) };
@@ -60,13 +75,22 @@ export interface SignInSession {
   readonly system?: string;
 }
 
+/** A page of sessions. */
+export interface SessionList {
+  readonly sessions: readonly SignInSession[];
+  /** Where the next page begins; missing on the last one. */
+  readonly next?: string;
+}
+
 /** Why the owner ends a session: by signing out there, or on the page of the sessions. */
 export type OwnEnd = "signed_out" | "ended";
 
 /** The sign-in sessions of people. Storage faults reject with `StorageUnavailable`. */
 export interface SignInSessions {
-  /** The valid ones, the most recently used first. */
-  list(account: AccountRecord): Promise<readonly SignInSession[]>;
+  /** One page of the valid ones, the most recently used first. @param after `next` of the page before. */
+  list(account: AccountRecord, after?: string): Promise<SessionList>;
+  /** The one with this `uid`. */
+  find(account: AccountRecord, uid: string): Promise<SignInSession | undefined>;
   /**
    * Ends one session: its clients get a logout token; codes and tokens stay valid.
    * @returns false if the account has no such session.
@@ -83,8 +107,7 @@ export interface SignInSessions {
 /** What the sessions are built from. */
 export interface SignInSessionsParts {
   readonly artifacts: ArtifactStore;
-  readonly currentProvider: CurrentProvider;
-  readonly backchannel: Pick<BackchannelLogout, "sessionEnded">;
+  readonly backchannel: Pick<BackchannelLogout, "sessionsEnded">;
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note">;
   readonly clock: Clock;
@@ -101,33 +124,49 @@ interface SessionPayload extends UsedSession {
 }
 
 const SESSION = "Session";
+/** Sessions of one page. */
+const LISTED = 50;
 
 export function createSignInSessions(parts: SignInSessionsParts): SignInSessions {
-  const { artifacts, currentProvider, backchannel, events, audit, clock, sessionMax } = parts;
+  const { artifacts, backchannel, events, audit, clock, sessionMax } = parts;
+
+  /** The session; `undefined` if it is no longer valid. */
+  function toSession(
+    { sub, sessions_generation }: AccountRecord,
+    { uid, accountId, payload }: StoredArtifact,
+  ): SignInSession | undefined {
+    const { iat = 0, loginTs = 0, generation, use } = payload as SessionPayload;
+    const isCurrent = generation === sessions_generation && loginTs > seconds(clock) - sessionMax;
+    if (uid === undefined || accountId !== sub || !isCurrent) return undefined;
+    const { at = loginTs, ...where } = use ?? {};
+    return { uid, firstUse: iat, lastUse: at, ...where };
+  }
 
   return {
-    async list({ sub, sessions_generation }) {
-      const oldest = seconds(clock) - sessionMax;
-      const found = await artifacts.sessionsOf(sub);
-      return found
-        .flatMap(({ uid, payload }) => {
-          const { iat = 0, loginTs = 0, generation, use } = payload as SessionPayload;
-          if (uid === undefined || generation !== sessions_generation || loginTs <= oldest) return [];
-          const { at = loginTs, ...where } = use ?? {};
-          return [{ uid, firstUse: iat, lastUse: at, ...where }];
-        })
-        .toSorted((one, other) => other.lastUse - one.lastUse || (one.uid < other.uid ? -1 : 1));
+    async list(account, after) {
+      const query = { model: SESSION, account: account.sub } as const;
+      const { artifacts: found, next } = await artifacts.page(query, { after, limit: LISTED });
+      const sessions = found.flatMap((session) => toSession(account, session) ?? []);
+      return { sessions, ...(next !== undefined && { next }) };
+    },
+
+    async find(account, uid) {
+      const found = await artifacts.findByUid(SESSION, uid);
+      return found && toSession(account, found);
     },
 
     async end(sub, uid, { caller, reason }) {
       const ended = await artifacts.change(
-        async () => (await artifacts.sessionsOf(sub)).find((session) => session.uid === uid),
+        async () => {
+          const found = await artifacts.findByUid(SESSION, uid);
+          return found?.accountId === sub ? found : undefined;
+        },
         () => undefined,
       );
       if (ended === undefined) return false;
       events.emit("session.ended", { sub, reason });
       audit.note({ ...caller, action: "session.ended", subject: sub, reason });
-      await backchannel.sessionEnded(currentProvider().provider, sub, ended);
+      await withoutFailing(events, "back-channel logout", () => backchannel.sessionsEnded(sub, [ended]));
       return true;
     },
 

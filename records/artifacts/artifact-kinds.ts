@@ -6,20 +6,47 @@ import type { Artifact, StoredArtifact } from "./artifact.ts";
 /** The value of an artifact's record: everything but its key, expiry and version. */
 export type ArtifactValue = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
 
-type ArtifactIndex = "uid" | "account" | "client";
+type ArtifactIndex = "uid" | "account" | "client" | "holder";
 type ArtifactKind = Kind<ArtifactValue, ArtifactIndex>;
 type Declaration = KindDeclaration<ArtifactValue, ArtifactIndex>;
 
 /** The model of the root of a family. */
 export const GRANT = "Grant";
 
+const whole = (value: unknown): number => (Number.isSafeInteger(value) ? (value as number) : 0);
+
 /** Ordered by the time of issue, if the library gives one. */
 function at(name: string | undefined, { payload: { iat } }: ArtifactValue): IndexPosition[] {
-  if (name === undefined) return [];
-  return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
+  return name === undefined ? [] : [{ at: name, order: whole(iat) }];
 }
 
 const byAccount = (kept: ArtifactValue): IndexPosition[] => at(kept.accountId, kept);
+
+/** The sessions of an account in the order of their last use. */
+function byLastUse({ accountId, payload }: ArtifactValue): IndexPosition[] {
+  const { use, iat } = payload as { readonly use?: { readonly at?: unknown }; readonly iat?: unknown };
+  return accountId === undefined ? [] : [{ at: accountId, order: whole(use?.at ?? iat) }];
+}
+
+/** The grants that a client holds for an account, in the order of their last use. A code that waits is not held yet. */
+function byHolder({ accountId, clientId, usedAt }: ArtifactValue): IndexPosition[] {
+  if (accountId === undefined || clientId === undefined || usedAt === undefined) return [];
+  return [{ at: [accountId, clientId], order: usedAt }];
+}
+
+/** The accounts that a running sign-in names: that of the session, and that of who has shown something. */
+function byNamedAccount(kept: ArtifactValue): IndexPosition[] {
+  const { session, result } = kept.payload as {
+    readonly session?: { readonly accountId?: string };
+    readonly result?: { readonly login?: { readonly accountId?: string } };
+  };
+  const { proven, codeFor } = (kept.state ?? {}) as {
+    readonly proven?: { readonly sub?: string };
+    readonly codeFor?: string;
+  };
+  const all = [kept.accountId, session?.accountId, result?.login?.accountId, proven?.sub, codeFor];
+  return [...new Set(all)].flatMap((sub) => at(sub, kept));
+}
 
 /** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
 function defineArtifact(
@@ -42,10 +69,11 @@ function defineArtifact(
 const grants = defineArtifact(GRANT, {
   holds: "what a client may do for an account: the root of a family of codes and tokens",
   personal: "the `sub`",
-  index: { account: byAccount, client: (kept) => at(kept.clientId, kept) },
+  index: { account: byAccount, client: (kept) => at(kept.clientId, kept), holder: byHolder },
   indexFor: {
     account: "revoking the tokens of an account",
     client: "removing a client",
+    holder: "`limits.grants`, and the connected devices of an account",
   },
 });
 
@@ -61,16 +89,18 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
     holds: "a browser in which an end user is signed in",
     personal:
       "the `sub`, the time of the sign-in; time, shortened address, browser and system of the last use",
-    index: { uid: (kept) => at(kept.uid, kept), account: byAccount },
+    index: { uid: (kept) => at(kept.uid, kept), account: byLastUse },
     indexFor: {
       uid: "finding the session of a running sign-in",
-      account: "ending the sessions of an account, and their list on its pages",
+      account: "ending the sessions of an account, `limits.sessions`, and their list on its pages",
     },
   }),
   Interaction: defineArtifact("Interaction", {
     holds: "a running sign-in",
     personal:
       "the `sub`, the parameters of the request, a digest of the browser's cookie, and the address that a code was sent to",
+    index: { account: byNamedAccount },
+    indexFor: { account: "removing what names a deleted account" },
   }),
   AuthorizationCode: defineArtifact("AuthorizationCode", { holds: "an authorization code", ...family }),
   DeviceCode: defineArtifact("DeviceCode", {

@@ -2,16 +2,14 @@
  * Codes, tokens, grants, sessions and interactions in the record store. A family is a grant with its codes and tokens.
  * These have the grant as their parent and no index of their own, so revoking a family removes one record.
  */
-import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
+import type { Found, Query, RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import { Changes, type KindRules, Records } from "../records.ts";
 import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./artifact-kinds.ts";
-import type { Artifact, ArtifactFilter, StoredArtifact } from "./artifact.ts";
+import type { Artifact, ArtifactPage, ArtifactQuery, PageOptions, StoredArtifact } from "./artifact.ts";
 
-const SESSION = "Session";
-
-/** How many grants and sessions are removed in one commit. */
-const BATCH = 100;
+/** How many artifacts a page has, and one commit removes. */
+const PAGE = 100;
 
 function toArtifact(model: string, found: Found, now: number): StoredArtifact {
   const { replay, replayUntil, ...kept } = found.value as unknown as ArtifactValue;
@@ -68,14 +66,12 @@ export interface ArtifactStore {
    * the true time. `undefined` if the artifact is missing, not consumed, or copied from another store.
    */
   sinceAnswer(model: string, key: string): Promise<number | undefined>;
-  /** The grants of an account. */
-  grantsOf(accountId: string): Promise<StoredArtifact[]>;
-  /** The sessions of an account. */
-  sessionsOf(accountId: string): Promise<StoredArtifact[]>;
-  /** Removes sessions of an account, and grants with their codes and tokens. @returns how many records. */
-  removeByAccount(filter: ArtifactFilter): Promise<number>;
-  /** Removes the grants of a client with their codes and tokens. @returns how many grants. */
-  removeByClient(clientId: string): Promise<number>;
+  /** One page of a list, which nobody can make longer. A grant is listed without its codes and tokens. */
+  page(query: ArtifactQuery, options?: PageOptions): Promise<ArtifactPage>;
+  /** How many artifacts the pages of a list have together. An upper bound if the store can't be exact. */
+  count(query: ArtifactQuery): Promise<number>;
+  /** Removes at most 100 artifacts in one commit, grants with their codes and tokens. */
+  remove(artifacts: readonly Pick<Artifact, "model" | "key">[]): Promise<void>;
   /** Stores the marks that `markAnswered` has not stored yet. */
   flush(): Promise<void>;
 }
@@ -173,30 +169,11 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
     return { artifact: toArtifact(model, found, now), grant };
   }
 
-  async function list(
-    model: string,
-    index: "uid" | "account" | "client",
-    at: string,
-  ): Promise<StoredArtifact[]> {
-    const found = await records.found(artifactKind(model).where(index, at));
-    const now = clock.now();
-    return found.map((record) => toArtifact(model, record, now));
-  }
-
-  async function removeAll(artifacts: readonly Artifact[]): Promise<number> {
-    for (let at = 0; at < artifacts.length; at += BATCH) {
-      await records.transact((tx) => {
-        for (const { model, key } of artifacts.slice(at, at + BATCH)) tx.remove(artifactRef(model, key));
-      });
-    }
-    return artifacts.length;
-  }
-
   return {
     find,
     async findByUid(model, uid) {
-      const [found] = await list(model, "uid", uid);
-      return found;
+      const [found] = await records.found(artifactKind(model).where("uid", uid), 1);
+      return found && toArtifact(model, found, clock.now());
     },
     time: () => clocks.time(),
     commit: (changes, deadline) => records.commit(changes, { deadline }),
@@ -219,15 +196,30 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
       // Some stores count in whole milliseconds.
       return (await store.ping()) + 1 - artifact.answeredAt;
     },
-    grantsOf: (accountId) => list(GRANT, "account", accountId),
-    sessionsOf: (accountId) => list(SESSION, "account", accountId),
-    async removeByAccount({ accountId, clientIds, exceptSession, models = [GRANT, SESSION] }) {
-      const found = await Promise.all(models.map((model) => list(model, "account", accountId)));
-      const isMeant = ({ clientId, uid }: Artifact): boolean =>
-        (exceptSession === undefined || uid !== exceptSession) &&
-        (clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId)));
-      return removeAll(found.flat().filter(isMeant));
+    async page(query, { after, limit = PAGE, oldestFirst = false } = {}) {
+      const bounds = { limit, descending: !oldestFirst, ...(after !== undefined && { after }) };
+      const [page] = await store.list([{ ...whereOf(query), ...bounds }]);
+      const now = clock.now();
+      return {
+        artifacts: (page?.records ?? []).map((found) => toArtifact(query.model, found, now)),
+        ...(page?.next !== undefined && { next: page.next }),
+      };
     },
-    removeByClient: async (clientId) => removeAll(await list(GRANT, "client", clientId)),
+    async count(query) {
+      const [count = 0] = await store.count([{ ...whereOf(query), limit: PAGE }]);
+      return count;
+    },
+    async remove(artifacts) {
+      if (artifacts.length === 0) return;
+      await records.transact((tx) => {
+        for (const { model, key } of artifacts) tx.remove(artifactRef(model, key));
+      });
+    },
   };
+}
+
+function whereOf(query: ArtifactQuery): Pick<Query, "kind" | "index" | "at"> {
+  const kind = artifactKind(query.model);
+  if ("holder" in query) return kind.where("holder", [query.holder.account, query.holder.client]);
+  return "client" in query ? kind.where("client", query.client) : kind.where("account", query.account);
 }

@@ -30,6 +30,8 @@ export interface Artifact {
   readonly browser?: string;
   /** Of an interaction: what the person has done so far. Of a device code: how it is polled. oidc-provider doesn't know it. */
   readonly state?: object;
+  /** Of a grant: when its code was exchanged, or it was last used since, in milliseconds since the epoch. */
+  readonly usedAt?: number;
   /** Of an interaction: how often the person was given more time. Beside `state`, which each step replaces. */
   readonly extensions?: number;
 }
@@ -42,15 +44,29 @@ export interface StoredArtifact extends Artifact {
   readonly answeredAt?: number;
 }
 
-/** Selects grants and sessions of an account. */
-export interface ArtifactFilter {
-  readonly accountId: string;
-  /** Only those of these clients. Default: all. */
-  readonly clientIds?: readonly string[];
-  /** The `uid` of a session that stays. */
-  readonly exceptSession?: string;
-  /** Default: both. */
-  readonly models?: readonly ("Grant" | "Session")[];
+/** Artifacts that are listed together. */
+export type ArtifactQuery =
+  /** Those that name an account: its sessions, in the order of their last use; grants; running sign-ins. */
+  | { readonly model: "Session" | "Grant" | "Interaction"; readonly account: string }
+  /** The grants of a client. */
+  | { readonly model: "Grant"; readonly client: string }
+  /** The grants that a client holds for an account, in the order of their last use; without those of unused codes. */
+  | { readonly model: "Grant"; readonly holder: { readonly account: string; readonly client: string } };
+
+/** Which part of a list is read. */
+export interface PageOptions {
+  /** `next` of the page before. */
+  readonly after?: string | undefined;
+  /** Default 100, at most 1,000. */
+  readonly limit?: number;
+  /** Default: the newest first. */
+  readonly oldestFirst?: boolean;
+}
+
+export interface ArtifactPage {
+  readonly artifacts: readonly StoredArtifact[];
+  /** Where the next page begins; missing on the last one. */
+  readonly next?: string;
 }
 
 /** Whether a person has connected the device of this device code, or refused to. */

@@ -61,7 +61,8 @@ const ACTIONS = {
   },
   "session.ended": {
     about: "account",
-    means: "A sign-in session ended: the person signed out, or ended it on the page of their sessions",
+    means:
+      "A sign-in session ended: the person signed out, ended it on the page of their sessions, or (`limit`) had too many of them",
   },
   "grant.created": {
     about: "account",
@@ -76,7 +77,11 @@ const ACTIONS = {
     about: "account",
     means: "A rotated refresh token was used again after its reuse window; its token family was revoked",
   },
-  "family.revoked": { about: "account", means: "A client revoked a refresh token and its token family" },
+  "family.revoked": {
+    about: "account",
+    means:
+      "A client revoked a refresh token and its token family, or (`limit`) held too many for the account",
+  },
   "account.viewed": { about: "account", means: "An operator opened the page of an account in the console" },
   "account.created": { about: "account", means: "An account was created" },
   "account.registered": {

@@ -253,6 +253,31 @@ export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
   personal: undefined,
 });
 
+/** A deleted account, or a client whose grants have ended, until what was still written for it is removed. */
+export interface StoredRemoval {
+  readonly of: "account" | "client";
+  /** The `sub` or the `client_id`. */
+  readonly id: string;
+  /** When every request that began before it has ended, in milliseconds since the epoch. */
+  readonly due: number;
+}
+
+export const REMOVAL: Kind<StoredRemoval, "due"> = defineKind({
+  name: "removal",
+  holds: "a deleted account, or a client whose grants have ended, until everything that names it is removed",
+  key: "`account` or `client`, and the `sub` or the `client_id`",
+  keyOf: ({ of, id }) => [of, id],
+  index: { due: ({ due }) => [{ at: ALL, order: due }] },
+  indexFor: { due: "removing what requests have written that were under way" },
+  store: "storage",
+  exported: true,
+  afterRestore: "kept",
+  personal: "the `sub`",
+});
+
+/** All removals, in the order in which they are due. */
+export const BY_REMOVAL_DUE: ReturnType<typeof REMOVAL.where> = REMOVAL.where("due", ALL);
+
 /**
  * The keys that the first start creates. `check` is not a key: it shows whether `keys.secrets` belong to the storage.
  */

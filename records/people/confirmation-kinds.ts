@@ -2,13 +2,16 @@
 import { defineKind, type Kind } from "../kinds.ts";
 
 /** What a code or link confirms. It is valid for this purpose only. */
-export type ConfirmationPurpose =
-  | "registration"
-  | "password-reset"
-  | "address-change"
-  | "address-undo"
-  | "factor-enrolment"
-  | "factor-undo";
+export const CONFIRMATION_PURPOSES = [
+  "registration",
+  "password-reset",
+  "address-change",
+  "address-undo",
+  "factor-enrolment",
+  "factor-undo",
+] as const;
+
+export type ConfirmationPurpose = (typeof CONFIRMATION_PURPOSES)[number];
 
 /** These live for seven days. They outlive a restore, because what they undo is in the backup as well. */
 export const UNDOING: ReadonlySet<ConfirmationPurpose> = new Set(["address-undo", "factor-undo"]);

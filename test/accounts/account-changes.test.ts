@@ -131,7 +131,7 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
     const { sessions_generation, tokens_generation } = (await domain.accounts.record(sub)) ?? {};
     expect(result).toEqual({ sessions_generation, tokens_generation });
     expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(["session"]);
-    expect(domain.ended).toEqual([{ sub, reason: "password", keepSession: "uid" }]);
+    expect([domain.ended, domain.signedOut]).toEqual([[{ sub, reason: "password" }], []]);
   });
 
   it("a session that has ended changes no password and ends no other session, not even at the same moment", async () => {

@@ -6,11 +6,12 @@ import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { Changes, Records } from "../../records/records.ts";
 import type { Commit } from "../../adapters/record-store.ts";
-import { SYSTEM } from "../../records/audit/audit-event.ts";
+import { type AuditEvent, SYSTEM } from "../../records/audit/audit-event.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
-import type { PasswordRules } from "../../config/configuration.ts";
-import type { SessionsEnded } from "../../accounts/account-change.ts";
+import type { OwnershipLimits, PasswordRules } from "../../config/configuration.ts";
+import { defaults } from "../../config/defaults.ts";
+import { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { createAccounts } from "../../accounts/accounts.ts";
 import type { ClientInternals, Clients } from "../../accounts/clients/client.ts";
@@ -70,7 +71,12 @@ export interface Domain {
   readonly clock: { now(): number; seconds: number };
   readonly counts: Counts;
   readonly notified: NewDelivery[];
-  readonly ended: SessionsEnded[];
+  readonly ended: ServiceEvents["session.ended"][];
+  readonly cleanup: AccessCleanup;
+  /** What was noted for the audit in the background. */
+  readonly audited: readonly AuditEvent[];
+  /** The `uid`s of sessions whose clients were told. */
+  readonly signedOut: readonly string[];
   readonly changed: ServiceEvents["account.changed"][];
   readonly faults: ServiceEvents["fault"][];
   /** A second domain over the same storage, as in another process. */
@@ -82,7 +88,7 @@ export interface Domain {
 export interface Options {
   readonly rules: PasswordRules;
   readonly production: boolean;
-  readonly onEnded: (ended: SessionsEnded) => void | Promise<void>;
+  readonly limits: OwnershipLimits;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
   readonly storage: (storage: Storage) => Storage;
 }
@@ -100,11 +106,21 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   });
   const counts: Counts = { hash: 0, verify: 0, verifyNothing: 0 };
   const notified: NewDelivery[] = [];
-  const ended: SessionsEnded[] = [];
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
   const key = createSecretKey(Buffer.alloc(32, 8));
+  const audited: AuditEvent[] = [];
+  const signedOut: string[] = [];
+  const cleanup = new AccessCleanup({
+    storage,
+    clock,
+    limits: options.limits ?? defaults.limits,
+    events,
+    onAudit: (event) => void audited.push(event),
+    onSessions: async (_sub, sessions) => void signedOut.push(...sessions.map(({ uid = "" }) => uid)),
+  });
   const accounts = createAccounts({
     storage,
+    cleanup,
     clock,
     events,
     sealer,
@@ -117,10 +133,10 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     grantable: GRANTABLE,
     passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
     notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),
-    onEnded: options.onEnded ?? ((each) => void ended.push(each)),
   });
   const clients = createClients({
     storage,
+    cleanup,
     clock,
     events,
     secretKey: createSecretKey(Buffer.alloc(32, 9)),
@@ -137,7 +153,10 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     clock,
     counts,
     notified,
-    ended,
+    ended: recorded(events, "session.ended"),
+    cleanup,
+    audited,
+    signedOut,
     changed: recorded(events, "account.changed"),
     faults: recorded(events, "fault"),
     reopen: (changes = {}) => build(opened, clock, { ...options, ...changes }),
@@ -154,7 +173,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
   };
 }
 
-function recorded<E extends "account.changed" | "fault">(
+function recorded<E extends "account.changed" | "session.ended" | "fault">(
   events: ServiceEmitter,
   name: E,
 ): ServiceEvents[E][] {
@@ -256,6 +275,7 @@ export async function remainingArtifacts(
   clientIds: readonly string[],
 ): Promise<string[]> {
   const left: string[] = [];
+  await domain.cleanup.settled(5_000);
   if ((await domain.storage.artifacts.find("Session", `s-${accountId}`)) !== undefined) left.push("session");
   for (const clientId of clientIds) {
     const found = await Promise.all(

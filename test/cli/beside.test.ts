@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createSignInService } from "../../lib/index.ts";
 import { pino } from "pino";
 import { COMMANDS } from "../../cli/commands.ts";
-import { NEWS, type RunningService, startService, storageIn } from "../flows/running-service.ts";
+import { BOB, NEWS, type RunningService, SHOP, startService, storageIn } from "../flows/running-service.ts";
+import { httpPeer } from "../notifier/peers.ts";
 import { relyingParty } from "../flows/relying-party.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { here } from "./here.ts";
@@ -22,9 +23,12 @@ let running: RunningService;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sign-in-beside-"));
   const storage = await storageIn(folder);
-  running = await startService({ config: storage });
+  const notifications = { allowedReceivers: ["127.0.0.1"] };
+  running = await startService({ config: { ...storage, notifications } });
   const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
-  writeFileSync(join(folder, "config.json"), JSON.stringify({ deployments, ...storage }), { mode: 0o600 });
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ deployments, notifications, ...storage }), {
+    mode: 0o600,
+  });
 });
 afterAll(async () => {
   await running.close();
@@ -54,6 +58,36 @@ describe("beside a running server", () => {
     const { client_secret } = await command("clients", "rotate-secret", "news", "--yes");
     expect(await refreshed()).toBe(400);
     expect(await refreshed({ ...NEWS, client_secret: String(client_secret) })).toBe(200);
+  });
+
+  it("a command that ends sessions waits for back-channel logout, and names clients that are given up [D-BACKCHANNEL-2, D-ACCOUNT-16]", async () => {
+    const asked: string[] = [];
+    const peer = await httpPeer((request, response) => {
+      asked.push(request.url ?? "");
+      response.writeHead(request.url === "/well" ? 204 : 500).end();
+    });
+    const client = { ...NEWS, client_id: "ill" };
+    const address = (path: string): string => `http://127.0.0.1:${peer.port}/${path}`;
+    await running.service.clients.register({ ...client, backchannel_logout_uri: address("ill") });
+    await running.service.clients.register({
+      ...SHOP,
+      client_id: "well",
+      backchannel_logout_uri: address("well"),
+    });
+    const ill = relyingParty(running, "openid", client);
+    const browser = ill.browser({ stopAt: [...NEWS.redirect_uris, ...SHOP.redirect_uris] });
+    await ill.code({}, BOB, browser);
+    await relyingParty(running, "openid", { ...SHOP, client_id: "well" }).code({}, BOB, browser);
+    const ended = await here(["sessions", "end", running.bob.sub, "--config", join(folder, "config.json")]);
+    await peer.close();
+    expect(asked.toSorted()).toEqual(["/ill", "/ill", "/ill", "/well"]);
+    expect([ended.code, ended.err]).toEqual([
+      0,
+      "Notifying the clients of the sessions that have ended …\n" +
+        "ill was not notified that a session ended (status, after 3 attempts)\n",
+    ]);
+    await running.service.clients.remove("ill");
+    await running.service.clients.remove("well");
   });
 
   it("an account is refused as soon as it is disabled, or its sessions and tokens have ended [D-CLI-5]", async () => {

@@ -1,11 +1,16 @@
 /** What one account may own, and how long: grants and sessions, as they are stored. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { setImmediate } from "node:timers/promises";
 import { createSignInServiceOver } from "../../lib/service.ts";
+import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
+import { Changes } from "../../records/records.ts";
+import { tagsNamed } from "../../testing/browser/html.ts";
+import { httpPeer } from "../notifier/peers.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { followClock } from "../../testing/provider-clock.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
-import { type RelyingParty, readTokens, relyingParty } from "../flows/relying-party.ts";
+import { type RelyingParty, readTokens, relyingParty, signedIn } from "../flows/relying-party.ts";
 import {
   ADA,
   NEWS,
@@ -40,8 +45,8 @@ afterEach(async () => {
 
 /** How many grants of Ada at this client are stored. */
 async function grants(client: string = NEWS.client_id): Promise<number> {
-  const all = await storage.artifacts.grantsOf(running.ada.sub);
-  return all.filter(({ clientId }) => clientId === client).length;
+  const page = await storage.artifacts.page({ model: "Grant", account: running.ada.sub }, { limit: 1_000 });
+  return page.artifacts.filter(({ clientId }) => clientId === client).length;
 }
 
 describe("a grant", () => {
@@ -71,3 +76,122 @@ describe("a grant", () => {
     expect((await television.refresh(body["refresh_token"])).status).toBe(200);
   });
 });
+
+/** Stores copies of an artifact of Ada: as many as somebody could have made. */
+async function multiply(
+  model: "Session" | "Grant",
+  client: string | undefined,
+  count: number,
+): Promise<void> {
+  const { artifacts } = storage;
+  const { artifacts: all } = await artifacts.page({ model, account: running.ada.sub }, { limit: 1_000 });
+  const { version: _version, ...one } = all.find(
+    ({ clientId }) => client === undefined || clientId === client,
+  )!;
+  for (let at = 0; at < count; at += 500) {
+    const changes = new Changes();
+    for (let index = at; index < Math.min(count, at + 500); index += 1) {
+      const key = `${model}-${index}`;
+      const copy = { ...one, key, ...(model === "Session" && { uid: `uid-${index}` }) };
+      changes.add(artifactRecord({ ...copy, ...(model === "Grant" && { grantKey: key }) }));
+    }
+    await artifacts.commit(changes, clock.now() + 60_000);
+  }
+}
+
+const left = async (model: "Session" | "Grant"): Promise<number> =>
+  storage.artifacts.count({ model, account: running.ada.sub });
+
+/** Resolves when no more than this are stored. */
+async function untilLeft(model: "Session" | "Grant", most: number): Promise<void> {
+  while ((await left(model)) > most) await setImmediate();
+}
+
+describe("an account that owns too much", () => {
+  const LIMITLESS = { limits: { sessions: false, grants: false } } as const;
+
+  it("ends 2,000 sessions in one request: the others are out at once, and a client gets ten logout tokens at a time [D-OWN-4, D-OWN-5]", async () => {
+    await running.close();
+    const open = { now: 0, most: 0, all: 0 };
+    const peer = await httpPeer((_request, response) => {
+      open.now += 1;
+      open.all += 1;
+      open.most = Math.max(open.most, open.now);
+      response.on("close", () => (open.now -= 1));
+      setTimeout(() => response.writeHead(204).end(), 5);
+    });
+    await start({ ...LIMITLESS, notifications: { allowedReceivers: ["127.0.0.1"] } });
+    const logout = `http://127.0.0.1:${peer.port}/logout`;
+    await running.service.clients.update(NEWS.client_id, { backchannel_logout_uri: logout });
+    const other = news.browser();
+    await news.code({ scope: "openid" }, ADA, other);
+    await multiply("Session", undefined, 2_000);
+    const { promise: allDelivered, resolve } = Promise.withResolvers<void>();
+    let delivered = 0;
+    running.service.events.on("backchannel.delivered", () => {
+      delivered += 1;
+      if (delivered === 2_001) resolve();
+    });
+    const mine = await signedIn(running.openid);
+    await mine.get(`${running.openid}/account/sessions`);
+    expect(tagsNamed(mine.html, "li").length).toBeLessThan(60);
+    await mine.submit(mine.form("action"), { action: "others" });
+    expect([mine.status, await news.silently(other)]).toEqual([200, "login_required"]);
+    await untilLeft("Session", 1);
+    await allDelivered;
+    await running.close();
+    expect(open).toEqual({ now: 0, most: 10, all: 2_001 });
+    await peer.close();
+    await start();
+  });
+
+  it("disconnects a service with 5,000 grants in one request, and shows its pages like any other [D-OWN-4]", async () => {
+    await running.close();
+    await start(LIMITLESS);
+    await running.service.clients.register(TELEVISION);
+    const tokens = await news.tokens();
+    await multiply("Grant", NEWS.client_id, 5_000);
+    const television = new DeviceParty(running, "openid");
+    await television.connect(await television.codes());
+    await multiply("Grant", TELEVISION.client_id, 120);
+    const browser = await signedIn(running.openid);
+    const reads = countReads();
+    await browser.get(`${running.openid}/account/services`);
+    expect(browser.html).toContain(TELEVISION.name);
+    expect(reads()).toBeLessThan(100);
+    const devices = [(browser.html.match(/name="device"/g) ?? []).length];
+    while (browser.html.includes("Next page")) {
+      await browser.click("Next page");
+      devices.push((browser.html.match(/name="device"/g) ?? []).length);
+    }
+    expect(devices).toEqual([50, 50, 21]);
+    await browser.click("First page");
+    await browser.submit(browser.form("service"), { service: NEWS.service });
+    expect([browser.status, (await news.userinfo(tokens.access_token)).status]).toEqual([200, 400]);
+    await untilLeft("Grant", 200);
+  });
+
+  it("follows no page that was made for somebody else [D-OWN-4]", async () => {
+    const browser = await signedIn(running.openid);
+    for (const after of ["1", "x", "__proto__", "0 0", "a".repeat(5_000), "\u0000"])
+      for (const page of ["sessions", "services"]) {
+        await browser.get(`${running.openid}/account/${page}?${new URLSearchParams({ after })}`);
+        expect([400, 200]).toContain(browser.status);
+      }
+  });
+});
+
+/** Counts the records that pages of artifacts return from now on. */
+function countReads(): () => number {
+  const { artifacts } = storage;
+  const page = artifacts.page.bind(artifacts);
+  let read = 0;
+  Object.assign(artifacts, {
+    async page(...parameters: Parameters<typeof page>) {
+      const found = await page(...parameters);
+      read += found.artifacts.length;
+      return found;
+    },
+  });
+  return () => read;
+}

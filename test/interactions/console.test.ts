@@ -59,10 +59,10 @@ describe("the list", () => {
     }
     const browser = await open(`${list}?state=waiting`);
     expect([listed(browser).length, listed(browser)[49]]).toEqual([50, "msg_98"]);
-    await browser.click(TEXTS["console.next"] ?? "");
+    await browser.click(TEXTS["list.next"] ?? "");
     expect(listed(browser)).toEqual(Array.from({ length: 10 }, (_, i) => `msg_${100 + i * 2}`));
-    expect(browser.html).not.toContain(TEXTS["console.next"]);
-    await browser.click(TEXTS["console.first"] ?? "");
+    expect(browser.html).not.toContain(TEXTS["list.next"]);
+    await browser.click(TEXTS["list.first"] ?? "");
     expect(listed(browser)[0]).toBe("msg_0");
     expect((await open(`${list}?after=msg_119`)).html).toContain(TEXTS["console.none"]);
   });
@@ -73,7 +73,7 @@ describe("the list", () => {
     expect(browser.html).toContain(TEXTS["console.noneSoFar"]);
     expect(listed(browser)).toEqual([]);
     site.console.searching = undefined;
-    await browser.click(TEXTS["console.next"] ?? "");
+    await browser.click(TEXTS["list.next"] ?? "");
     expect(site.console.queries.at(-1)).toEqual({ type: "DELETE_ACCOUNT", after: "msg_2", limit: 50 });
   });
 

@@ -115,6 +115,7 @@ describe("the built-in views", () => {
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
+          String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
           String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
           String.raw`^include\("account-method", \{ method(?:: app)? \}\)$`,

@@ -69,7 +69,7 @@ describe("the first factor", () => {
     const { sessions_generation } = await record();
     const added = await addApp(enrolment, "my session");
     expect(added).toMatchObject({ kind: "changed", sessions_generation: sessions_generation + 1 });
-    expect(stage.ended).toMatchObject([{ sub, keepSession: "my session" }]);
+    expect(stage.changed).toMatchObject([{ sub, sessions: true, keepSession: "my session" }]);
     await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ recovery_codes_left: 10 });
     await expect(stage.mail()).resolves.toMatchObject({
       kind: "factors-changed",

@@ -5,10 +5,10 @@ import type { RateLimits } from "../../../config/configuration.ts";
 import type { RegistrationSettings } from "../../../config/pages/settings.ts";
 import { defaults } from "../../../config/defaults.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
-import type { SessionsEnded } from "../../../accounts/account-change.ts";
+import type { EndedAccess } from "../../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../../accounts/account.ts";
 import { createAccounts } from "../../../accounts/accounts.ts";
-import { createEvents } from "../../../core/events.ts";
+import { createEvents, type ServiceEvents } from "../../../core/events.ts";
 import { type MailKind, type NewMail, openMail } from "../../../records/people/mail-kinds.ts";
 import { createPasswords, type Passwords } from "../../../accounts/passwords/passwords.ts";
 import type { AddressChanges } from "../../../accounts/people/address-changes.ts";
@@ -95,7 +95,9 @@ export interface PeopleStage {
   readonly refusals: AuditEvent[];
   /** What was noted for the audit. */
   readonly noted: readonly AuditEvent[];
-  readonly ended: SessionsEnded[];
+  readonly ended: ServiceEvents["session.ended"][];
+  /** What account changes have ended. */
+  readonly changed: readonly EndedAccess[];
   /** Takes all mail that waits, the oldest first, including mail to nobody. */
   mails(): Promise<Mail[]>;
   /** Takes the only mail that waits for somebody. */
@@ -119,14 +121,17 @@ export async function openPeople(
   const storage = await openStorage(configuration, undefined, through);
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
   const { directory, outbox } = storage;
-  const ended: SessionsEnded[] = [];
+  const ended: ServiceEvents["session.ended"][] = [];
+  const events = createEvents(console.error);
+  events.on("session.ended", (each) => void ended.push(each));
+  const changed: EndedAccess[] = [];
   const key = createSecretKey(randomBytes(32));
   const confirmations = createConfirmations({ records: storage.records, clock, sealer, key });
   const accounts = createAccounts({
     storage,
     clock,
     sealer,
-    events: createEvents(console.error),
+    events,
     grantable: { scopes: [], claims: [] },
     passwords,
     mailDeployment: "openid",
@@ -135,7 +140,7 @@ export async function openPeople(
     codeKey: key,
     failureKey: key,
     confirmations,
-    onEnded: (each) => void ended.push(each),
+    cleanup: { accountChanged: (each) => void changed.push(each) },
   });
   const limits = createAttemptLimits(rateLimits, storage.rateLimits, key);
   const mailed = { mailDeployment: "openid", onMail: () => undefined } as const;
@@ -212,6 +217,7 @@ export async function openPeople(
     refusals,
     noted,
     ended,
+    changed,
     mails,
     async mail() {
       const waiting = (await mails()).filter(({ to }) => to !== "");

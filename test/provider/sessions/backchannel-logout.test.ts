@@ -1,15 +1,16 @@
 import { execFile } from "node:child_process";
-import { EventEmitter } from "node:events";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { Provider } from "oidc-provider";
 import type { Configuration } from "../../../config/configuration.ts";
 import { createEvents } from "../../../core/events.ts";
-import { backchannelFetch, createBackchannelLogout } from "../../../provider/sessions/backchannel-logout.ts";
+import {
+  backchannelFetch,
+  type BackchannelLogout,
+  createBackchannelLogout,
+} from "../../../provider/sessions/backchannel-logout.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer } from "../../notifier/peers.ts";
 
 const open: Peer[] = [];
@@ -127,39 +128,103 @@ describe("requests for back-channel logout", () => {
   });
 });
 
-/** A client whose first logout token is refused. What the client holds is gone when no one holds it. */
-function refusedOnce(provider: EventEmitter): {
-  readonly held: WeakRef<object>;
-  readonly notified: Promise<void>;
-} {
-  const { promise: notified, resolve } = Promise.withResolvers<void>();
-  const client = {
-    clientId: "news",
-    backchannelLogout: () => {
-      resolve();
-      return Promise.resolve();
-    },
-  };
-  provider.emit("backchannel.error", {}, new Error("refused"), client, "ada", "a session");
-  return { held: new WeakRef(client), notified };
-}
+describe("the queue of logout tokens", () => {
+  /** Clients whose addresses answer when the test says so. */
+  class SlowClients {
+    readonly waiting = new Map<string, PromiseWithResolvers<void>[]>();
+    readonly events = createEvents(() => undefined);
+    readonly warnings: string[] = [];
+    readonly failed: unknown[] = [];
+    readonly gone = new Set<string>();
+    readonly queue: BackchannelLogout;
 
-it("keeps nothing of a client that was notified at the second attempt", async () => {
-  const provider = new EventEmitter();
-  const backchannel = createBackchannelLogout(
-    { sessionsOf: () => Promise.resolve([]) },
-    createEvents(() => undefined),
-    () => undefined,
-  );
-  backchannel.listen(provider as unknown as Provider);
-  setFlagsFromString("--expose-gc");
-  const collect = runInNewContext("gc") as () => void;
-  const { held, notified } = refusedOnce(provider);
-  await notified;
-  for (let tries = 0; held.deref() !== undefined && tries < 50; tries += 1) {
-    await pause(20);
-    collect();
+    constructor() {
+      const find = async (client_id: string) =>
+        this.gone.has(client_id) || client_id === "without"
+          ? undefined
+          : { backchannelLogoutUri: "https://c.example/", sendLogoutToken: () => this.#send(client_id) };
+      const provider = { Client: { find } } as unknown as Provider;
+      this.queue = createBackchannelLogout(
+        () => provider,
+        this.events,
+        (text) => void this.warnings.push(text),
+      );
+      this.events.on("backchannel.failed", (failed) => void this.failed.push(failed));
+    }
+
+    #send(client_id: string): Promise<void> {
+      const answer = Promise.withResolvers<void>();
+      this.waiting.set(client_id, [...(this.waiting.get(client_id) ?? []), answer]);
+      return answer.promise;
+    }
+
+    /** How many requests each client has open. */
+    requests(...client_ids: string[]): number[] {
+      return client_ids.map((client_id) => this.waiting.get(client_id)?.length ?? 0);
+    }
+
+    /** All open requests are answered. */
+    answer(): void {
+      const all = [...this.waiting.values()].flat();
+      this.waiting.clear();
+      for (const { resolve } of all) resolve();
+    }
+
+    async end(sessions: number, ...client_ids: string[]): Promise<void> {
+      const payload = { authorizations: Object.fromEntries(client_ids.map((id) => [id, { sid: "s" }])) };
+      await this.queue.sessionsEnded(
+        "ada",
+        Array.from({ length: sessions }, () => ({ payload })),
+      );
+      await setImmediate();
+    }
   }
-  expect(held.deref()).toBeUndefined();
-  await backchannel.stop();
+
+  it("sends ten at a time to one client and fifty in all, and no client waits for another one [D-OWN-5]", async () => {
+    const clients = new SlowClients();
+    await clients.end(2_000, "one");
+    expect(clients.requests("one")).toEqual([10]);
+    await clients.end(20, "two", "three", "four", "five", "six", "without");
+    const all = ["one", "two", "three", "four", "five", "six"];
+    expect(clients.requests(...all)).toEqual([10, 8, 8, 8, 8, 8]);
+    const most = { client: 0, sum: 0 };
+    for (let now = clients.requests(...all); Math.max(...now) > 0; now = clients.requests(...all)) {
+      most.client = Math.max(most.client, ...now);
+      most.sum = Math.max(
+        most.sum,
+        now.reduce((sum, each) => sum + each, 0),
+      );
+      clients.answer();
+      await setImmediate();
+    }
+    expect([most, clients.failed]).toEqual([{ client: 10, sum: 50 }, []]);
+    await clients.queue.settled(1_000);
+  });
+
+  it("asks at each attempt what the client is, and tells nobody who is gone [D-OWN-5]", async () => {
+    const clients = new SlowClients();
+    await clients.end(30, "one");
+    clients.gone.add("one");
+    clients.answer();
+    await clients.queue.settled(1_000);
+    expect([clients.requests("one"), clients.failed, clients.warnings]).toEqual([[0], [], []]);
+  });
+
+  it("gives up what waits when it stops, and what is more than a client can have [D-OWN-5, D-BACKCHANNEL-1]", async () => {
+    const clients = new SlowClients();
+    await clients.end(10_012, "one");
+    expect(clients.failed).toEqual([
+      { client_id: "one", reason: "too_many", attempts: 0 },
+      { client_id: "one", reason: "too_many", attempts: 0 },
+    ]);
+    const stopped = clients.queue.stop();
+    clients.answer();
+    await stopped;
+    expect(clients.failed.slice(2)).toEqual(
+      Array.from({ length: 10_000 }, () => ({ client_id: "one", reason: "closed", attempts: 0 })),
+    );
+    expect(clients.warnings.at(-1)).toBe(
+      "one was not notified that a session ended (closed, after 0 attempts)",
+    );
+  });
 });

@@ -7,7 +7,6 @@ import { systemFamily } from "../../../records/audit/origin.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
 import { createEvents } from "../../../core/events.ts";
-import type { CurrentProvider } from "../../../provider/current-provider.ts";
 import {
   createSignInSessions,
   storeSessionUse,
@@ -44,9 +43,9 @@ beforeEach(async () => {
   audited = [];
   sessions = createSignInSessions({
     artifacts: storage.artifacts,
-    currentProvider: (() => ({ provider: {} })) as unknown as CurrentProvider,
     backchannel: {
-      sessionEnded: async (_provider, _sub, { payload }) => void notified.push(String(payload["uid"])),
+      sessionsEnded: async (_sub, ended) =>
+        void notified.push(...ended.map(({ payload }) => String(payload["uid"]))),
     },
     events: createEvents(() => undefined),
     audit: { note: (event) => void audited.push(event) },
@@ -69,7 +68,7 @@ async function store(uid: string, payload: object = {}, accountId = SUB): Promis
   await storage.artifacts.commit(changes, clock.now() + 5_000);
 }
 
-const uids = async (): Promise<string[]> => (await sessions.list(account)).map(({ uid }) => uid);
+const uids = async (): Promise<string[]> => (await sessions.list(account)).sessions.map(({ uid }) => uid);
 
 describe("the list", () => {
   it("has the valid sessions, the most recently used first [D-SELF-4]", async () => {
@@ -80,17 +79,33 @@ describe("the list", () => {
     await store("of an earlier generation", { generation: 2 });
     await store("too old", { loginTs: now() - SESSION_MAX });
     await store("of another account", {}, "6b8a2c0e-1111-4222-8333-444455556666");
-    expect(await sessions.list(account)).toEqual([
-      { uid: "no use", firstUse: now(), lastUse: now() },
-      {
-        uid: "old use",
-        firstUse: now(),
-        lastUse: now() - 500,
-        browser: "Firefox",
-        system: "Linux",
-        address: "192.0.2.0/24",
-      },
-    ]);
+    expect(await sessions.list(account)).toEqual({
+      sessions: [
+        { uid: "no use", firstUse: now(), lastUse: now() },
+        {
+          uid: "old use",
+          firstUse: now(),
+          lastUse: now() - 500,
+          browser: "Firefox",
+          system: "Linux",
+          address: "192.0.2.0/24",
+        },
+      ],
+    });
+  });
+
+  it("has pages, and one session is found without them [D-OWN-4]", async () => {
+    for (let count = 0; count < 120; count += 1) await store(`s${count}`, { use: { at: now() - count } });
+    const first = await sessions.list(account);
+    const second = await sessions.list(account, first.next);
+    const third = await sessions.list(account, second.next);
+    expect([first, second, third].map((page) => page.sessions.length)).toEqual([50, 50, 20]);
+    expect(third.next).toBeUndefined();
+    const all = [first, second, third].flatMap((page) => page.sessions.map(({ uid }) => uid));
+    expect(all).toEqual(Array.from({ length: 120 }, (_, count) => `s${count}`));
+    expect(await sessions.find(account, "s119")).toMatchObject({ uid: "s119", lastUse: now() - 119 });
+    expect(await sessions.find({ ...account, sub: "another" }, "s119")).toBeUndefined();
+    expect(await sessions.find(account, "missing")).toBeUndefined();
   });
 });
 
@@ -107,7 +122,7 @@ describe("ending a session", () => {
 
   it("ends it even if a request writes it at the same time", async () => {
     await store("one");
-    const read = (await storage.artifacts.sessionsOf(SUB))[0]!;
+    const read = (await storage.artifacts.findByUid("Session", "one"))!;
     await store("one", { use: { at: now() } });
     expect(await sessions.end(SUB, "one", BY)).toBe(true);
     const changes = new Changes();
@@ -122,7 +137,7 @@ it("a session that is kept gets the new generation; one that is gone stays gone"
   await sessions.keep("one", 4);
   await sessions.keep("gone", 4);
   expect(await uids()).toEqual([]);
-  expect(await sessions.list({ ...account, sessions_generation: 4 })).toHaveLength(1);
+  expect((await sessions.list({ ...account, sessions_generation: 4 })).sessions).toHaveLength(1);
 });
 
 /** A request of oidc-provider. */

@@ -1,5 +1,5 @@
 /** Artifacts over a record store: how they are found, and how they end. What one request writes: `unit-of-work.test.ts`. */
-import type { Artifact } from "../../../records/artifacts/artifact.ts";
+import type { Artifact, ArtifactQuery, PageOptions } from "../../../records/artifacts/artifact.ts";
 import { ANSWERED_AFTER_MS } from "../../../records/artifacts/artifact.ts";
 import { artifactRef } from "../../../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../../../records/records.ts";
@@ -67,8 +67,11 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
       expect((await look("Session", key))?.payload).toEqual({ index });
     }
     for (const at of hostileKeys) {
-      expect(await stage.storage.artifacts.sessionsOf(at)).toEqual([]);
-      expect(await stage.storage.artifacts.removeByClient(at)).toBe(0);
+      expect(await stage.storage.artifacts.page({ model: "Session", account: at })).toEqual({
+        artifacts: [],
+      });
+      const holder = { account: at, client: at };
+      expect(await stage.storage.artifacts.count({ model: "Grant", holder })).toBe(0);
     }
   });
 
@@ -80,45 +83,78 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     expect(await artifacts.findByUid("Session", "u")).toMatchObject({ key: "s", accountId: "a" });
     await put(stage, artifact(stage.clock, "Session", "s", { uid: "v" }));
     expect(await artifacts.findByUid("Session", "u")).toBeUndefined();
-    expect(await artifacts.sessionsOf("a")).toEqual([]);
+    expect((await artifacts.page({ model: "Session", account: "a" })).artifacts).toEqual([]);
   });
 
-  describe("the end of families", () => {
-    it("removes only the named models and clients of an account", async () => {
-      const { artifacts } = stage.storage;
+  const keysOf = async (query: ArtifactQuery, options?: PageOptions): Promise<string[]> =>
+    (await stage.storage.artifacts.page(query, options)).artifacts.map(({ key }) => key);
+
+  describe("lists", () => {
+    it("have the grants of an account, of a client, and of both once a code was exchanged", async () => {
       await put(
         stage,
         ...own("1", "a", "x"),
         ...own("2", "a", "y"),
         ...own("3", "b", "x"),
-        artifact(stage.clock, "Session", "4", { accountId: "a" }),
+        grant("4", { accountId: "a", clientId: "x", usedAt: 7 }),
       );
+      const holder = { account: "a", client: "x" };
+      expect((await keysOf({ model: "Grant", account: "a" })).toSorted()).toEqual(["1", "2", "4"]);
+      expect((await keysOf({ model: "Grant", client: "x" })).toSorted()).toEqual(["1", "3", "4"]);
+      expect(await keysOf({ model: "Grant", holder })).toEqual(["4"]);
+      expect(await stage.storage.artifacts.count({ model: "Grant", holder })).toBe(1);
+      expect(await stage.storage.artifacts.count({ model: "Grant", account: "a" })).toBe(3);
+    });
+
+    it("order sessions by their last use, and end with the last page", async () => {
+      const session = (key: string, payload: object): Artifact =>
+        artifact(stage.clock, "Session", key, { accountId: "a", payload: { ...payload } });
+      await put(
+        stage,
+        session("1", { iat: 9 }),
+        session("2", { iat: 1, use: { at: 20 } }),
+        session("3", { iat: 8, use: { at: 15 } }),
+      );
+      const query = { model: "Session", account: "a" } as const;
+      expect(await keysOf(query)).toEqual(["2", "3", "1"]);
+      expect(await keysOf(query, { oldestFirst: true, limit: 2 })).toEqual(["1", "3"]);
+      const { next } = await stage.storage.artifacts.page(query, { limit: 2 });
+      expect(await keysOf(query, { after: next, limit: 2 })).toEqual(["1"]);
+    });
+
+    it("find a running sign-in by every account that it names", async () => {
+      const named: readonly Partial<Artifact>[] = [
+        { accountId: "a" },
+        { payload: { session: { accountId: "a" } } },
+        { payload: { result: { login: { accountId: "a" } } } },
+        { state: { proven: { sub: "a" } } },
+        { state: { codeFor: "a", proven: { sub: "a" } } },
+        { state: { proven: { sub: "b" } } },
+        {},
+      ];
+      await put(
+        stage,
+        ...named.map((parts, index) => artifact(stage.clock, "Interaction", String(index), parts)),
+      );
+      const found = await keysOf({ model: "Interaction", account: "a" });
+      expect(found.toSorted()).toEqual(["0", "1", "2", "3", "4"]);
+    });
+
+    it("lose what is removed, grants with their codes and tokens", async () => {
+      const { artifacts } = stage.storage;
+      await put(stage, ...own("1", "a", "x"), ...own("2", "a", "x"), artifact(stage.clock, "Session", "3"));
+      await artifacts.remove([
+        { model: "Grant", key: "1" },
+        { model: "Session", key: "3" },
+        { model: "Session", key: "missing" },
+      ]);
+      await artifacts.remove([]);
       const all = [
         ["AccessToken", "1"],
         ["AccessToken", "2"],
-        ["AccessToken", "3"],
-        ["Session", "4"],
+        ["Session", "3"],
       ] as const;
-      expect(await artifacts.removeByAccount({ accountId: "a", clientIds: ["y", "z"] })).toBe(1);
-      expect(await left(...all)).toEqual(["1", "3", "4"]);
-      expect(await artifacts.removeByAccount({ accountId: "a", models: ["Grant"] })).toBe(1);
-      expect(await left(...all)).toEqual(["3", "4"]);
-      await put(stage, ...own("5", "a", "x"));
-      expect(await artifacts.removeByAccount({ accountId: "a" })).toBe(2);
-      expect(await left(...all)).toEqual(["3"]);
-      expect(await artifacts.removeByAccount({ accountId: "a" })).toBe(0);
-    });
-
-    it("removes all families of a client, and none of another", async () => {
-      for (let first = 0; first < 250; first += 50) {
-        const keys = Array.from({ length: 50 }, (_, index) => String(first + index));
-        await put(stage, ...keys.flatMap((key) => own(key, `a${key}`, "many")));
-      }
-      await put(stage, ...own("other", "a", "other"));
-      expect(await stage.storage.artifacts.removeByClient("many")).toBe(250);
-      expect(await left(["AccessToken", "0"], ["AccessToken", "249"], ["AccessToken", "other"])).toEqual([
-        "other",
-      ]);
+      expect(await left(...all)).toEqual(["2"]);
     });
   });
 
