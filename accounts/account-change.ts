@@ -10,7 +10,8 @@ import type { AccountRecord, Consent } from "../records/directory/directory.ts";
 import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
 import { CONFIRMATION } from "../records/people/confirmation-kinds.ts";
 import { failureSubject, forgetFailures } from "../records/people/sign-ins.ts";
-import { MAIL, type NewMail, sealMail } from "../records/people/mail-kinds.ts";
+import type { NewMail } from "../records/people/mail-kinds.ts";
+import { putNotice } from "../records/people/notices.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { type AccessCleanup, putRemoval } from "./access-cleanup.ts";
@@ -210,7 +211,7 @@ export class AccountWriter {
         tx,
         namesOf(before).map((name) => failureSubject(failureKey, name)),
       );
-    for (const mail of mails) tx.create(MAIL.record(sealMail(sealer, mail, clock.now())));
+    for (const mail of mails) await putNotice(tx, sub, mail, { sealer, now: clock.now() });
     tx.create(
       storage.audit.recordOf({
         ...caller,

@@ -24,6 +24,7 @@ import {
 } from "./factors/factor-kinds.ts";
 import { CONFIRMATION } from "./people/confirmation-kinds.ts";
 import { MAIL } from "./people/mail-kinds.ts";
+import { NOTICE_COUNT } from "./people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
@@ -53,6 +54,7 @@ export const KINDS: Kinds = collectKinds([
   LANE,
   RECEIVER,
   MAIL,
+  NOTICE_COUNT,
   FAILED_SIGN_INS,
   SIGNED_IN_BEFORE,
   CONFIRMATION,

@@ -18,7 +18,8 @@ import {
   STEP_MS,
   type StoredApp,
 } from "../../records/factors/factor-kinds.ts";
-import { MAIL, type MailKind, type NewMail, noticeTo, sealMail } from "../../records/people/mail-kinds.ts";
+import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail-kinds.ts";
+import { putNotice } from "../../records/people/notices.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
@@ -115,12 +116,16 @@ export function forgetWrongCodes(tx: Transaction, app: StoredApp | undefined): v
 export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
   const { records, limits, audit, auditStore, clock, sealer, codeKey, mailDeployment, onMail } = options;
 
-  function putMail(tx: Transaction, account: AccountRecord, kind: MailKind, params: NewMail["params"]): void {
+  async function putMail(
+    tx: Transaction,
+    account: AccountRecord,
+    kind: MailKind,
+    params: NewMail["params"],
+  ): Promise<void> {
     if (mailDeployment === undefined) return;
     const at = clock.now();
-    tx.create(
-      MAIL.record(sealMail(sealer, noticeTo(account, { kind, deployment: mailDeployment, at, params }), at)),
-    );
+    const notice = noticeTo(account, { kind, deployment: mailDeployment, at, params });
+    await putNotice(tx, account.sub, notice, { sealer, now: at });
     tx.afterCommit(onMail);
   }
 
@@ -166,7 +171,7 @@ export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
           const wrong_codes = app.wrong_codes + 1;
           tx.put(AUTHENTICATOR_APP.record({ ...app, wrong_codes }));
           if (wrong_codes === MAX_WRONG_CODES)
-            putMail(tx, account, "app-stopped", { count: String(wrong_codes) });
+            await putMail(tx, account, "app-stopped", { count: String(wrong_codes) });
           return { kind: "wrong" };
         }
         const used = { ...app, last_step: step, last_used_at: seconds(clock), wrong_codes: 0 };
@@ -191,7 +196,7 @@ export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
           if (left === stored.codes.length) return { kind: "wrong" };
           tx.put(RECOVERY_CODES.record({ sub, codes }));
           forgetWrongCodes(tx, app);
-          putMail(tx, account, "recovery-code-used", { left: String(left) });
+          await putMail(tx, account, "recovery-code-used", { left: String(left) });
           tx.create(
             auditStore.recordOf({
               ...callerAs(sub, at),

@@ -1,7 +1,7 @@
 /** Mail to the owner of an account about a sign-in from a new browser. */
 import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { noticeTo, sealMail } from "../../records/people/mail-kinds.ts";
+import { noticeTo } from "../../records/people/mail-kinds.ts";
 import { hmac } from "../../core/sealing.ts";
 import type { SignInNoticeOptions } from "./password-check.ts";
 
@@ -40,7 +40,7 @@ export function createNewBrowsers({
           params: families(userAgent),
         });
       const id = hmac(key, JSON.stringify(["new browser", interaction, sub]));
-      if (await store.noteNewBrowser(sub, id, mail && sealMail(sealer, mail, now, id))) onMail();
+      if (await store.noteNewBrowser(sub, id, mail && { mail, sealer })) onMail();
     },
   };
 }

@@ -161,6 +161,12 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
 /** Every kind of mail. */
 export const MAIL_KINDS: readonly string[] = Object.keys(MAILS);
 
+/** The last notice for a while. Most end with a link to the account. */
+const withMore = (content: Content, more: string): Content => {
+  const at = content.blocks.findLastIndex((block) => typeof block === "string") + 1;
+  return { ...content, blocks: [...content.blocks.slice(0, at), more, ...content.blocks.slice(at)] };
+};
+
 const FACTOR_CHANGES = [
   "app-added",
   "passkey-added",
@@ -209,7 +215,8 @@ export function createMessages({
     };
     const time = timeIn(locale, Number(params["at"]));
     const until = params["until"] === undefined ? undefined : timeIn(locale, Number(params["until"]));
-    const content = MAILS[kind]({ t, params, time, until, links });
+    const about = MAILS[kind]({ t, params, time, until, links });
+    const content = params["last"] === undefined ? about : withMore(about, t("mail.more"));
     const service = theme.name ?? t("service.name");
     const help = pages.help?.replaceAll("{locale}", locale);
     const { logo, logoDark, main, dark, radius } = look;

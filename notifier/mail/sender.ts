@@ -37,6 +37,15 @@ const BATCH = 10;
 /** The shortest pause between polls. */
 const MIN_SLEEP_MS = 100;
 
+/** Mail that no key opens has its own turn, and fails when it is sent. */
+function recipient(sealer: Sealer, mail: StoredMail): string {
+  try {
+    return openMail(sealer, mail).to;
+  } catch {
+    return mail.id;
+  }
+}
+
 export class MailSender {
   readonly #options: MailSenderOptions;
   readonly #send: SendMail;
@@ -76,9 +85,10 @@ export class MailSender {
 
   /** Sends everything that is due. @returns milliseconds until the next mail is due. */
   async pass(): Promise<number> {
-    const { outbox, configuration } = this.#options;
+    const { outbox, configuration, sealer } = this.#options;
+    const recipientOf = (mail: StoredMail): string => recipient(sealer, mail);
     while (!this.#stopped) {
-      const mails = await outbox.claim(BATCH, LEASE_MS);
+      const mails = await outbox.claim(BATCH, LEASE_MS, recipientOf);
       if (mails.length === 0) break;
       const deliveries = mails.map((mail) => this.#deliver(mail));
       // Wait for all of them even if one fails.

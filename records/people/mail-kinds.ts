@@ -27,6 +27,9 @@ const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-factor",
 ]);
 
+/** Mail that somebody waits for, in front of a page: it is sent before notices. */
+const AWAITED: ReadonlySet<MailKind> = new Set([...WITH_CODE, "known-address"]);
+
 /** Whether the mail contains a code. */
 export const isWithCode = ({ kind }: Pick<StoredMail, "kind">): boolean => WITH_CODE.has(kind);
 
@@ -94,15 +97,19 @@ const ALL = "all";
 
 const contextOf = (id: string): string => `mail ${id}`;
 
-export const MAIL: Kind<StoredMail, "due"> = defineKind({
+export const MAIL: Kind<StoredMail, "due" | "awaited"> = defineKind({
   name: "mail",
   holds: "a mail to a person that waits to be sent",
   key: "random",
   keyOf: ({ id }) => id,
   index: {
     due: ({ due }) => [{ at: ALL, order: due }],
+    awaited: ({ kind, due }) => (AWAITED.has(kind) ? [{ at: ALL, order: due }] : []),
   },
-  indexFor: { due: "claiming the mail to send next, and the metrics of what waits" },
+  indexFor: {
+    due: "claiming the mail to send next, and the metrics of what waits",
+    awaited: "claiming codes and links before notices",
+  },
   expires: "when it is sent, refused, or out of date",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({ ...rest, sealed: replace(contextOf(rest.id), sealed) }),
@@ -116,6 +123,9 @@ export const MAIL: Kind<StoredMail, "due"> = defineKind({
 });
 
 export const BY_DUE: ReturnType<typeof MAIL.where> = MAIL.where("due", ALL);
+
+/** The same of the mail that somebody waits for. */
+export const AWAITED_BY_DUE: ReturnType<typeof MAIL.where> = MAIL.where("awaited", ALL);
 
 /**
  * The mail as it is stored, due immediately.

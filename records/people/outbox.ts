@@ -4,7 +4,7 @@
  */
 import type { Query } from "../../adapters/record-store.ts";
 import { PAGE, type Records, type Transaction } from "../records.ts";
-import { BY_DUE, HELD, MAIL, type StoredMail } from "./mail-kinds.ts";
+import { AWAITED_BY_DUE, BY_DUE, HELD, MAIL, type StoredMail } from "./mail-kinds.ts";
 
 /** How much mail waits. */
 interface WaitingMail {
@@ -21,10 +21,12 @@ export interface Outbox {
   /** Stores a mail that belongs to no account change. A mail about a change is put in the transaction of the change. */
   add(mail: StoredMail): Promise<void>;
   /**
-   * Claims due mail, the longest due first. No other worker claims a returned mail until its `due`.
+   * Claims due mail: what somebody waits for before notices, and of both the longest due first, one for each recipient
+   * in turn. No other worker claims a returned mail until its `due`.
    * @param limit 1 to 1,000.
+   * @param recipientOf tells recipients apart. Default: all mail is to one.
    */
-  claim(limit: number, leaseMs: number): Promise<StoredMail[]>;
+  claim(limit: number, leaseMs: number, recipientOf?: (mail: StoredMail) => string): Promise<StoredMail[]>;
   /** Ends a claim: the mail is due again at this time. `false` if another worker has taken it over. */
   postpone(claim: StoredMail, due: number): Promise<boolean>;
   /** Ends a claim: removes the mail. `false` if another worker has taken it over. */
@@ -45,6 +47,22 @@ export const WATCHED_MAIL_KINDS: readonly string[] = [MAIL.name];
 
 const HELD_MAIL: Omit<Query, "limit"> = { ...BY_DUE, from: HELD };
 
+/** How many mails are looked at for each that is claimed. */
+const CANDIDATES = 20;
+
+/** One mail for each recipient, then the second ones, and so on. */
+function inTurn(mails: readonly StoredMail[], recipientOf: (mail: StoredMail) => string): StoredMail[] {
+  const seen = new Map<string, number>();
+  const rounds: StoredMail[][] = [];
+  for (const mail of mails) {
+    const recipient = recipientOf(mail);
+    const round = seen.get(recipient) ?? 0;
+    seen.set(recipient, round + 1);
+    (rounds[round] ??= []).push(mail);
+  }
+  return rounds.flat();
+}
+
 export function createOutbox(records: Records): Outbox {
   const { clock, store } = records;
 
@@ -60,12 +78,19 @@ export function createOutbox(records: Records): Outbox {
 
   return {
     add: (mail) => records.transact((tx) => tx.overwrite(MAIL.record(mail))),
-    claim: (limit, leaseMs) =>
+    claim: (limit, leaseMs, recipientOf = () => "") =>
       records.transact(async (tx) => {
         const now = Math.floor(clock.now());
-        const [due = []] = await tx.list<StoredMail>([{ ...BY_DUE, to: now, limit }]);
+        const candidates = { to: now, limit: Math.min(PAGE, limit * CANDIDATES) };
+        const [awaited = [], due = []] = await tx.list<StoredMail>([
+          { ...AWAITED_BY_DUE, ...candidates },
+          { ...BY_DUE, ...candidates },
+        ]);
+        const waitedFor = new Set(awaited.map(({ id }) => id));
+        const notices = due.filter(({ id }) => !waitedFor.has(id));
+        const next = [...inTurn(awaited, recipientOf), ...inTurn(notices, recipientOf)].slice(0, limit);
         const until = now + leaseMs;
-        const claimed = due.map((mail) =>
+        const claimed = next.map((mail) =>
           Object.assign({}, mail, { due: until, attempts: mail.attempts + 1 }),
         );
         for (const mail of claimed) tx.put(MAIL.record(mail));

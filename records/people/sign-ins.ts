@@ -1,9 +1,10 @@
 /** What is stored about the sign-ins of an account: how many failed in a row, and that it has signed in before. */
 import { ACCOUNT, accountIn } from "../directory/directory-kinds.ts";
-import { MAIL, type StoredMail } from "./mail-kinds.ts";
+import { MAIL, type NewMail, type StoredMail } from "./mail-kinds.ts";
+import { putNotice } from "./notices.ts";
 import { defineKind, type Kind } from "../kinds.ts";
 import type { KeyObject } from "node:crypto";
-import { hmac } from "../../core/sealing.ts";
+import { hmac, type Sealer } from "../../core/sealing.ts";
 import type { Records, Transaction } from "../records.ts";
 
 /** Where passwords are tried. Each counts by itself. */
@@ -73,10 +74,14 @@ export interface SignInStore {
   /**
    * Records a sign-in from a browser that is new to the account.
    * @param id of the sign-in and its mail.
-   * @param mail is stored unless this is the first sign-in, or it was noted before.
+   * @param notice is stored unless this is the first sign-in, it was noted before, or there were too many.
    * @returns whether it was stored.
    */
-  noteNewBrowser(sub: string, id: string, mail?: StoredMail): Promise<boolean>;
+  noteNewBrowser(
+    sub: string,
+    id: string,
+    notice?: { readonly mail: NewMail; readonly sealer: Sealer },
+  ): Promise<boolean>;
 }
 
 /** The subject under which failures with a name are counted. @param name in its normal form. */
@@ -116,16 +121,15 @@ export function createSignInStore(records: Records): SignInStore {
         return failures;
       }),
     clearFailures: (way, subject) => records.transact((tx) => clear(tx, [[way, subject]])),
-    noteNewBrowser: (sub, id, mail) =>
+    noteNewBrowser: (sub, id, notice) =>
       records.transact(async (tx) => {
         const [account, before] = await tx.peekAll([ACCOUNT.ref(sub), SIGNED_IN_BEFORE.ref(sub)]);
         // Without the account, the sign-in fails where its session is checked.
         if (accountIn(account) === undefined || before?.last === id) return false;
         tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
-        if (before === undefined || mail === undefined) return false;
+        if (before === undefined || notice === undefined) return false;
         // The mail of this sign-in may be there already: its id says which sign-in it is about.
-        tx.overwrite(MAIL.record(mail));
-        return true;
+        return putNotice(tx, sub, notice.mail, { sealer: notice.sealer, now: records.clock.now(), id });
       }),
   };
 }

@@ -401,23 +401,39 @@ describe("a sign-in at a new browser", () => {
     expect(`${mail?.text}${mail?.html}`).not.toMatch(/evil|script>|undefined/);
   });
 
+  it("is reported ten times in an hour, the last time with where to look [D-MAILLIMIT-2]", async () => {
+    await start();
+    expect(await submit(news.browser(), ADA)).toBe(303);
+    for (let round = 0; round < 14; round += 1) expect(await submit(news.browser(), ADA)).toBe(303);
+    const told = await mailAbout(ABOUT, 10);
+    expect(told).toHaveLength(10);
+    const more = told.filter(({ text }) => text.includes("more may happen without a message"));
+    expect(more).toHaveLength(1);
+    expect(more[0]?.text).toContain("/account");
+    // Other kinds have their own.
+    await running.service.accounts.setPassword(running.ada.sub, "another long sentence");
+    expect(await mailAbout(/password/i, 1)).toHaveLength(1);
+    offset += 3_600_000;
+    const person = { username: "ada", password: "another long sentence" };
+    expect(await submit(news.browser(), person)).toBe(303);
+    expect(await mailAbout(ABOUT, 11)).toHaveLength(11);
+  });
+
   it("sends none when the first sign-in is submitted twice, or the account is deleted meanwhile [D-BROWSER-1]", async () => {
     await start();
     expect(await signIns.noteNewBrowser(running.ada.sub, "one")).toBe(false);
-    const mail = sealMail(
-      createSealer(SECRETS),
-      {
+    const notice = {
+      // Expired: the service has other keys.
+      mail: {
         kind: "new-browser",
         to: "a@b.example",
         deployment: "oauth2",
         params: {},
-        expiresAt: Date.now() + 60_000,
+        expiresAt: Date.now() - 1,
       },
-      Date.now(),
-    );
-    // Not due while the test runs: the service has other keys.
-    const again = (id: string): Promise<boolean> =>
-      signIns.noteNewBrowser(running.ada.sub, id, { ...mail, due: mail.expiresAt });
+      sealer: createSealer(SECRETS),
+    } as const;
+    const again = (id: string): Promise<boolean> => signIns.noteNewBrowser(running.ada.sub, id, notice);
     expect([await again("one"), await again("two"), await again("two")]).toEqual([false, true, false]);
     await running.service.accounts.delete(running.ada.sub);
     expect([await again("three"), await again("four")]).toEqual([false, false]);

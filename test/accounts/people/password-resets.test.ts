@@ -357,7 +357,7 @@ describe("mail that a stranger asks for", () => {
     ]);
   });
 
-  it("leaves notices about security alone [D-MAILLIMIT-2]", async () => {
+  it("leaves notices about security alone", async () => {
     const mail = everyMailLimit({ points: 1, seconds: 3_600 });
     const limited = await openPeople({}, { ...defaults.rateLimits, mail });
     const { sub: other } = await limited.accounts.create({ email: "bob@example.com" });

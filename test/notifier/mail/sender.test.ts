@@ -11,7 +11,7 @@ import {
   createSignInService,
   type NotificationWorker,
 } from "../../../lib/index.ts";
-import { type NewMail, sealMail } from "../../../records/people/mail-kinds.ts";
+import { type NewMail, openMail, sealMail } from "../../../records/people/mail-kinds.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
@@ -172,6 +172,25 @@ describe("a change of an account", () => {
     await expect(waiting()).resolves.toBe("0");
     await changed("last@example.com");
     await expect(smtp.until(1)).resolves.toMatchObject([{ to: ["last@example.com"] }]);
+  });
+
+  it("waits in the order of who waits for it, one for each recipient in turn [D-MAIL-6, D-MAILLIMIT-2]", async () => {
+    await openService(smtp.url, { notifications: { worker: false } });
+    const sub = await changed("flood@example.com");
+    for (let count = 0; count < 12; count += 1)
+      await service.accounts.setPassword(sub, `${PASSWORD} ${count}`);
+    await changed("ada@example.com");
+    for (let count = 0; count < 12; count += 1) await asked("flood@example.com");
+    await asked("ada@example.com");
+    const sealer = createSealer([SECRET]);
+    const claimed = await storage.outbox.claim(100, 1_000, (mail) => openMail(sealer, mail).to);
+    const order = claimed.map((mail) => `${mail.kind} ${openMail(sealer, mail).to.split("@")[0]}`);
+    expect(order.slice(0, 3)).toEqual(["reset-password flood", "reset-password ada", "reset-password flood"]);
+    expect(order.slice(13)).toEqual([
+      "password-changed flood",
+      "password-changed ada",
+      ...Array.from({ length: 9 }, () => "password-changed flood"),
+    ]);
   });
 
   it("stores no mail when none is configured", async () => {

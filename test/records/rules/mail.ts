@@ -45,6 +45,22 @@ export function describeMail(stage: Stage, { expect, it }: TestRunner): void {
     await expect(ids()).resolves.toEqual(["later"]);
   });
 
+  it("claims what somebody waits for first, and one for each recipient in turn [D-MAIL-6]", async () => {
+    const { outbox } = stage.storage;
+    const now = stage.clock.now();
+    const add = async (id: string, kind: StoredMail["kind"], age: number): Promise<void> =>
+      outbox.add(waitingMail(stage, id, { kind, due: now - age }));
+    for (const number of [1, 2, 3, 4]) await add(`flood notice ${number}`, "new-browser", 90 - number);
+    await add("ada notice", "password-changed", 50);
+    for (const number of [1, 2, 3]) await add(`flood code ${number}`, "confirm-registration", 30 - number);
+    await add("ada code", "reset-password", 10);
+    const claimed = async (limit: number) =>
+      (await outbox.claim(limit, LEASE, ({ id }) => id.slice(0, 3))).map(({ id }) => id);
+    await expect(claimed(3)).resolves.toEqual(["flood code 1", "ada code", "flood code 2"]);
+    await expect(claimed(3)).resolves.toEqual(["flood code 3", "flood notice 1", "ada notice"]);
+    await expect(claimed(9)).resolves.toEqual(["flood notice 2", "flood notice 3", "flood notice 4"]);
+  });
+
   it("gives each mail to one of many workers", async () => {
     const { outbox } = stage.storage;
     for (let number = 0; number < 12; number += 1) await outbox.add(waitingMail(stage, `m${number}`));
