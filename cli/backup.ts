@@ -65,7 +65,7 @@ async function prepare({ storage, clock, audit }: Configuration): Promise<void> 
     const records = new Records(stores.storage, clock, KINDS);
     if ((await records.find(UNFINISHED_COPY.ref("current"))) !== undefined)
       throw new CommandFailure("A copy into this storage is not finished: run storage copy again.");
-    const trail = createAuditStore(records, createPositions({ clock }), audit.retention);
+    const trail = createAuditStore(records, createPositions({ clock }), audit);
     await trail.append({ actor: operator(), action: "storage.backed_up" });
   } finally {
     await stores.close();

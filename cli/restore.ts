@@ -91,7 +91,7 @@ async function runWith(
       looks: (await looksBeside(database)) ?? 0,
       clock,
       actor: operator(),
-      retention: audit.retention,
+      retention: audit,
       signal,
       onProgress: (step, bytes) => progress.update(`${step} (kB)`, kilobytes(bytes), kilobytes(size)),
     });

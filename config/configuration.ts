@@ -338,6 +338,8 @@ export interface Settings {
   readonly audit: {
     /** Seconds for which audit records are stored. Default 34560000. */
     readonly retention: number;
+    /** The same for sign-ins, and for everything that failed. At most `retention`. Default 7776000. */
+    readonly signIns: number;
   };
   /** The pages. */
   readonly interactions: InteractionSettings;

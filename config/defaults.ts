@@ -77,7 +77,7 @@ export const defaults: Defaults = deepFreeze({
     networks: {},
   },
   limits: { sessions: 100, grants: 100 },
-  audit: { retention: 400 * DAY },
+  audit: { retention: 400 * DAY, signIns: 90 * DAY },
   interactions: {
     registration: false,
     reservedUsernames: [

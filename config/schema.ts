@@ -358,7 +358,7 @@ export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConf
     passwords,
     rateLimits,
     limits: section<OwnershipLimits>({ sessions: owned, grants: owned }, defaults.limits),
-    audit: section<Configuration["audit"]>({ retention: seconds() }, defaults.audit),
+    audit: section<Configuration["audit"]>({ retention: seconds(), signIns: seconds() }, defaults.audit),
     interactions,
     mail: described<z.ZodType<MailInput>>(mail, {
       form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",

@@ -106,16 +106,17 @@ export class ObservedStore implements RecordStore {
    * second at most.
    * @throws StorageUnavailable if it doesn't.
    */
-  takesWrites(): Promise<void> {
+  async takesWrites(): Promise<void> {
+    this.#observers.clocks.require();
     const now = performance.now();
-    if (this.#wroteAt !== undefined && now - this.#wroteAt < WRITE_INTERVAL_MS) return Promise.resolve();
+    if (this.#wroteAt !== undefined && now - this.#wroteAt < WRITE_INTERVAL_MS) return;
     if (now - this.#probedAt >= WRITE_INTERVAL_MS) {
       this.#probedAt = now;
       this.#probe = this.#write();
       // Whoever asks gets the error.
       this.#probe.catch(() => undefined);
     }
-    return this.#probe;
+    await this.#probe;
   }
 
   #write(): Promise<void> {

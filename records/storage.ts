@@ -100,7 +100,7 @@ export function storageOver(
   {
     clock,
     storage,
-    audit: { retention } = defaults.audit,
+    audit: retention = defaults.audit,
   }: Pick<StorageConfiguration, "clock" | "audit"> & Partial<Pick<StorageConfiguration, "storage">>,
   artifacts?: RecordStore,
   onWarning?: (text: string) => void,

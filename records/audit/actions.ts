@@ -19,11 +19,21 @@ interface AuditedAction {
    */
   readonly about: AuditSubject | null;
   readonly means: string;
+  /** Whether it happens with each sign-in: its records are kept for `audit.signIns`, as failures are. Default: `false`. */
+  readonly isRoutine?: true;
 }
 
 const ACTIONS = {
-  sign_in: { about: "account", means: "The sign-in form was submitted, or a passkey was used" },
-  password_grant: { about: "account", means: "A client requested tokens with a username and a password" },
+  sign_in: {
+    about: "account",
+    means: "The sign-in form was submitted, or a passkey was used",
+    isRoutine: true,
+  },
+  password_grant: {
+    about: "account",
+    means: "A client requested tokens with a username and a password",
+    isRoutine: true,
+  },
   interaction: {
     about: null,
     means: "A sign-in was started; recorded only if a rate limit refused it",
@@ -63,11 +73,13 @@ const ACTIONS = {
     about: "account",
     means:
       "A sign-in session ended: the person signed out, ended it on the page of their sessions, or (`limit`) had too many of them",
+    isRoutine: true,
   },
   "grant.created": {
     about: "account",
     means:
       "A client received an authorization code for an account; as a failure: a rate limit refused a code without a page",
+    isRoutine: true,
   },
   "code.replayed": {
     about: "account",
@@ -242,6 +254,11 @@ export type AuditAction = keyof typeof ACTIONS;
 
 /** The table of actions. A record written by a later version may have an action that is not here. */
 export const AUDIT_ACTIONS: Readonly<Record<AuditAction, AuditedAction>> = ACTIONS;
+
+/** Whether an action happens with each sign-in; `false` for an unknown one. */
+export function isRoutine(action: string): boolean {
+  return Object.hasOwn(AUDIT_ACTIONS, action) && AUDIT_ACTIONS[action as AuditAction].isRoutine === true;
+}
 
 /** The kind of subject of an action; also `null` for an unknown action. */
 export function subjectOf(action: string): AuditSubject | null {

@@ -1,9 +1,10 @@
 /** Audit records as they are stored, and their indexes. */
 import { hash, randomUUID } from "node:crypto";
 import type { Found, RecordData } from "../../adapters/record-store.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { defineKind, type Key, type Kind } from "../kinds.ts";
 import type { RefTo } from "../records.ts";
-import { subjectOf } from "./actions.ts";
+import { isRoutine, subjectOf } from "./actions.ts";
 import type { AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 
 export const DAY_MICROSECONDS: number = 24 * 3_600_000_000;
@@ -57,16 +58,21 @@ export const AUDIT: Kind<StoredAudit, "day" | "account"> = defineKind({
     day: "`audit.list`, also for a client or an action, which it filters",
     account: "`audit.list` for an account",
   },
-  expires: "`audit.retention` after its time",
+  expires: "`audit.retention` after its time; sign-ins and failures `audit.signIns` after theirs",
   store: "storage",
   exported: true,
   afterRestore: "kept",
   personal: "`sub`, network of the address, family of the browser",
 });
 
-/** @param retention seconds. */
-function recordOf(key: string, stored: StoredAudit, retention: number): RecordData {
-  const expiresAt = Math.floor(stored.order / 1_000) + retention * 1_000;
+/** How long records are kept: the `audit` of the configuration. */
+export type AuditRetention = Configuration["audit"];
+
+function recordOf(key: string, stored: StoredAudit, { retention, signIns }: AuditRetention): RecordData {
+  // There are many of them, and after weeks they say little.
+  const isShort = stored.outcome === "failure" || isRoutine(stored.action);
+  const seconds = isShort ? Math.min(signIns, retention) : retention;
+  const expiresAt = Math.floor(stored.order / 1_000) + seconds * 1_000;
   return AUDIT.record(stored, { key, expiresAt });
 }
 
@@ -80,9 +86,8 @@ function newKey(order: number): string {
 /**
  * The record of an event.
  * @param order microseconds since the epoch.
- * @param retention seconds until the record expires.
  */
-export function auditRecord(event: AuditEvent, order: number, retention: number): RecordData {
+export function auditRecord(event: AuditEvent, order: number, retention: AuditRetention): RecordData {
   return recordOf(newKey(order), { ...event, order }, retention);
 }
 
@@ -98,7 +103,7 @@ export function refusalRecord(
   ref: RefTo<StoredAudit>,
   { event, order, count }: CollectedEvent,
   before: StoredAudit | undefined,
-  retention: number,
+  retention: AuditRetention,
 ): RecordData {
   const stored = before ?? { ...event, order };
   return recordOf(ref.key, { ...stored, count: (before?.count ?? 0) + count }, retention);

@@ -3,6 +3,7 @@ import type { Found, Page, Query, RecordData } from "../../adapters/record-store
 import type { Records, Transaction } from "../records.ts";
 import type { AuditEvent, AuditFilter, AuditRecord, AuditStore, CollectedEvent } from "./audit-event.ts";
 import {
+  type AuditRetention,
   accountsOf,
   AUDIT,
   auditRecord,
@@ -107,8 +108,11 @@ class PageReader {
   }
 }
 
-/** @param retention seconds until a record expires. */
-export function createAuditStore(records: Records, positions: () => number, retention: number): AuditStore {
+export function createAuditStore(
+  records: Records,
+  positions: () => number,
+  retention: AuditRetention,
+): AuditStore {
   const recordOf = (event: AuditEvent): RecordData => auditRecord(event, positions(), retention);
 
   /** Refusals are counted in records that every process writes; all other records are new. */
@@ -146,7 +150,7 @@ export function createAuditStore(records: Records, positions: () => number, rete
     now: number,
   ): { readonly oldest: number; readonly newest: number } {
     return {
-      oldest: Math.max(since * 1_000_000, now - retention * 1_000_000, 0),
+      oldest: Math.max(since * 1_000_000, now - retention.retention * 1_000_000, 0),
       newest: Math.min(now + CLOCK_SKEW, until * 1_000_000 - 1, position?.order ?? Number.POSITIVE_INFINITY),
     };
   }

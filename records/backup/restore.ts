@@ -10,7 +10,7 @@ import { SignInError } from "../../core/errors.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { KINDS } from "../all-kinds.ts";
 import type { Actor } from "../audit/audit-event.ts";
-import { auditRecord } from "../audit/audit-kinds.ts";
+import { auditRecord, type AuditRetention } from "../audit/audit-kinds.ts";
 import { type KnownReceiver, RECEIVER } from "../deliveries/delivery-kinds.ts";
 import { SERVICE_KEY, type StoredServiceKey, USER_ID } from "../directory/directory-kinds.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
@@ -89,7 +89,7 @@ export interface RestoreRun {
   /** Who restores, for the audit. */
   readonly actor: Actor;
   /** Seconds for which audit records are kept. */
-  readonly retention: number;
+  readonly retention: AuditRetention;
   /** The looks of servers at the database that was there before: see `storage-identity.ts`. */
   readonly looks: number;
   /** Stops it between two chunks. */

@@ -131,7 +131,10 @@ async function passHour(next: string): Promise<void> {
   await withStores({ storage: `sqlite:${join(servers.folder, "sign-in.db")}` }, async ({ storage }) => {
     const clock = createSystemClock();
     const records = new Records(storage, clock, KINDS);
-    const store = createSigningKeyStore(records, createAuditStore(records, createPositions({ clock }), 60));
+    const store = createSigningKeyStore(
+      records,
+      createAuditStore(records, createPositions({ clock }), { retention: 60, signIns: 60 }),
+    );
     await store.change(({ keys: all }) => ({
       keys: all.map((key) => ({
         ...key,

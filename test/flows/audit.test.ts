@@ -374,13 +374,20 @@ it("collected events are stored when the service closes [D-AUDIT-3]", async () =
 
 it("audit records are kept for the configured time [D-AUDIT-6]", async () => {
   const clock = new TestClock();
-  const short = await startService({ config: { clock, audit: { retention: 600 } } });
+  const short = await startService({ config: { clock, audit: { retention: 600, signIns: 100 } } });
   try {
-    await relyingParty(short, "oauth2", NEWS).code();
-    const count = async (): Promise<number> => (await short.service.audit.list()).records.length;
-    expect(await count()).toBeGreaterThan(3);
-    clock.advance(601);
-    expect(await count()).toBe(0);
+    const party = relyingParty(short, "oauth2", NEWS);
+    await party.code();
+    await party.password({ ...ADA, password: "wrong" });
+    const kept = async (): Promise<string[]> =>
+      (await short.service.audit.list()).records.map(({ action, outcome }) => `${action} ${outcome}`);
+    const all = await kept();
+    const routine = ["sign_in success", "grant.created success", "password_grant failure"];
+    expect(all).toEqual(expect.arrayContaining([...routine, "account.imported success"]));
+    clock.advance(101);
+    expect(await kept()).toEqual(all.filter((each) => !routine.includes(each)));
+    clock.advance(500);
+    expect(await kept()).toEqual([]);
     expect((await short.service.audit.list({ account: short.ada.sub })).records).toEqual([]);
   } finally {
     await short.close();

@@ -64,7 +64,7 @@ async function newProcess(around: (store: RecordStore) => RecordStore = (store) 
   const store = around(opened);
   const records = new LaneAccess(store, clock, KINDS);
   const positions = createPositions(records);
-  const log = createAuditStore(records, positions, 400 * DAY);
+  const log = createAuditStore(records, positions, { retention: 400 * DAY, signIns: 90 * DAY });
   const found: Process = {
     store,
     directory: createDirectoryRecords(records),

@@ -103,6 +103,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
       failures: 2,
       nextAttemptAt: null,
       finishedAt: stage.clock.now(),
+      isHead: false,
     });
     await expect(deliveries.attempts("none")).resolves.toEqual([]);
   });

@@ -35,6 +35,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(found(stage, "d1")).resolves.toEqual({
       ...whole(delivery("d1", "a"), 1),
       attempts: 1,
+      lastError: "HTTP 503",
     });
     await expect(claimable(stage)).resolves.toEqual(["d1"]);
   });
