@@ -62,7 +62,7 @@ export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
 export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<EndpointName, StepsByMethod>>> {
   const { configuration, artifacts, units, accounts, clients, limits, events, audit, pages } = parts;
   const { profile: strictness } = configuration;
-  const protocol = createProtocol(parts.currentProvider, units, parts.sessionCookie);
+  const protocol = createProtocol(parts.currentProvider, units, parts.sessionCookie, { limits, audit });
   const atomic = atomically(units);
   const inBrowser = ofBrowser(parts.findBrowser);
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });

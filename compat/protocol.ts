@@ -9,11 +9,13 @@ import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
 import { withoutDoubleCookie } from "../provider/sessions/cookies.ts";
 import { clientRecord } from "../provider/clients.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
-import { type Exchange, withExchange } from "../provider/exchange.ts";
+import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
+import { ANONYMOUS } from "../records/audit/audit-event.ts";
+import { callerOf, type Exchange, withExchange } from "../provider/exchange.ts";
 import { describedError, documentedCode } from "../provider/responses.ts";
 import { isTooDeepJwt, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange } from "./exchange.ts";
+import type { AuditLog, EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 
 /** The parameters for oidc-provider, in place of those that were received. */
@@ -38,6 +40,7 @@ export function createProtocol(
   currentProvider: CurrentProvider,
   units: UnitsOfWork,
   sessionCookie: string,
+  counting: { readonly limits: Pick<AttemptLimits, "wrongProof">; readonly audit: AuditLog },
 ): Protocol {
   return async (exchange, input) => {
     const answer = await run(exchange, input, currentProvider, sessionCookie);
@@ -48,8 +51,10 @@ export function createProtocol(
     const { status, body } = answer;
     if (status >= 500) throw new Error(`oidc-provider answered ${status} at ${exchange.endpoint}`);
     const problem = problemOf(exchange, answer);
-    const { ctx, retryAfter } = exchange;
+    const { ctx } = exchange;
     if (problem) {
+      if (problem.error === WRONG_PROOF) await countWrongProof(exchange, counting);
+      const { retryAfter } = exchange;
       throw new EndpointError(
         status === 404 ? 400 : status,
         documentedCode(problem.error, problem.description),
@@ -208,6 +213,22 @@ async function requireAllowedClient({ verdict }: Exchange, unit: Unit | undefine
   // A failed unit commits nothing. Other refusals do commit: they may revoke a family.
   if (unit !== undefined) unit.failure = refusal;
   throw refusal;
+}
+
+/** The error of oidc-provider for a proof that is wrong in any way. A missing or a repeated one has others. */
+const WRONG_PROOF = "invalid_dpop_proof";
+
+/** Takes a point for a wrong DPoP proof, and records it. Only wrong ones are told to wait. */
+async function countWrongProof(
+  exchange: EndpointExchange,
+  { limits, audit }: Parameters<typeof createProtocol>[3],
+): Promise<void> {
+  const { ctx, client, address } = exchange;
+  const attempt = await limits.wrongProof(address);
+  const subject = client === undefined ? {} : { subject: client.client_id };
+  const event = { ...callerOf(ctx, ANONYMOUS), action: "client.authentication", ...subject } as const;
+  noteFailure(audit, { ...event, reason: "proof" }, attempt);
+  if (!attempt.allowed) exchange.retryAfter = attempt.retryAfter;
 }
 
 interface ProviderError {

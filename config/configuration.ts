@@ -171,6 +171,8 @@ export interface RateLimits {
   };
   /** Wrong secrets and assertions for one client from one address. Default 20 in 900 seconds. */
   readonly clientSecret: RateLimit;
+  /** Wrong DPoP proofs from one address. Default 20 in 900 seconds. */
+  readonly dpopProof: RateLimit;
   /** Sign-ins started from one address. Default 600 in 900 seconds. */
   readonly interactions: RateLimit;
   /** Authorizations of one account without a page: its browser is signed in. Default 600 in 900 seconds. */

@@ -72,6 +72,7 @@ export const defaults: Defaults = deepFreeze({
       address: { points: 100, seconds: QUARTER_HOUR },
     },
     clientSecret: { points: 20, seconds: QUARTER_HOUR },
+    dpopProof: { points: 20, seconds: QUARTER_HOUR },
     interactions: { points: 600, seconds: QUARTER_HOUR },
     authorizations: { points: 600, seconds: QUARTER_HOUR },
     networks: {},

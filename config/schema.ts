@@ -190,6 +190,7 @@ const rateLimits = section<RateLimits>(
       limits.deviceCodes,
     ),
     clientSecret: limit(limits.clientSecret),
+    dpopProof: limit(limits.dpopProof),
     interactions: limit(limits.interactions),
     authorizations: limit(limits.authorizations),
     networks: described(z.record(text(50, isTrustworthyNetwork, NETWORK_FORM), whole(1, 1_000)), {

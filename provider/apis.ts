@@ -2,7 +2,13 @@
  * APIs as oidc-provider sees them: resource servers (RFC 8707). oidc-provider issues the tokens; what it leaves open is decided
  * here: which API and which scopes a client may ask for, for whom, until when, and who may introspect.
  */
-import { errors, type Client, type KoaContextWithOIDC, type ResourceServer } from "oidc-provider";
+import {
+  errors,
+  type Client,
+  type KoaContextWithOIDC,
+  type ResourceServer,
+  type TokenEndpointGrantContext,
+} from "oidc-provider";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
@@ -21,7 +27,6 @@ import {
 } from "./account.ts";
 import { clientRecord } from "./clients.ts";
 import { exchangeOf } from "./exchange.ts";
-import type { GrantHandler } from "./grants/code-grant.ts";
 import type { UnitsOfWork } from "./unit-of-work.ts";
 
 /** How many APIs one authorization can be for. */
@@ -35,6 +40,11 @@ export interface ApiParts {
   /** Of JWTs (RFC 9068 section 2.1 wants RS256). */
   readonly signingAlgorithm: string;
 }
+
+/** A grant type at the token endpoint. */
+export type GrantHandler = (
+  ctx: TokenEndpointGrantContext<{ code?: string; device_code?: string; refresh_token?: string }>,
+) => void | Promise<void>;
 
 /** A request at the token endpoint. */
 type TokenContext = Parameters<GrantHandler>[0];

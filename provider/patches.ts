@@ -1,9 +1,10 @@
 /**
  * Everything that changes oidc-provider beyond its public interface, and the file of oidc-provider that makes it
- * necessary. Nothing imports `oidc-provider/lib/*`, and only the clock of test services changes prototypes elsewhere
+ * necessary. Nothing else imports `oidc-provider/lib/*`, and only the clock of test services changes prototypes elsewhere
  * (`testing/provider-clock.ts`).
  */
-import type { Client, KoaContextWithOIDC, Provider } from "oidc-provider";
+import { type Client, type KoaContextWithOIDC, Provider } from "oidc-provider";
+import validateDpop, { checkDpopReplay } from "oidc-provider/lib/helpers/validate_dpop.js";
 import { isAllowedAddress } from "../accounts/clients/client-kinds.ts";
 import { answeredAcr } from "./authentication.ts";
 import { acrRequestOf } from "./policy.ts";
@@ -208,9 +209,31 @@ interface ReplayDetection {
 function assertionsApart(provider: Provider): void {
   const model = (provider as unknown as { readonly ReplayDetection: ReplayDetection }).ReplayDetection;
   const unique = model.unique.bind(model);
+  /** What each request has recorded: oidc-provider checks a proof again that {@link usedProof} has recorded. */
+  const recorded = new WeakMap<object, Set<string>>();
   Object.defineProperty(model, "unique", {
-    value: (iss: string, jti: string, exp: number) => unique(iss, ` ${jti}`, exp),
+    async value(iss: string, jti: string, exp: number) {
+      const own = recorded.get(Provider.ctx ?? model) ?? new Set();
+      const name = `${iss} ${jti}`;
+      if (own.has(name)) return true;
+      const isUnique = await unique(iss, ` ${jti}`, exp);
+      if (isUnique && Provider.ctx !== undefined) recorded.set(Provider.ctx, own.add(name));
+      return isUnique;
+    },
   });
+}
+
+/**
+ * Verifies the DPoP proof of a token request, if it has one, and records its use. oidc-provider does that itself
+ * (lib/helpers/validate_dpop.js), but only after a code is used up, and not for answers that are ours.
+ * @returns the thumbprint of its key.
+ * @throws InvalidDpopProof, or InvalidGrant for a proof that was used before.
+ */
+export async function usedProof(ctx: KoaContextWithOIDC): Promise<string | undefined> {
+  const { provider, client } = ctx.oidc;
+  const proof = await validateDpop(provider, ctx);
+  await checkDpopReplay(provider, ctx, proof, client?.clientId ?? "");
+  return proof?.thumbprint;
 }
 
 /** Applies all patches to one instance; other instances in the process are not changed. */

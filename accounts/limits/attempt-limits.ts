@@ -61,6 +61,8 @@ export interface AttemptLimits {
    * @param failure.client `undefined`: no client has the name that was sent. Such names share one bucket for each caller.
    */
   wrongClient(failure: { readonly client: string | undefined; readonly address: string }): Promise<Attempt>;
+  /** A DPoP proof that was wrong. Right ones need no point. */
+  wrongProof(address: string): Promise<Attempt>;
   /** A passkey that was wrong. A right one needs no point: nobody guesses a signature. */
   wrongPasskey(failure: { readonly interaction: string; readonly address: string }): Promise<Attempt>;
   /** A device asks for a code. Its point is not given back. */
@@ -315,6 +317,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       return { ...verdictOf(wrongSecrets, await counters.look(wrongSecrets)), matches: true };
     },
     wrongClient: ({ client = NO_CLIENT, address }) => take(perCaller("clientSecret", address, client)),
+    wrongProof: (address) => take(perCaller("dpopProof", address)),
     wrongPasskey: ({ interaction, address }) =>
       take([bucket("signIn.passkeys", interaction), ...perCaller("signIn.address", address)]),
     deviceRequest: ({ client, address }) => take(perCaller("deviceRequests", address, client)),

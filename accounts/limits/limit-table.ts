@@ -112,6 +112,13 @@ const LIMITS = {
     rule: (limits: RateLimits): RateLimit => limits.clientSecret,
     about: ["subject", "address"],
   },
+  dpopProof: {
+    counts: "Wrong DPoP proofs; right ones need no point",
+    per: "caller",
+    failuresOnly: true,
+    rule: (limits: RateLimits): RateLimit => limits.dpopProof,
+    about: ["address"],
+  },
   deviceRequests: {
     counts: "Codes requested by devices",
     per: "client and caller",

@@ -195,8 +195,8 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "client.enabled": OPERATOR,
   "client.removed": OPERATOR,
   "client.authentication": {
-    by: "a wrong client secret or assertion",
-    limits: ["clientSecret"],
+    by: "a wrong client secret, assertion or DPoP proof",
+    limits: ["clientSecret", "dpopProof"],
     bound: COUNTED,
   },
   "client.redirect_refused": {

@@ -1,16 +1,13 @@
 /** The authorization code grant: simultaneous exchanges of one code are a tie; a later exchange is a replay. */
 import type { ServerResponse } from "node:http";
-import { errors, type TokenEndpointGrantContext } from "oidc-provider";
+import { errors } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
+import type { GrantHandler } from "../apis.ts";
+import { requireProof } from "../assertions.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { Artifact, StoredArtifact } from "../../records/artifacts/artifact.ts";
 import { type Clock, monotonic } from "../../core/clock.ts";
-
-/** A grant type at the token endpoint. */
-export type GrantHandler = (
-  ctx: TokenEndpointGrantContext<{ code?: string; device_code?: string; refresh_token?: string }>,
-) => void | Promise<void>;
 
 /** Finds the API that a token request is for. */
 export interface ChooseApi {
@@ -147,6 +144,7 @@ export function codeGrant(
     if (isTie && found.consumedAt !== undefined) {
       throw new errors.InvalidGrant("authorization code already consumed");
     }
+    await requireProof(ctx, found.payload["dpopJkt"]);
     if (found.consumedAt === undefined) await apis.choose(ctx, found);
     await original(ctx);
     grants.keepGrant(ctx, found.grantKey);

@@ -14,11 +14,12 @@ import { type Artifact, isDecided, type StoredArtifact } from "../../records/art
 import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
 import { type GrantGenerations, isCurrent, type SignedIn } from "../account.ts";
 import { artifactKey } from "../adapter.ts";
-import { type ApiTokens, identifiersOf, type RequestedApi } from "../apis.ts";
+import { requireProof } from "../assertions.ts";
+import { type ApiTokens, type GrantHandler, identifiersOf, type RequestedApi } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
 import type { CurrentProvider } from "../current-provider.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
-import type { GrantHandler, KeepGrant } from "./code-grant.ts";
+import type { KeepGrant } from "./code-grant.ts";
 import { newGrant, ownScopes, untilExchanged } from "./grant.ts";
 
 const DEVICE_CODE = "DeviceCode";
@@ -100,6 +101,7 @@ export function polledGrant(
     // oidc-provider would use the code up with its first answer.
     if (found.payload["error"] !== undefined) throw new errors.AccessDenied("the user refused");
     if (isDecided(found)) {
+      await requireProof(ctx, undefined);
       await apis.choose(ctx, found);
       await original(ctx);
       return grants.keepGrant(ctx, found.grantKey);

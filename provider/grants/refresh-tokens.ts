@@ -11,11 +11,11 @@ import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
+import { requireProof } from "../assertions.ts";
 import { isConfidential } from "../../accounts/clients/client-kinds.ts";
-import type { ApiTokens } from "../apis.ts";
+import type { ApiTokens, GrantHandler } from "../apis.ts";
 import { exchangeOf } from "../exchange.ts";
 import { clientRecord } from "../clients.ts";
-import type { GrantHandler } from "./code-grant.ts";
 
 type Context = TokenEndpointGrantContext<{ refresh_token?: string }>;
 
@@ -26,6 +26,8 @@ interface SealedResponse {
   readonly scope: string;
   /** The API of the access token. */
   readonly resource?: string | undefined;
+  /** The thumbprint of the DPoP key that the access token is bound to. */
+  readonly jkt?: string | undefined;
   /** Milliseconds since the epoch: when the access token expires. */
   readonly expiresAt: number;
 }
@@ -109,20 +111,21 @@ export class RefreshTokens {
       const presented = ctx.oidc.params.refresh_token;
       if (typeof presented !== "string") return original(ctx);
       const found = await unit.find("RefreshToken", artifactKey(presented));
-      if (found?.consumedAt !== undefined && found.clientId === ctx.oidc.client.clientId) {
+      if (found === undefined || found.clientId !== ctx.oidc.client.clientId) return original(ctx);
+      const thumbprint = await requireProof(ctx, found.payload["jkt"]);
+      if (found.consumedAt !== undefined) {
         const windowEnd = found.consumedAt + this.rules(ctx).reuseWindow * 1000;
         const elapsed = performance.now() - unit.underWaySince;
         if (this.#configuration.clock.now() - elapsed <= windowEnd) {
           await this.#apis.choose(ctx, found);
-          ctx.body = await this.#repeatedResponse(ctx, presented, found);
+          ctx.body = await this.#repeatedResponse(ctx, presented, found, thumbprint);
           return;
         }
       }
-      if (found?.consumedAt === undefined && found?.clientId === ctx.oidc.client.clientId)
-        await this.#apis.choose(ctx, found);
+      if (found.consumedAt === undefined) await this.#apis.choose(ctx, found);
       await original(ctx);
-      this.#noteUse(found?.grantKey);
-      if (ctx.oidc.entities.RotatedRefreshToken) this.#keepResponse(ctx, presented, found);
+      this.#noteUse(found.grantKey);
+      if (ctx.oidc.entities.RotatedRefreshToken) this.#keepResponse(ctx, presented, found, thumbprint);
       else if (this.rules(ctx).sliding) await this.#prolong(ctx);
     };
   }
@@ -168,12 +171,12 @@ export class RefreshTokens {
   }
 
   /** Stores the response for requests that repeat this one within the reuse window. */
-  #keepResponse(ctx: Context, presented: string, found: Artifact | undefined): void {
+  #keepResponse(ctx: Context, presented: string, found: Artifact, jkt: string | undefined): void {
     const unit = this.#units.required();
     const body = ctx.body as SealedResponse["body"];
     const expiresAt = unit.known("AccessToken", accessTokenKey(body))?.expiresAt ?? 0;
     const resource = exchangeOf(ctx).api?.identifier;
-    const response: SealedResponse = { body, scope: requestedScope(ctx, found), resource, expiresAt };
+    const response: SealedResponse = { body, scope: requestedScope(ctx, found), resource, jkt, expiresAt };
     const sealed = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(response));
     const { reuseWindow } = this.rules(ctx);
     const until = this.#configuration.clock.now() + reuseWindow * 1000 + MAX_REQUEST_MS;
@@ -184,6 +187,7 @@ export class RefreshTokens {
     ctx: Context,
     presented: string,
     consumed: Artifact,
+    thumbprint: string | undefined,
   ): Promise<Record<string, unknown>> {
     const unit = this.#units.required();
     const refused = new errors.InvalidGrant("refresh token already used");
@@ -192,13 +196,15 @@ export class RefreshTokens {
     const account = consumed.accountId && (await this.#accounts.record(consumed.accountId));
     if (!text || !grant || !account) throw refused;
     if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
-    const { body, scope, resource, expiresAt } = JSON.parse(text) as SealedResponse;
+    const { body, scope, resource, jkt, expiresAt } = JSON.parse(text) as SealedResponse;
+    // The refresh token of a client with credentials is bound to no key, but the access token of the answer is.
+    if (thumbprint !== jkt) throw refused;
     if (requestedScope(ctx, consumed) !== scope) {
       throw new errors.InvalidScope("the refresh token was used for another scope", scope);
     }
     const { api } = exchangeOf(ctx);
     if (api?.identifier !== resource || api?.tokens === "jwt")
-      return { ...body, ...(await this.#anotherToken(ctx, presented)) };
+      return { ...body, ...(await this.#anotherToken(ctx, presented, jkt)) };
     const left = expiresAt / 1000 - seconds(this.#configuration.clock);
     // A missing access token was revoked, unless it has expired: then the new refresh token is what counts.
     if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
@@ -209,7 +215,11 @@ export class RefreshTokens {
    * Another access token of the same grant, without a further rotation: for a repeated request that names another API
    * than the first, and for a JWT, which is not stored.
    */
-  async #anotherToken(ctx: Context, presented: string): Promise<Record<string, unknown>> {
+  async #anotherToken(
+    ctx: Context,
+    presented: string,
+    jkt: string | undefined,
+  ): Promise<Record<string, unknown>> {
     const { provider, client } = ctx.oidc;
     const { api } = exchangeOf(ctx);
     const refreshToken = await provider.RefreshToken.find(presented);
@@ -217,7 +227,7 @@ export class RefreshTokens {
     // Several APIs were authorized, so each request names one.
     if (!refreshToken || !grant || api === undefined) throw new errors.InvalidGrant("grant not found");
     ctx.oidc.entity("RefreshToken", refreshToken);
-    const { accountId, gty, jkt } = refreshToken;
+    const { accountId, gty } = refreshToken;
     const { jti: grantId } = grant;
     const token = new provider.AccessToken({ accountId, client, grantId, gty: gty ?? "refresh_token" });
     const info = await this.#apis.resourceServer(ctx, api.identifier, client);

@@ -194,7 +194,7 @@ const ACTIONS = {
   "client.authentication": {
     about: "client",
     means:
-      "A request presented a wrong client secret or assertion; without a subject if no client has the name that was sent",
+      "A request presented a wrong client secret, assertion or DPoP proof; without a subject if no client has the name that was sent",
   },
   "client.redirect_refused": {
     about: "client",

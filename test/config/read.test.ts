@@ -108,6 +108,7 @@ describe("a valid configuration", () => {
       changes: { points: 30, seconds: 3600 },
       registrations: { points: 100, seconds: 3600 },
       clientSecret: { points: 20, seconds: 900 },
+      dpopProof: { points: 20, seconds: 900 },
       deviceCodes: { account: { points: 10, seconds: 900 }, address: { points: 100, seconds: 900 } },
       deviceRequests: { points: 100, seconds: 900 },
       interactions: { points: 600, seconds: 900 },

@@ -107,8 +107,12 @@ export class DeviceParty {
     return body as unknown as Codes;
   }
 
-  poll({ device_code }: Pick<Codes, "device_code">, parameters: DeviceParameters = {}): Promise<Answer> {
-    return this.post("/oauth2/token", { grant_type: DEVICE_GRANT, device_code, ...parameters });
+  poll(
+    { device_code }: Pick<Codes, "device_code">,
+    parameters: DeviceParameters = {},
+    headers: HeadersInit = {},
+  ): Promise<Answer> {
+    return this.post("/oauth2/token", { grant_type: DEVICE_GRANT, device_code, ...parameters }, headers);
   }
 
   refresh(refresh_token: unknown, parameters: DeviceParameters = {}): Promise<Answer> {

@@ -104,6 +104,7 @@ const MANY = { points: 1_000_000, seconds: 900 };
 /** Limits that are never reached. */
 export const UNLIMITED: Required<Input<RateLimits>> = {
   clientSecret: MANY,
+  dpopProof: MANY,
   deviceRequests: MANY,
   deviceCodes: { account: MANY, address: MANY },
   interactions: MANY,

@@ -23,6 +23,7 @@ const LIMITS: RateLimits = {
   deviceRequests: points(2),
   deviceCodes: { account: points(2), address: points(3) },
   clientSecret: points(2),
+  dpopProof: points(2),
   interactions: points(2),
   authorizations: points(2),
   mail: {
