@@ -150,8 +150,8 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     if (outcome.kind === "invalid")
       return { kind: "invalid", step: again(current, values, outcome.problems) };
     if (outcome.kind === "limited") {
-      const { retryAfter } = outcome;
-      const problem = { code: "limited", fields: [], values: { retryAfter } };
+      const { retryAfter, whose = "" } = outcome;
+      const problem = { code: "limited", fields: [], values: { retryAfter, whose } };
       return { kind: "limited", step: again(current, values, [problem]), retryAfter };
     }
     let answer: Answer;

@@ -252,3 +252,26 @@ export type LimitName = keyof typeof LIMITS;
 
 /** Every limit of the service, by its name. `docs/security.md` prints it. */
 export const RATE_LIMITS: Readonly<Record<LimitName, LimitDeclaration>> = LIMITS;
+
+/** Whose limit it is, for the words to the person: the text `problem.limited.<whose>`. Others have no words of their own. */
+const WHOSE: Readonly<Partial<Record<LimitName, "network" | "networkMail" | "name" | "nameMail">>> = {
+  "signIn.address": "network",
+  interactions: "network",
+  registrations: "network",
+  "mail.caller": "networkMail",
+  "signIn.accountAndAddress": "name",
+  "signIn.account": "name",
+  "signIn.guessed": "name",
+  "signIn.guessedNearby": "name",
+  "mail.recipientAndCaller": "nameMail",
+  "mail.recipientAndCallerDaily": "nameMail",
+  "mail.recipient": "nameMail",
+  "mail.recipientDaily": "nameMail",
+  "mail.device": "nameMail",
+};
+
+/** Whose limit the first of these refusals is. */
+export function whoseLimit(refusedBy: readonly { readonly limit: string }[]): string | undefined {
+  const [first] = refusedBy;
+  return first && WHOSE[first.limit as LimitName];
+}

@@ -12,6 +12,7 @@ import type { SignInName } from "../names.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
 import type { Passwords } from "../passwords/passwords.ts";
 import { type Attempt, type AttemptLimits, type MailPurpose, noteLimited } from "../limits/attempt-limits.ts";
+import { whoseLimit } from "../limits/limit-table.ts";
 import type { DeviceAccount } from "../limits/password-check.ts";
 import { CONFIRMATION_LIFETIME_MS, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
 
@@ -39,6 +40,8 @@ export interface Limited {
   readonly kind: "limited";
   /** Seconds until the next request can succeed. */
   readonly retryAfter: number;
+  /** Whose limit it is: see `whoseLimit`. */
+  readonly whose?: string;
 }
 
 /** The parts of the service that need confirmed mail. */
@@ -64,7 +67,8 @@ export function refusalOf(
 ): Limited | undefined {
   if (attempt.allowed) return undefined;
   noteLimited(audit, { ...caller, action }, attempt);
-  return { kind: "limited", retryAfter: attempt.retryAfter };
+  const whose = whoseLimit(attempt.refusedBy);
+  return { kind: "limited", retryAfter: attempt.retryAfter, ...(whose !== undefined && { whose }) };
 }
 
 /** A request for mail that its limits allow. */

@@ -265,8 +265,10 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
       ];
     return [hasPasskey ? t("reauthenticate.account.passkey", values) : t("reauthenticate.account", values)];
   },
-  "confirm-email"(t, { signIn, fields, actions }) {
+  "confirm-email"(t, { signIn, fields, actions, problems }) {
     const email = sentTo(signIn);
+    // A resend that a limit stopped says that nothing was sent.
+    if (problems.some(({ code }) => code === "limited")) return [t("confirm-email.help")];
     if (actions.includes("resend")) return [t("confirm-email.text", { email }), t("confirm-email.help")];
     return fields.length === 0 ? [t("confirm-email.link", { email })] : [];
   },
@@ -395,7 +397,9 @@ function problemText(
   step: StepName,
 ): string {
   const label = fields.some(({ name }) => name === field) ? labelOf(t, step, field) : "";
-  return firstText(t, [`problem.${step}.${field}.${code}`, `problem.${field}.${code}`, `problem.${code}`], {
+  const whose = typeof values?.["whose"] === "string" ? `problem.${code}.${values["whose"]}` : "";
+  const keys = [whose, `problem.${step}.${field}.${code}`, `problem.${field}.${code}`, `problem.${code}`];
+  return firstText(t, keys, {
     label,
     ...values,
     ...(typeof values?.["retryAfter"] === "number" && { wait: waitText(t.locale, values["retryAfter"]) }),

@@ -18,6 +18,7 @@ import {
 } from "../../provider/authentication.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { whoseLimit } from "../../accounts/limits/limit-table.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
 import { sealedEnrolment } from "./sealed-enrolment.ts";
 import {
@@ -88,7 +89,8 @@ export async function checkPassword(
   if (checked.kind === "limited") {
     events.emit("sign_in.failure", { reason: "limited", client_id });
     noteLimited(audit, failed, checked.attempt);
-    return { kind: "limited", retryAfter: checked.attempt.retryAfter };
+    const whose = whoseLimit(checked.attempt.refusedBy);
+    return { kind: "limited", retryAfter: checked.attempt.retryAfter, ...(whose !== undefined && { whose }) };
   }
   if (checked.kind === "refused") {
     const { reason, record } = checked;

@@ -269,7 +269,7 @@ export type Outcome =
     }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] }
   /** Seconds until the next attempt can succeed. */
-  | { readonly kind: "limited"; readonly retryAfter: number }
+  | { readonly kind: "limited"; readonly retryAfter: number; readonly whose?: string }
   /** The sign-in expired, was finished, or belongs to another browser. */
   | { readonly kind: "gone" };
 

@@ -168,7 +168,7 @@ describe("after 100 failures in a row at the form", () => {
     const wait = Number(stranger.headers.get("retry-after"));
     expect(wait).toBeGreaterThan(3_000);
     expect(wait).toBeLessThanOrEqual(3_600);
-    expect(stranger.html).toContain("Too many attempts");
+    expect(stranger.html).toContain("Many wrong passwords were entered for this name");
     // A limit over the names of one account would reveal that they belong together.
     expect(new Set(await failAtForm(8, ["ada@example.com"]))).toEqual(new Set([400]));
     // Other accounts, and the password grant of this one, are not concerned.

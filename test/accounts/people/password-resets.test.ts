@@ -240,11 +240,11 @@ describe("mail that a stranger asks for", () => {
     for (const name of ["ada@example.com", "nobody@example.com"]) {
       const ask = (number: number) => start(name, "i", from(100 + number));
       for (let number = 0; number < 20; number += 1) await expect(ask(number)).resolves.toEqual(SENT);
-      await expect(ask(20)).resolves.toEqual({ kind: "limited", retryAfter: 3_600 });
+      await expect(ask(20)).resolves.toEqual({ kind: "limited", retryAfter: 3_600, whose: "nameMail" });
       stage.clock.advance(3_600);
       for (let number = 0; number < 20; number += 1) await expect(ask(number)).resolves.toEqual(SENT);
       stage.clock.advance(3_600);
-      await expect(ask(20)).resolves.toEqual({ kind: "limited", retryAfter: DAY - 7_200 });
+      await expect(ask(20)).resolves.toMatchObject({ kind: "limited", retryAfter: DAY - 7_200 });
     }
   });
 
@@ -350,7 +350,10 @@ describe("mail that a stranger asks for", () => {
   it("is limited to a hundred an hour from one caller [D-MAILLIMIT-1]", async () => {
     for (let count = 0; count < 100; count += 1)
       await expect(start(`person${count}@example.com`)).resolves.toEqual(SENT);
-    await expect(start("another@example.com")).resolves.toMatchObject({ kind: "limited" });
+    await expect(start("another@example.com")).resolves.toMatchObject({
+      kind: "limited",
+      whose: "networkMail",
+    });
     await expect(start("another@example.com", "i", from(1))).resolves.toEqual(SENT);
     expect(stage.refusals).toMatchObject([
       { action: "mail.requested", actor: { kind: "anonymous" }, detail: { limit: "mail.caller" } },
