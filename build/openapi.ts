@@ -94,22 +94,24 @@ const method: z.ZodType<Loose<DescribedMethod>> = z.strictObject({
   expires_at: z.int().optional().describe("Of a browser."),
 });
 
+const client = z
+  .strictObject({
+    client_id: z.string(),
+    name: text("The display name."),
+    own: z.literal(true).optional().describe("Set when the person signs in to the account pages."),
+    logo: text("Path of its logo on this host.").optional(),
+    client_uri: text("Its home page.").optional(),
+    policy_uri: text("Its privacy policy.").optional(),
+    tos_uri: text("Its terms of use.").optional(),
+  })
+  .describe("The client that the person signs in to.");
+
 /** A step as it is answered. */
 const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
   step: z
     .enum([...STEP_NAMES, "undo"])
     .describe("The step that the person is at. `undo` is at `/confirm` only."),
-  client: z
-    .strictObject({
-      client_id: z.string(),
-      name: text("The display name."),
-      own: z.literal(true).optional().describe("Set when the person signs in to the account pages."),
-      logo: text("Path of its logo on this host.").optional(),
-      client_uri: text("Its home page.").optional(),
-      policy_uri: text("Its privacy policy.").optional(),
-      tos_uri: text("Its terms of use.").optional(),
-    })
-    .describe("The client that the person signs in to."),
+  client,
   title: text("The title of the step, in the language of `locale`."),
   text: text(
     "What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all.",
@@ -163,6 +165,9 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
     .optional()
     .describe("Consent only, if the request names APIs: what the client could do there for the person."),
   actions: z.array(action).describe("The actions that the person can take."),
+  again: text(
+    "Opaque, for 24 hours. When the address has answered 410, POST it there, without `csrf`, to start the same authorization again. Missing if that is not possible.",
+  ).optional(),
   csrf: text("Send it back with each POST."),
   locale: text("The language of the texts."),
   expires_in: z.int().min(0).describe("Seconds until the sign-in expires."),
@@ -173,8 +178,23 @@ const done = z.strictObject({
   location: text("Navigate there: to the client, or to a new sign-in, for example for consent."),
 });
 
+const restarted = z.strictObject({
+  location: text("Navigate there: the same authorization starts again."),
+});
+
+const gone = z.strictObject({
+  error: z.literal("gone"),
+  error_description: text("Technical, in English."),
+  reason: z
+    .enum(["expired", "complete", "elsewhere", "no-cookies"])
+    .optional()
+    .describe("`elsewhere`: it belongs to another browser. Missing at `/confirm`."),
+  client: client.optional(),
+  again: text("As in a step.").optional(),
+});
+
 const error = z.strictObject({
-  error: text("`invalid_request`, `forbidden`, `gone` or `temporarily_unavailable`."),
+  error: text("`invalid_request`, `forbidden` or `temporarily_unavailable`."),
   error_description: text("Technical, in English."),
 });
 
@@ -222,7 +242,7 @@ const answer = (description: string, schema: object, headers?: object): object =
 const RETRY = { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } };
 
 const ANSWERS = {
-  "410": answer("The sign-in expired, is complete, or belongs to another browser.", ref("Error")),
+  "410": answer("The sign-in expired, is complete, or belongs to another browser.", ref("Gone")),
   "503": answer("Nothing has changed. Try again.", ref("Error"), RETRY),
 };
 
@@ -259,7 +279,9 @@ const submit = (bodies: readonly string[], parameters: readonly object[] = [ACTI
   parameters,
   requestBody: { required: true, content: json({ anyOf: bodies.map(ref) }) },
   responses: {
-    "200": answer("The next step, or the end of this sign-in.", { anyOf: [ref("Step"), ref("Done")] }),
+    "200": answer("The next step, the end of this sign-in, or the address at which it starts again.", {
+      anyOf: [ref("Step"), ref("Done"), ref("Restarted")],
+    }),
     "400": answer("The step with its problems, or an error.", { anyOf: [ref("Step"), ref("Error")] }),
     "403": answer("`Origin`, `Content-Type` or `csrf` is wrong: the description says which.", ref("Error")),
     "429": answer("Too many attempts: the step with its problems.", ref("Step"), RETRY),
@@ -290,11 +312,11 @@ export const openapiPage: Page = {
       },
       servers: [{ url: "/", description: "The base URL of the deployment" }],
       paths: {
-        "/interaction/{id}": { parameters: [ID], get: show, post: submit(names) },
+        "/interaction/{id}": { parameters: [ID], get: show, post: submit([...names, "RestartSubmission"]) },
         "/interaction/{id}/{step}": {
           parameters: [ID, parameter("step", { type: "string", enum: STEP_NAMES })],
           get: show,
-          post: submit(names),
+          post: submit([...names, "RestartSubmission"]),
         },
         "/confirm": { get: show, post: submit(["UndoSubmission", submissionName("new-password")], []) },
       },
@@ -303,6 +325,14 @@ export const openapiPage: Page = {
           Step: schemaOf(step),
           Done: schemaOf(done),
           Error: schemaOf(error),
+          Gone: schemaOf(gone),
+          Restarted: schemaOf(restarted),
+          RestartSubmission: schemaOf(
+            z.strictObject({
+              again: z.string(),
+              username: text("What the person has typed: it becomes the `login_hint`.").optional(),
+            }),
+          ),
           UndoSubmission: schemaOf(z.looseObject({ csrf: z.string() })),
           ...Object.fromEntries(submissions),
         },

@@ -17,7 +17,7 @@ import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { AuditLog, EndpointExchange, EndpointParts, Step } from "./exchange.ts";
-import type { ErrorPages } from "../provider/pages.ts";
+import type { ErrorPages, StartAgainAnswer } from "../provider/pages.ts";
 import { Fields, queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { authorizationBody } from "./request-body.ts";
@@ -354,14 +354,23 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
 }
 
 /** The browser returns from the pages. If the sign-in cannot continue, the person starts again. */
-export function resumeAuthorization(authorize: Step): Step {
+export function resumeAuthorization(authorize: Step, units: UnitsOfWork): Step {
+  /** A sign-in is removed when it is complete. */
+  async function answerTo({ ctx, uid = "", browser }: EndpointExchange): Promise<StartAgainAnswer> {
+    if (!ctx.req.headers.cookie) return { reason: "no-cookies" };
+    const signIn = await units.required().find("Interaction", artifactKey(uid));
+    if (signIn === undefined) return { reason: "complete" };
+    return signIn.browser === browser?.digest ? {} : { reason: "elsewhere" };
+  }
+
   return async (exchange, next) => {
     try {
       exchange.query = new Fields();
       await authorize(exchange, next);
     } catch (error) {
       if (error instanceof EndpointError && error.status === 400) {
-        throw new EndpointError(400, error.error, error.message, { startAgain: true });
+        const startAgain = await answerTo(exchange);
+        throw new EndpointError(400, error.error, error.message, { startAgain });
       }
       throw error;
     }

@@ -94,7 +94,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     device: {
       "*": [authorizationBody, credentials, deviceRequest(limits, audit), atomic, deviceCodes(protocol)],
     },
-    resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize)] },
+    resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize, units)] },
     token: {
       "*": [
         formBody,

@@ -46,12 +46,12 @@ export async function respondWithError(
   thrown: unknown,
   parts: Pick<EndpointParts, "pages" | "events" | "onDefect">,
 ): Promise<void> {
-  const error = clientError(thrown);
+  const error = clientError(thrown, exchange);
   if (error === undefined) return respondWithFault(exchange, thrown, parts);
   const { ctx } = exchange;
   const { status, challenge } = statusFor(exchange, error);
   if (wantsPage(exchange)) {
-    if (error.startAgain) parts.pages.startAgain(ctx);
+    if (error.startAgain) parts.pages.startAgain(ctx, error.startAgain);
     else parts.pages.error(ctx, pageProblem(error, status));
   } else {
     ctx.body = { error: error.error, ...(error.message === "" ? {} : { error_description: error.message }) };
@@ -66,11 +66,15 @@ export async function respondWithError(
 }
 
 /** The client's own error, or a lost race; `undefined` for a fault of the service. */
-function clientError(thrown: unknown): EndpointError | undefined {
+function clientError(
+  thrown: unknown,
+  { ctx, endpoint, deployment, path }: EndpointExchange,
+): EndpointError | undefined {
   if (thrown instanceof EndpointError) return thrown;
   if (!(thrown instanceof ConditionFailed)) return undefined;
   return new EndpointError(400, "invalid_request", "another request was faster; start again", {
-    startAgain: true,
+    // Nobody can open the address that a form signs out at.
+    startAgain: endpoint === "logoutConfirm" ? {} : { action: deployment.path + path + ctx.search },
   });
 }
 

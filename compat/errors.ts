@@ -1,13 +1,15 @@
 /** The error of an endpoint: a documented status and code, and a description without secrets. */
 
+import type { StartAgainAnswer } from "../provider/pages.ts";
+
 /** The options of an error besides its status, code and description. */
 export interface EndpointErrorOptions {
   /** Seconds, for `Retry-After`. */
   readonly retryAfter?: number;
   /** The methods that the path supports, for a 405. */
   readonly allow?: readonly string[];
-  /** A browser gets the "start again" page instead of an error code. */
-  readonly startAgain?: boolean;
+  /** A browser gets this "start again" page instead of an error code. */
+  readonly startAgain?: StartAgainAnswer;
   /** Closes the connection: the rest of the request will not be read. */
   readonly closes?: boolean;
 }
@@ -18,7 +20,7 @@ export class EndpointError extends Error {
   readonly error: string;
   readonly retryAfter: number | undefined;
   readonly allow: readonly string[] | undefined;
-  readonly startAgain: boolean;
+  readonly startAgain: StartAgainAnswer | undefined;
   readonly closes: boolean;
 
   constructor(status: number, error: string, description: string, options: EndpointErrorOptions = {}) {
@@ -28,7 +30,7 @@ export class EndpointError extends Error {
     this.error = error;
     this.retryAfter = options.retryAfter;
     this.allow = options.allow;
-    this.startAgain = options.startAgain ?? false;
+    this.startAgain = options.startAgain;
     this.closes = options.closes ?? false;
   }
 }

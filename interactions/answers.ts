@@ -1,8 +1,9 @@
 /** The pages without a next step of their own, as endpoints, oidc-provider and host applications send them. */
 import { securityHeaders } from "../core/security-headers.ts";
 import { waitText } from "./look/moments.ts";
-import type { ErrorAnswer } from "../provider/pages.ts";
-import type { Answers, Page, PageContext, Pages } from "./page.ts";
+import type { Translator } from "../core/texts.ts";
+import type { EndedReason, ErrorAnswer, StartAgainAnswer } from "../provider/pages.ts";
+import type { Answers, Page, PageContext, Pages, ShownEnd } from "./page.ts";
 
 /** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */
 export const logoutPage: Page<{ readonly action: string; readonly xsrf: string }> = {
@@ -49,16 +50,61 @@ export const errorPage: Page<LastPage & Omit<ErrorAnswer, "status" | "uiLocales"
 /** Keys under `error.` that belong to no code. */
 const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "code", "request"]);
 
-/** `start-again`: the interaction is gone, or the form is not from our page. `action` is its path if it can continue. */
-export const startAgainPage: Page<LastPage & { readonly action?: string }> = {
+/** `start-again`: the sign-in has ended, or can't go on from here. */
+export interface EndedLocals extends LastPage, ShownEnd, Pick<StartAgainAnswer, "reason" | "action"> {
+  /** The host that the person allows cookies for. */
+  readonly host: string;
+  /** The path of the sign-in, which the sealed request is sent to; missing if there is none. */
+  readonly path?: string;
+}
+
+export const startAgainPage: Page<EndedLocals> = {
   view: "start-again",
-  locals: (t, { accountUrl, action = "" }) => ({
-    heading: t("startAgain.title"),
-    layout: "end",
-    accountUrl,
-    action,
-  }),
+  locals(t, shown) {
+    const { accountUrl, reason, action = "", client, again = "", path } = shown;
+    const name = client === undefined || client.own ? "" : client.name;
+    const { client_uri: uri } = client ?? {};
+    const restart = path !== undefined && {
+      action: path,
+      again,
+      label: name !== "" && reason === "complete" ? t("ended.continue", { client: name }) : t("again.submit"),
+    };
+    const links = [
+      ...(action === "" ? [] : [{ href: action, label: t("startAgain.link") }]),
+      ...(uri === undefined || name === ""
+        ? []
+        : [{ href: uri, label: t("ended.client", { client: name }) }]),
+    ];
+    return {
+      heading: reason === undefined ? t("startAgain.title") : t(`ended.${reason}.title`),
+      layout: "end",
+      pageIcon: reason === undefined ? "" : (END_ICONS[reason] ?? ""),
+      texts: endedTexts(t, shown),
+      client: name,
+      clientLogo: client?.logo ?? "",
+      restart,
+      // Without anything else, the account: no page is a dead end.
+      next:
+        reason !== undefined && (links.length > 0 || again !== "")
+          ? links
+          : [...links, { href: accountUrl, label: t("account.link") }],
+    };
+  },
 };
+
+const END_ICONS: Readonly<Partial<Record<EndedReason, string>>> = {
+  expired: "clock",
+  "no-cookies": "cookie",
+};
+
+function endedTexts(t: Translator, { reason, typed, host }: EndedLocals): string[] {
+  if (reason === undefined) return [t("startAgain.text")];
+  return [
+    t(`ended.${reason}`),
+    ...(typed === undefined ? [] : [t(`ended.typed.${typed}`)]),
+    ...(reason === "no-cookies" ? [t("ended.no-cookies.help", { host })] : []),
+  ];
+}
 
 export const unavailablePage: Page<LastPage> = {
   view: "unavailable",
@@ -105,7 +151,11 @@ export function createAnswers(pages: Pick<Pages, "send">): Answers {
       pages.send(ctx, errorPage, { ...lastPage(ctx), ...shown }, options);
     },
     startAgain(ctx, { status = 400, uiLocales, ...shown } = {}) {
-      pages.send(ctx, startAgainPage, { accountUrl: accountUrl(ctx), ...shown }, { status, uiLocales });
+      const { deployment, uid } = ctx.exchange;
+      const path = shown.reason !== undefined && uid !== undefined && `${deployment.path}/interaction/${uid}`;
+      const { hostname: host } = new URL(deployment.url);
+      const locals = { accountUrl: accountUrl(ctx), host, ...(path !== false && { path }), ...shown };
+      pages.send(ctx, startAgainPage, locals, { status, uiLocales });
     },
     unavailable(ctx, retryAfter) {
       pages.send(ctx, unavailablePage, lastPage(ctx), { status: 503, retryAfter });

@@ -2,7 +2,8 @@
 import type { ServiceContext } from "../provider/exchange.ts";
 import { seeOther } from "./answers.ts";
 import type { SignInFlow } from "./flow.ts";
-import { isFromHere, readable } from "./forms.ts";
+import type { EndedSignIns } from "./ended.ts";
+import { type Form, isFromHere, readable } from "./forms.ts";
 import { CONFIRM_PATH, ELSEWHERE } from "./confirm.ts";
 import type { LinkCookie } from "./link-cookie.ts";
 import type { Pages } from "./page.ts";
@@ -16,8 +17,19 @@ export interface InteractionParts {
   readonly flow: SignInFlow;
   readonly pages: Pages;
   readonly links: LinkCookie;
+  readonly ended: EndedSignIns;
   /** Path of a UI of a team's own, which shows the steps instead. */
   readonly ui?: string | undefined;
+}
+
+/** The action of the button that starts the same authorization again. */
+const START_AGAIN = "again";
+
+/** The fields that a person has not typed. */
+const UNTYPED: ReadonlySet<string> = new Set(["csrf", "again", "action", "decision", "can_add_passkey"]);
+
+function wasTyped(form: Form): boolean {
+  return [...form].some(([name, value]) => !UNTYPED.has(name) && value !== "");
 }
 
 /** The steps that a link in mail leads to. */
@@ -42,13 +54,24 @@ function addressOf({ exchange: { deployment, uid, step } }: ServiceContext): str
 
 /** Handlers over a flow. They know forms and pages, but nothing of OAuth. */
 export function createInteractionHandlers(parts: InteractionParts): InteractionHandlers {
-  const { flow, pages, links, ui } = parts;
+  const { flow, pages, links, ended, ui } = parts;
 
   /** This browser has no such sign-in. If a link in mail led here, the page of that link says what to do. */
-  function missing(ctx: ServiceContext): void {
-    if (ctx.method !== "POST" && links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
+  async function missing(ctx: ServiceContext): Promise<void> {
+    if (links.read(ctx) !== undefined && LINKED.has(ctx.exchange.step ?? ""))
       return seeOther(ctx, `${ctx.exchange.deployment.path}${CONFIRM_PATH}?${ELSEWHERE}=1`);
-    return pages.startAgain(ctx);
+    return pages.startAgain(ctx, await ended.find(ctx));
+  }
+
+  /** The sign-in of a form has ended: its page starts the same authorization again, or says how. */
+  async function late(ctx: ServiceContext, form: Form): Promise<void> {
+    const username = form.get("username") ?? form.get("email");
+    const found = await ended.find(ctx, { again: form.get("again"), username });
+    if (form.get("action") === START_AGAIN && found.location !== undefined)
+      return seeOther(ctx, found.location);
+    const hasName = found.again !== undefined && (username ?? "").trim() !== "";
+    const typed = hasName ? "name" : wasTyped(form) ? "something" : undefined;
+    return pages.startAgain(ctx, { ...found, ...(typed !== undefined && { typed }) });
   }
 
   async function send(
@@ -79,7 +102,11 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
     },
     async submit(ctx) {
       const target = await flow.target(ctx);
-      if (target === undefined) return missing(ctx);
+      if (target === undefined) {
+        // What another site sends counts for nothing.
+        const sent = isFromHere(ctx) ? await readable(() => ctx.exchange.form()) : undefined;
+        return late(ctx, sent ?? new Map());
+      }
       const { path, uiLocales } = target.step.signIn;
       const hints = uiLocales !== undefined && { uiLocales };
       const notOurs = { status: 403, action: path, ...hints } as const;
@@ -92,6 +119,8 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
         ...hints,
       };
       if (form === undefined) return pages.error(ctx, unusable);
+      // Another tab has asked for more time.
+      if (form.get("action") === START_AGAIN) return seeOther(ctx, path);
       const answer = await flow.submit(ctx, target, {
         csrf: form.get("csrf") ?? "",
         action: form.get("decision") ?? form.get("action") ?? "submit",
@@ -111,7 +140,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
         case "limited":
           return send(ctx, answer.step, 429, answer.retryAfter);
         case "gone":
-          return pages.startAgain(ctx);
+          return late(ctx, form);
         case "forged":
           return pages.startAgain(ctx, notOurs);
         case "unusable":

@@ -1,6 +1,8 @@
 /** The steps as JSON, for a UI of a team's own on the same host. */
 import type { ServiceContext } from "../provider/exchange.ts";
+import type { EndedReason } from "../provider/pages.ts";
 import { securityHeaders } from "../core/security-headers.ts";
+import type { EndedSignIn, EndedSignIns } from "./ended.ts";
 import type { Answer, SignInFlow } from "./flow.ts";
 import type { Pages } from "./page.ts";
 import { CAN_ADD_PASSKEY, languageOf, type Values } from "./steps/step.ts";
@@ -9,6 +11,7 @@ import { describeFor } from "./steps/views.ts";
 export interface JsonParts {
   readonly flow: SignInFlow;
   readonly pages: Pick<Pages, "visit" | "translator">;
+  readonly ended: EndedSignIns;
 }
 
 /** Answers a GET and a POST that want JSON. */
@@ -27,29 +30,37 @@ export function wantsJson(ctx: Pick<ServiceContext, "method" | "accepts" | "requ
   return ctx.accepts("html", "json") === "json";
 }
 
-export function createJsonHandlers({ flow, pages }: JsonParts): JsonHandlers {
+export function createJsonHandlers({ flow, pages, ended }: JsonParts): JsonHandlers {
   return {
     async show(ctx) {
       const step = await flow.find(ctx);
-      if (step === undefined) return refuseGone(ctx);
+      if (step === undefined) return refuseGone(ctx, await ended.find(ctx));
       return answerJson(ctx, 200, describeFor(pages, ctx, step));
     },
     async submit(ctx) {
       const target = await flow.target(ctx);
-      if (target === undefined) return refuseGone(ctx);
       const body = await readSubmission(ctx);
       if (body === undefined) return;
+      if (target === undefined) return late(ctx, body);
       const answer = await flow.submit(ctx, target, {
         csrf: body.get("csrf") ?? "",
         action: new URLSearchParams(ctx.querystring).get("action") ?? "submit",
         values: body,
         locale: pages.visit(ctx, languageOf(target.step.signIn)).locale,
       });
-      return respond(ctx, answer);
+      return answer.kind === "gone" ? late(ctx, body) : respond(ctx, answer);
     },
   };
 
-  function respond(ctx: ServiceContext, answer: Answer): void {
+  /** The sign-in has ended. A body with `again` and without `csrf` starts the same authorization again. */
+  async function late(ctx: ServiceContext, body: Values): Promise<void> {
+    const username = body.get("username") ?? body.get("email");
+    const found = await ended.find(ctx, { again: body.get("again"), username });
+    if (found.location === undefined || body.has("csrf")) return refuseGone(ctx, found);
+    return answerJson(ctx, 200, { location: found.location });
+  }
+
+  function respond(ctx: ServiceContext, answer: Exclude<Answer, { kind: "gone" }>): void {
     switch (answer.kind) {
       case "done":
         return answerJson(ctx, 200, { done: true, location: answer.location });
@@ -60,8 +71,6 @@ export function createJsonHandlers({ flow, pages }: JsonParts): JsonHandlers {
       case "limited":
         answerJson(ctx, 429, describeFor(pages, ctx, answer.step));
         return ctx.set("Retry-After", String(Math.max(1, Math.ceil(answer.retryAfter))));
-      case "gone":
-        return refuseGone(ctx);
       case "forged":
         return forbidden(ctx, "csrf is not that of this sign-in");
       case "unusable":
@@ -125,9 +134,25 @@ function refuse(ctx: ServiceContext, status: number, error: string, description:
   answerJson(ctx, status, { error, error_description: description });
 }
 
+const GONE: Readonly<Record<EndedReason, string>> = {
+  expired: "this sign-in has expired",
+  complete: "this sign-in is complete",
+  elsewhere: "this sign-in belongs to another browser",
+  "no-cookies": "the browser sent no cookies",
+};
+
 /** 410: there is nothing to show here, or not to this browser. */
-export function refuseGone(ctx: ServiceContext): void {
-  refuse(ctx, 410, "gone", "this sign-in has expired, is complete, or belongs to another browser");
+export function refuseGone(ctx: ServiceContext, ended?: EndedSignIn): void {
+  if (ended === undefined)
+    return refuse(ctx, 410, "gone", "this link is no longer valid, or not in this browser");
+  const { reason, client, again } = ended;
+  answerJson(ctx, 410, {
+    error: "gone",
+    error_description: GONE[reason],
+    reason,
+    ...(client && { client }),
+    ...(again !== undefined && { again }),
+  });
 }
 
 /** 403. The description says what was wrong. */

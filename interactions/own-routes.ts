@@ -2,6 +2,7 @@
 import type { Exchange, ServiceContext } from "../provider/exchange.ts";
 import type { Context } from "koa";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
+import type { EndedSignIn, EndedSignIns, SentAgain } from "./ended.ts";
 import type { SignInFlow } from "./flow.ts";
 import { isFromHere } from "./forms.ts";
 import type { Pages } from "./page.ts";
@@ -31,7 +32,7 @@ export type StepAnswer =
       readonly step: StepDescription;
       /** Seconds until the next attempt can succeed. */ readonly retryAfter: number;
     }
-  /** The sign-in expired, was finished, or belongs to another browser. Let the person start again. */
+  /** The sign-in expired, was finished, or belongs to another browser: `ended` says which, and how to start again. */
   | { readonly kind: "gone" }
   /** The form is not from your page: another site sent it, or `csrf` is not the one from `find`. */
   | { readonly kind: "forged" }
@@ -47,6 +48,13 @@ export interface Interactions {
   find(ctx: Context): Promise<StepDescription | undefined>;
   /** Submits the step at this address. */
   submit(ctx: Context, form: SubmittedStep): Promise<StepAnswer>;
+  /**
+   * Why this browser has no sign-in at this address, and where the same authorization starts again.
+   * @param sent the member `again` of an earlier description, sent back by your form, and the name that the person has typed.
+   * It counts only if the form is from your page.
+   * @returns `undefined` if the address is none of a sign-in.
+   */
+  ended(ctx: Context, sent?: SentAgain): Promise<EndedSignIn | undefined>;
 }
 
 /**
@@ -54,7 +62,17 @@ export interface Interactions {
  * @param locate the exchange of a request for a running sign-in.
  */
 export function createInteractions(
-  { flow, pages, units }: { readonly flow: SignInFlow; readonly pages: Pages; readonly units: UnitsOfWork },
+  {
+    flow,
+    pages,
+    units,
+    ended,
+  }: {
+    readonly flow: SignInFlow;
+    readonly pages: Pages;
+    readonly units: UnitsOfWork;
+    readonly ended: EndedSignIns;
+  },
   locate: (ctx: Context) => Exchange | undefined,
 ): Interactions {
   /** Commits everything that the work writes, or nothing. */
@@ -86,6 +104,7 @@ export function createInteractions(
         const step = await flow.find(own);
         return step && describeFor(pages, own, step);
       }),
+    ended: (ctx, sent) => within(ctx, (own) => ended.find(own, isFromHere(own) ? sent : {})),
     submit: async (ctx, form) => (await within(ctx, (own) => submit(own, form))) ?? { kind: "gone" },
   };
 }

@@ -1,7 +1,9 @@
 /** What a page is, and the calls that render and send it. */
 import type { Translator } from "../core/texts.ts";
-import type { ErrorAnswer, ErrorPages, LogoutPages, PageScript } from "../provider/pages.ts";
+import type { ServiceContext } from "../provider/exchange.ts";
+import type { ErrorAnswer, LogoutPages, PageScript, StartAgainAnswer } from "../provider/pages.ts";
 import type { LanguageHints, LanguageWishes } from "./look/language.ts";
+import type { SignInClient } from "./steps/step.ts";
 import type { Locals } from "./look/views.ts";
 
 /** A page: its view, and the variables that the view gets. It stands in the file of its handlers. */
@@ -53,11 +55,23 @@ export interface SendOptions extends VisitHints {
   readonly script?: string;
 }
 
+/** What the page "start again" knows about the sign-in, if it does. */
+export interface ShownEnd {
+  /** The client that the person wanted to go to. */
+  readonly client?: Pick<SignInClient, "name" | "own" | "logo" | "client_uri">;
+  /** The sealed request that starts the same authorization again. */
+  readonly again?: string;
+  /** What was typed and is gone: nothing, something, or everything but the name. */
+  readonly typed?: "something" | "name";
+}
+
 /**
  * The pages that other parts of the service send. Two of them need less of a context than those of {@link ErrorPages},
  * so that a host application can send them too.
  */
-export interface Answers extends Pick<ErrorPages, "startAgain">, LogoutPages {
+export interface Answers extends LogoutPages {
+  /** 400, or 403 for a form that is not ours. */
+  startAgain(ctx: ServiceContext, answer?: StartAgainAnswer & ShownEnd): void;
   error(ctx: PageContext, answer: ErrorAnswer): void;
   /** 503 with `Retry-After`, in seconds. */
   unavailable(ctx: PageContext, retryAfter: number): void;

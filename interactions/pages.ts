@@ -127,6 +127,7 @@ function frame(
     problems: [],
     back: "",
     marked: "",
+    pageIcon: "",
     client: "",
     clientLogo: "",
     lead: "",

@@ -28,6 +28,7 @@ import type { CurrentProvider, ServedProvider } from "../provider/current-provid
 import type { Signer } from "../core/sealing.ts";
 import { hasSecondFactor } from "../accounts/factors/factor.ts";
 import { SELECT_ACCOUNT, SENT_ACR_VALUES, SENT_MAX_AGE, STEP_UPS } from "../provider/policy.ts";
+import { receivedQuery, type RequestSeals } from "./again.ts";
 import { provenOf } from "./steps/sign-in.ts";
 import type {
   ConsentApi,
@@ -49,6 +50,7 @@ export interface ProtocolParts {
   readonly secondFactors: AllowedFactors;
   /** Signs the hidden field of the forms. */
   readonly forms: Signer;
+  readonly seals: RequestSeals;
 }
 
 /** The interaction of this browser; oidc-provider reports a missing one as an error. */
@@ -146,7 +148,7 @@ function stateOf(stored: SignInState, stepUp: Proven | undefined): SignInState {
 }
 
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { configuration, currentProvider, units, accounts, clients, directory, forms } = parts;
+  const { configuration, currentProvider, units, accounts, clients, directory, forms, seals } = parts;
 
   /** Who is signed in; `undefined` if the account is unusable or the session has ended. */
   async function signedInAs({ session }: Interaction): Promise<SignedInAs | undefined> {
@@ -221,10 +223,29 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       ...(demanded !== undefined && { demandedAcr: demanded }),
       ...(wantsEverything(params) && { wantsEverything: true }),
       ...(name === "continue" && isForDevice(client, params) && { forDevice: true }),
+      ...sealed(ctx, found, exp * 1_000, stored),
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
       ...(account && { account: knownAccount(account) }),
     };
+  }
+
+  /** The request, sealed for the pages of the sign-in, with the name that the person has typed so far. */
+  function sealed(
+    ctx: ServiceContext,
+    { uid, params, parJti }: Pick<Interaction, "uid" | "params"> & { readonly parJti?: string },
+    expiresAt: number,
+    { username }: SignInState,
+  ): Pick<RunningSignIn, "again"> {
+    // What a client has pushed stays out of the addresses of browsers.
+    if (parJti !== undefined) return {};
+    const again = seals.seal(ctx, uid, {
+      query: receivedQuery({ ...params, ...(username !== undefined && { login_hint: username }) }),
+      browser: ctx.exchange.browser?.digest ?? "",
+      expiresAt,
+      sealedAt: configuration.clock.now(),
+    });
+    return again === undefined ? {} : { again };
   }
 
   /** Gives the cookies of a sign-in the lifetime of the sign-in. */
@@ -282,7 +303,12 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       const { returnTo } = found;
       units.required().whenCommitted(() => renewCookies(ctx, { uid, returnTo, exp }));
       const { extendable: _before, ...rest } = signIn;
-      return { ...rest, expiresAt, ...(isExtendable(after) && { extendable: true }) };
+      return {
+        ...rest,
+        ...sealed(ctx, found, expiresAt, signIn.state),
+        expiresAt,
+        ...(isExtendable(after) && { extendable: true }),
+      };
     },
     keep({ uid }, state) {
       units.required().save({ ...recordOf(uid), state });

@@ -33,6 +33,8 @@ const problem = (code: string, ...fields: string[]): Problem => ({
 
 /** @param text replaces every text from outside. */
 export function samplePages(text: string): readonly Sample[] {
+  const ended = { accountUrl: text, host: text };
+  const client = { name: text, client_uri: text };
   const step = (state: string, name: StepName, shown: SampleStep = {}): Sample =>
     sample(stepPage(name), state, sampleStep(name, text, shown));
   return [
@@ -155,8 +157,34 @@ export function samplePages(text: string): readonly Sample[] {
     sample(errorPage, "unknown code", { accountUrl: text, error: text, description: text }),
     sample(errorPage, "known code", { accountUrl: text, error: "invalid_client" }),
     sample(errorPage, "limited", { accountUrl: text, error: "rate_limited", retryAfter: 30 }),
-    sample(startAgainPage, "can go on", { accountUrl: text, action: text }),
-    sample(startAgainPage, "gone", { accountUrl: text }),
+    sample(startAgainPage, "can go on", { ...ended, action: text }),
+    sample(startAgainPage, "stopped", ended),
+    ...(["expired", "complete", "elsewhere", "no-cookies"] as const).flatMap((reason) => [
+      sample(startAgainPage, `${reason}, unknown`, { ...ended, reason, path: text }),
+      sample(startAgainPage, `${reason}, with its client`, { ...ended, reason, path: text, client }),
+      sample(startAgainPage, `${reason}, with its request`, {
+        ...ended,
+        reason,
+        path: text,
+        client,
+        again: text,
+      }),
+    ]),
+    sample(startAgainPage, "of the account", {
+      ...ended,
+      reason: "complete",
+      path: text,
+      client: { name: text, own: true },
+      again: text,
+    }),
+    sample(startAgainPage, "name kept", {
+      ...ended,
+      reason: "expired",
+      path: text,
+      again: text,
+      typed: "name",
+    }),
+    sample(startAgainPage, "all lost", { ...ended, reason: "expired", path: text, typed: "something" }),
     sample(unavailablePage, "503", { accountUrl: text }),
   ];
 }

@@ -135,6 +135,7 @@ export function sampleStep(
     client: { client_id: text, name: text },
     path: text,
     csrf: text,
+    again: text,
     shares: [],
     apis: [],
     state: sampleState(name, text),

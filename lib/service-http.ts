@@ -15,7 +15,9 @@ import { createConsolePages, createConsoleSeals } from "../interactions/console/
 import { createPeoplePages } from "../interactions/console/people.ts";
 import { createDeliveryConsole } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies, type DeviceCookies } from "../interactions/device-cookie.ts";
+import { createRequestSeals } from "../interactions/again.ts";
 import { createConfirmHandlers } from "../interactions/confirm.ts";
+import { createEndedSignIns, type EndedSignIns } from "../interactions/ended.ts";
 import { createSignInFlow, type SignInFlow } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
 import type { Pages } from "../interactions/page.ts";
@@ -200,7 +202,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     routes: routes.middleware,
     arrivals: routes.arrivals,
     drain: () => routes.drain(),
-    interactions: createInteractions({ flow: steps.flow, pages, units }, (ctx) => {
+    interactions: createInteractions({ ...steps, pages, units }, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
         ? { ...request, uid: request.uid, browser: findBrowser(ctx) }
@@ -253,6 +255,7 @@ function openSecondFactors(
 /** The steps of a sign-in, and the page that links in mail lead to. */
 interface Steps {
   readonly flow: SignInFlow;
+  readonly ended: EndedSignIns;
   readonly interactions: PageHandlers;
   readonly confirm: ConfirmPage;
 }
@@ -287,14 +290,25 @@ function createSteps(
       secondFactors.passkeys !== undefined &&
       secondFactors.enrolments !== undefined,
   };
-  const protocol = createSignInProtocol({ ...shared, forms });
+  const seals = createRequestSeals(
+    keys.forms.map((key) => deriveKey(hmac(key, "sign-in again"), "sign-in-service sign-in again")),
+    configuration.clock,
+  );
+  const protocol = createSignInProtocol({ ...shared, forms, seals });
+  const ended = createEndedSignIns({
+    ...shared,
+    seals,
+    interactionCookie: cookieName(configuration, "interaction"),
+    clock: configuration.clock,
+  });
   const { sealer } = keys;
   const flow = createSignInFlow({ ...shared, devices, links, offers, protocol, sealer });
   const { ui } = configuration.interactions;
-  const html = createInteractionHandlers({ flow, pages, links, ui });
-  const json = createJsonHandlers({ flow, pages });
+  const html = createInteractionHandlers({ flow, pages, links, ended, ui });
+  const json = createJsonHandlers({ flow, pages, ended });
   return {
     flow,
+    ended,
     interactions: {
       show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
       submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),

@@ -21,15 +21,25 @@ export interface PageScript {
   readonly digest: string;
 }
 
+/** Why a sign-in can't go on: `elsewhere` if it belongs to other cookies, `no-cookies` if none came. */
+export type EndedReason = "expired" | "complete" | "elsewhere" | "no-cookies";
+
+/** What the page "start again" says. */
+export interface StartAgainAnswer {
+  readonly status?: 400 | 403;
+  /** Missing if the sign-in has not ended: the form is not ours, or another request was faster. */
+  readonly reason?: EndedReason;
+  /** Where it can go on. */
+  readonly action?: string;
+  readonly uiLocales?: string;
+}
+
 /** What a browser gets instead of a JSON error. */
 export interface ErrorPages {
   readonly script: PageScript;
   readonly error: (ctx: ServiceContext, answer: ErrorAnswer) => void;
-  /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
-  readonly startAgain: (
-    ctx: ServiceContext,
-    answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
-  ) => void;
+  /** 400, or 403 for a form that is not ours. */
+  readonly startAgain: (ctx: ServiceContext, answer?: StartAgainAnswer) => void;
   /** 503 with `Retry-After`, in seconds. */
   readonly unavailable: (ctx: ServiceContext, retryAfter: number) => void;
   /** Sets the security headers of a page that oidc-provider renders itself: its auto-submitting forms. */

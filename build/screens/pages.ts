@@ -9,7 +9,7 @@ import {
   startAgainPage,
   unavailablePage,
 } from "../../interactions/answers.ts";
-import type { Pages } from "../../interactions/page.ts";
+import type { Pages, Visit } from "../../interactions/page.ts";
 import { createPages, type PageSettings } from "../../interactions/pages.ts";
 import { accountScreens } from "./account.ts";
 import { consoleScreens } from "./console.ts";
@@ -53,6 +53,8 @@ export function screenMails(shown: Shown = {}): readonly Screen[] {
   return mailScreens(settings(shown));
 }
 
+const ENDED = { accountUrl: ACCOUNT_URL, host: new URL(ACCOUNT_URL).hostname };
+
 /** All pages. */
 export function screens(pages: Pages): readonly Screen[] {
   return [
@@ -65,8 +67,20 @@ export function screens(pages: Pages): readonly Screen[] {
     },
     {
       name: "start-again",
-      html: (visit) => pages.render(startAgainPage, visit, { accountUrl: ACCOUNT_URL, action: "/i" }),
+      html: (visit) => pages.render(startAgainPage, visit, { ...ENDED, action: "/i" }),
     },
+    ...(["expired", "complete", "elsewhere", "no-cookies"] as const).map((reason) => ({
+      name: `start-again-${reason}`,
+      html: (visit: Visit) =>
+        pages.render(startAgainPage, visit, {
+          ...ENDED,
+          reason,
+          path: "/i",
+          again: "sealed",
+          client: { name: "News", client_uri: "https://news.example.org" },
+          ...(reason === "expired" && { typed: "name" }),
+        }),
+    })),
     {
       name: "error",
       html: (visit) =>

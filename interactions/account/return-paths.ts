@@ -12,16 +12,17 @@ interface ReturnContext extends BrowserContext {
 
 /**
  * The page that a person returns to after signing in: a path of the account pages, or that for the code of a device, encrypted into the `state` of the
- * sign-in, valid for ten minutes and only in the same browser.
+ * sign-in, valid for two days and only in the same browser.
  */
 export interface ReturnPaths {
   /** Seals a path for this browser. A path outside `{base}/account` becomes `{base}/account`. */
   seal(ctx: ReturnContext, path: string): string;
-  /** The path; `undefined` if it was sealed elsewhere, for another browser, or more than ten minutes ago. */
+  /** The path; `undefined` if it was sealed elsewhere, for another browser, or more than two days ago. */
   open(ctx: ReturnContext, state: string): string | undefined;
 }
 
-const LIFETIME_SECONDS = 600;
+/** A page of the sign-in can start again for a day, and the sign-in then takes hours, if the person asks for more time. */
+const LIFETIME_SECONDS = 172_800;
 /** Characters; the sealed path stays far below the limit of `state`. */
 const MAX_PATH_LENGTH = 1_024;
 

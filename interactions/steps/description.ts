@@ -121,6 +121,11 @@ export interface StepDescription {
   /** Consent only: the APIs that the client could call for the person, with what it could do there. Missing: none. */
   readonly apis?: readonly ConsentApi[];
   readonly actions: readonly DescribedAction[];
+  /**
+   * Opaque. When the address has answered 410, POST it there as the only member to start the same authorization again, within 24 hours.
+   * Missing if that is not possible.
+   */
+  readonly again?: string;
   /** Unguessable, bound to this sign-in. Send it back with each POST. */
   readonly csrf: string;
   /** The language of the texts. */
@@ -189,6 +194,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
         href: way.path,
       })),
     ],
+    ...(signIn.again !== undefined && { again: signIn.again }),
     csrf,
     locale,
     expires_in: expiresIn,

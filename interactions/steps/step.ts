@@ -131,6 +131,8 @@ export interface RunningSignIn {
   readonly csrf: string;
   /** `login_hint` of the request. */
   readonly loginHint?: string;
+  /** The request, sealed, to start it again after the end. */
+  readonly again?: string;
   /** `ui_locales` of the request: language tags, separated by spaces, in order of preference. */
   readonly uiLocales?: string;
   /** `continue` only: the answer goes to an application on the person's device, and any of them can claim its address. */

@@ -116,6 +116,8 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
       // The button belongs to the form of the step, so that nothing is lost that was typed there.
       form: step.name !== "enrol" && !(step.fields.length === 0 && WITH_PASSKEY.has(step.name)),
     },
+    again: described.again ?? "",
+    over: expires_in > 0 && overLocals(t, step, described),
     ...(step.name === "consent" && consentLocals(t, described)),
     ...(described.methods && { methods: described.methods }),
     ...((step.name === "enrol" || step.name === "recovery-codes") &&
@@ -126,6 +128,24 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
 /** The person of the session, as a card shows them. */
 function personOf(t: Translator, { account = "", account_name: name = "" }: StepDescription): Locals {
   return { accountName: name, initials: initialsOf({ name, email: account }, t.locale), marked: account };
+}
+
+/** What takes the place of the buttons when the sign-in has expired. */
+function overLocals(
+  t: Translator,
+  { signIn, expiresIn }: PresentStep,
+  { again, client: { own, name, client_uri: uri } }: StepDescription,
+): Locals {
+  const isElsewhere = uri !== undefined && own !== true;
+  const next = isElsewhere ? t("ended.client", { client: name }) : t("account.link");
+  return {
+    after: 60 * Math.ceil(expiresIn / 60),
+    text: t("timeOver"),
+    action: signIn.path,
+    label: again === undefined ? next : t("again.submit"),
+    // The account is beside the sign-ins.
+    href: isElsewhere ? uri : signIn.path.replace(/\/(?:interaction\/[^/]*|confirm)$/, "/account"),
+  };
 }
 
 /** In whole minutes: two people who do the same must get the same page. */

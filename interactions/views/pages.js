@@ -19,6 +19,20 @@ async function askPasskey(form, options) {
   form.elements.credential.value = JSON.stringify(answer);
   form.requestSubmit();
 }
+// Timers stand still while a computer sleeps.
+const at = (seconds, act) => {
+  const end = Date.now() + seconds * 1e3;
+  const look = () => (Date.now() < end ? setTimeout(look, Math.min(end - Date.now(), 2e4)) : act());
+  look();
+};
+// A browser that blocks cookies has no storage.
+const kept = () => {
+  try {
+    return sessionStorage;
+  } catch {
+    return {};
+  }
+};
 (() => {
   // One submission at a time, and a sign that it is under way.
   document.addEventListener("submit", (event) => {
@@ -149,14 +163,41 @@ async function askPasskey(form, options) {
   // Until time is short, a form has one button.
   for (const late of all("[data-after]")) {
     const { after, more } = late.dataset;
-    setTimeout(
-      () => {
-        late.hidden = false;
-        if (!more) return;
-        append(late, "<button class=plain form=step name=action value=more-time>");
-        late.lastChild.textContent = more;
-      },
-      Math.min(after * 1e3, 2e9),
-    );
+    at(after, () => {
+      late.hidden = false;
+      if (!more || late.querySelector("button")) return;
+      append(late, "<button class=plain form=step name=action value=more-time>");
+      late.lastChild.textContent = more;
+    });
+  }
+
+  // The sign-in has expired: nothing can be sent, but it can start again. Its request is kept for a page that comes anew.
+  for (const over of all("[data-over]")) {
+    const { action, label } = over.dataset;
+    const again = document.querySelector("[name=again]")?.value;
+    if (again) kept().signInAgain = JSON.stringify([action, again]);
+    at(over.dataset.over, () => {
+      for (const each of all("main button:not([type=button]), [data-after]")) each.hidden = true;
+      over.hidden = false;
+      if (!label) return;
+      append(
+        over,
+        "<form method=post><input type=hidden name=again><input type=hidden name=username><button name=action value=again>",
+      );
+      const form = over.lastChild;
+      form.setAttribute("action", action);
+      form.again.value = again;
+      form.lastChild.textContent = label;
+      form.addEventListener("submit", () => {
+        form.username.value = document.querySelector("[name=username], #email")?.value ?? "";
+      });
+    });
+  }
+  for (const form of all("form[data-again][hidden]")) {
+    const [path, again] = JSON.parse(kept().signInAgain ?? "[]");
+    if (path !== form.getAttribute("action")) continue;
+    form.again.value = again;
+    form.hidden = false;
+    form.nextElementSibling?.firstElementChild.classList.add("second");
   }
 })();

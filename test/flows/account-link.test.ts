@@ -22,10 +22,10 @@ afterAll(async () => {
 
 describe.each(KINDS)("at %s", (kind) => {
   it.each([
-    ["a sign-in that is gone", "/interaction/gone", 400, "Please start again"],
+    ["a sign-in that is gone", "/interaction/gone", 400, "Your browser sent no cookies"],
     ["the end of a sign-in that never was", "/account/callback", 400, "Please start again"],
     ["a request of an unknown client", "/oauth2/authorize?client_id=x", 400, "We don’t know this service"],
-    ["a request that was interrupted", "/oauth2/authorize/gone", 400, "Please start again"],
+    ["a request that was interrupted", "/oauth2/authorize/gone", 400, "Your browser sent no cookies"],
     [
       "a foreign redirect address",
       "/oauth2/authorize?client_id=news&response_type=code&redirect_uri=https://evil.example",

@@ -73,9 +73,13 @@ describe.each([
     const form = mallory.form("password");
     plant(mallory, ada);
     await ada.get(mallory.url);
-    expect([ada.status, ada.title]).toEqual([400, "Please start again"]);
+    expect([ada.status, ada.title]).toEqual([400, "This sign-in belongs to another browser"]);
     await ada.submit(form, { username: ADA.username, password: ADA.password });
-    expect([ada.status, ada.title, ada.location]).toEqual([400, "Please start again", undefined]);
+    expect([ada.status, ada.title, ada.location]).toEqual([
+      400,
+      "This sign-in belongs to another browser",
+      undefined,
+    ]);
     const answer = await send(mallory.url, {
       headers: { accept: "application/json", cookie: ada.jar.header(mallory.url) },
     });
@@ -91,7 +95,11 @@ describe.each([
     await signIn(mallory, BOB);
     plant(mallory, ada);
     await ada.get(mallory.location ?? "");
-    expect([ada.status, ada.title, ada.location]).toEqual([400, "Please start again", undefined]);
+    expect([ada.status, ada.title, ada.location]).toEqual([
+      400,
+      "This sign-in belongs to another browser",
+      undefined,
+    ]);
     expect(await isSignedIn(ada)).toBe(wasSignedIn);
     await mallory.follow();
     expect(mallory.location?.searchParams.has("code")).toBe(true);

@@ -153,6 +153,7 @@ function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: S
     flow,
     pages,
     links: createLinkCookie("link", findBrowser),
+    ended: { find: async () => ({ reason: "expired" }) },
   });
   const url = `${secure ? "https" : "http"}://${HOST}/prefix`;
   const deployment: Deployment = { kind: "oauth2", url, path: "/prefix", host: HOST, secure, post: false };
@@ -269,7 +270,7 @@ describe("GET of an interaction", () => {
   it("for an unknown interaction or one of another browser is 400 and says to start again", async () => {
     const response = await site().agent.get("/interaction/gone");
     expect(response.status).toBe(400);
-    expect(title(response)).toBe("Please start again");
+    expect(title(response)).toBe("This sign-in has run out of time");
     expect(tagsNamed(response.text, "a").map(({ attributes }) => attributes.get("href"))).toEqual([
       "https://login.example/prefix/account",
       "?lang=en",
@@ -356,7 +357,7 @@ describe("POST of the login form", () => {
       },
     });
     const response = await post(RIGHT);
-    expect([response.status, title(response)]).toEqual([400, "Please start again"]);
+    expect([response.status, title(response)]).toEqual([400, "This sign-in has run out of time"]);
   });
 
   it("leaves a storage failure to the service", async () => {

@@ -14,6 +14,8 @@ export interface JsonAnswer {
     readonly done?: true;
     readonly location?: string;
     readonly error?: string;
+    /** Why the sign-in has ended. */
+    readonly reason?: string;
     readonly error_description?: string;
   };
 }

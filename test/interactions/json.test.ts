@@ -52,7 +52,7 @@ describe("the JSON interface", () => {
     expect(login.status).toBe(200);
     expect(login.headers.get("content-type")).toBe("application/json; charset=utf-8");
     expect(login.headers.get("cache-control")).toBe("no-store");
-    const { expires_in: left, csrf, actions, ...rest } = login.body;
+    const { expires_in: left, csrf, again, actions, ...rest } = login.body;
     expect(rest).toEqual({
       step: "login",
       client: { client_id: "news", name: "News" },
@@ -82,6 +82,7 @@ describe("the JSON interface", () => {
       locale: "en",
     });
     expect(csrf).toMatch(/^[\w-]{43}$/);
+    expect(again).toMatch(/^[\w-]{200,1000}$/);
     expect(left).toBeGreaterThan(3_590);
     expect(actions[0]).toEqual({
       name: "submit",

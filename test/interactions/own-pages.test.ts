@@ -103,3 +103,44 @@ describe("own pages", () => {
     }
   });
 });
+
+it("learn why a sign-in has ended, and where it starts again [D-AGAIN-1, D-UI-1]", async () => {
+  const seen: unknown[] = [];
+  const own = await startService({
+    host(application) {
+      application.use(koaBody());
+      application.use(async (ctx, next) => {
+        if (!ctx.path.startsWith("/interaction/")) return next();
+        const { interactions } = own.service;
+        const step = ctx.method === "GET" ? await interactions.find(ctx) : undefined;
+        if (step !== undefined) {
+          ctx.body = `<h1>Own page</h1><form method="post"><input name="again" value="${step.again}"></form>`;
+          return undefined;
+        }
+        const { again, username } = { ...(ctx.request.body as Fields) };
+        const ended = await interactions.ended(ctx, { again, username });
+        seen.push([ended?.reason, ended?.client?.name]);
+        if (ended?.location === undefined) ctx.body = "over";
+        else ctx.redirect(ended.location);
+        return undefined;
+      });
+    },
+  });
+  try {
+    const party = new RelyingParty(own.oauth2, "oauth2", NEWS);
+    const browser = await party.browser().get(party.authorizeUrl({ state: "s" }));
+    const form = browser.form("again");
+    const stranger = await new Browser().get(`${own.oauth2}/interaction/gone`);
+    expect(stranger.html).toBe("over");
+    // In another browser it starts there.
+    await stranger.submit(form, { username: "ada" });
+    expect(stranger.title).toBe("Own page");
+    expect(stranger.visits.some(({ url }) => url.searchParams.get("login_hint") === "ada")).toBe(true);
+    expect(seen).toEqual([
+      ["no-cookies", undefined],
+      ["no-cookies", "News"],
+    ]);
+  } finally {
+    await own.close();
+  }
+});

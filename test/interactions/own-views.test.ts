@@ -112,7 +112,12 @@ describe("views of a team", () => {
       '\n<% if (text === t("stayed.text")) oops() %>',
       ":2: oops is not",
     ],
-    ["a sign-in that is gone", "start-again.ejs", "<% if (!action) gone() %>", ":1: gone is not defined"],
+    [
+      "a sign-in that is gone",
+      "start-again.ejs",
+      "<% if (next.length === 0) gone() %>",
+      ":1: gone is not defined",
+    ],
     ["an error without description", "error.ejs", "<%= description || none() %>", ":1: none is not defined"],
     [
       "the second language",

@@ -37,6 +37,7 @@ describe("the texts", () => {
         "mail\\.(?:registration|reset|newAddress|factors|password|recovery|stopped|failures|browser|device)",
         "field|strength|link|error|problem|label|hint|notice|way|gender",
         "email\\.problem",
+        "ended",
         "methods\\.(?:missing|problem)",
         "device\\.(?:problem|connected|refused)",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
@@ -111,13 +112,13 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|ways|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|step-form|console-nav|console-zone|footer|style|notice|passkey|ways|api-lists|account-notice|account-nav|new-app|later|new-passkey|new-codes|form-token)"\)$`,
           String.raw`^include\("field", \{ field \}\)$`,
           String.raw`^include\("address", \{ address: (?:account|marked) \}\)$`,
           String.raw`^include\("api-lists", \{ apis: each\.apis \}\)$`,
           String.raw`^include\("page-links", \{ first, next \}\)$`,
           String.raw`^include\("attributes", \{ attributes \}\)$`,
-          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|each\.device) \}\)$`,
+          String.raw`^include\("icon", \{ icon: (?:"\w+"|page|pageIcon|each\.device) \}\)$`,
           String.raw`^include\("account-method", \{ method(?:: app)? \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),

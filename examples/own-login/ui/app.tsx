@@ -2,7 +2,7 @@
 import { type SubmitEvent, useEffect, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 import type { DescribedAction, DescribedField, StepDescription } from "../../../interactions/index.ts";
-import { type Answer, askPasskey, canAddPasskey, interactionAddress, request } from "./steps.ts";
+import { type Answer, askPasskey, canAddPasskey, interactionAddress, request, startAgain } from "./steps.ts";
 
 function Input({ field, isFirst }: { field: DescribedField; isFirst: boolean }) {
   const { name, label, type, options, value } = field;
@@ -125,10 +125,16 @@ function StepForm({
 }
 
 function App({ address }: { address: string }) {
-  const [answer, show] = useState<Answer>();
+  const [answer, setAnswer] = useState<Answer>();
+  // What starts the same authorization again after the sign-in has ended.
+  const [kept, keep] = useState<Kept>();
+  function show(next: Answer): void {
+    if ("step" in next && next.again !== undefined) keep({ href: address, again: next.again });
+    setAnswer(next);
+  }
   useEffect(() => void request({ method: "GET", href: address }).then(show), [address]);
   if (answer === undefined) return <p role="status">One moment …</p>;
-  if ("error" in answer) return <Over />;
+  if ("error" in answer) return <Over kept={kept} />;
   if ("done" in answer) {
     location.assign(answer.location);
     return <p role="status">One moment …</p>;
@@ -137,6 +143,8 @@ function App({ address }: { address: string }) {
   async function send(action: DescribedAction, form: FormData | undefined): Promise<void> {
     const credential = action.name === "passkey" && passkey && { credential: await askPasskey(passkey) };
     const entered = form && { ...Object.fromEntries(form), ...credential };
+    const username = form?.get("username");
+    if (typeof username === "string") keep((before) => before && { ...before, username });
     show(await request(action, entered && { ...entered, can_add_passkey: await canAddPasskey(), csrf }));
   }
   // Cancelled, or there is no passkey: the person may try again, or in another way.
@@ -145,11 +153,29 @@ function App({ address }: { address: string }) {
   return <StepForm key={step} step={answer} go={go} />;
 }
 
-function Over() {
+interface Kept {
+  readonly href: string;
+  readonly again: string;
+  readonly username?: string;
+}
+
+function Over({ kept }: { kept?: Kept | undefined }) {
+  const [isTooLate, setTooLate] = useState(false);
+  async function restart({ href, ...sent }: Kept): Promise<void> {
+    const next = await startAgain(href, sent);
+    if (next === undefined) setTooLate(true);
+    else location.assign(next);
+  }
   return (
     <>
       <h1>This sign-in is over</h1>
-      <p>Go back to where you came from, and sign in again.</p>
+      {kept === undefined || isTooLate ? (
+        <p>Go back to where you came from, and sign in again.</p>
+      ) : (
+        <button type="button" onClick={() => void restart(kept)}>
+          Start again
+        </button>
+      )}
     </>
   );
 }

@@ -6,7 +6,16 @@ import type { StepDescription } from "../../../interactions/index.ts";
 export type Answer =
   | StepDescription
   | { readonly done: true; readonly location: string }
-  | { readonly error: string; readonly error_description: string };
+  | { readonly error: string; readonly error_description: string; readonly reason?: string };
+
+/** Starts the authorization of a sign-in that has ended again. @returns `undefined` if that is not possible any more. */
+export async function startAgain(
+  href: string,
+  sent: { readonly again: string; readonly username?: string },
+): Promise<string | undefined> {
+  const { location } = (await request({ method: "POST", href }, sent)) as { readonly location?: string };
+  return location;
+}
 
 /** The path of a running sign-in, or of one of its steps, below the base URL of either deployment. */
 const INTERACTION = /^(?:\/openid)?\/interaction\/[\w-]+(?:\/[a-z-]+)?$/;
