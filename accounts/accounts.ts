@@ -112,8 +112,6 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         if (before !== undefined) throw new AlreadyExists("an account with this sub");
         const userId = input.user_id ?? (await directory.nextUserId());
         const now = seconds(clock);
-        // Nobody knows when an imported password was chosen.
-        const isChosen = hash !== null && action !== "account.imported";
         for (const [service, names] of Object.entries(input.roles ?? {}))
           await requireRoles(tx, { services: input.services ?? {} }, { service, names, clock });
         const { app } = input;
@@ -121,7 +119,6 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const fresh = {
           ...newRecord(input, sub, userId, hash, now),
           ...(app !== undefined && { factors: importedFactors() }),
-          ...(isChosen && { password_changed_at: now }),
           ...more,
         };
         if (passkey === undefined) return { action, record: fresh, drawsNumber };

@@ -28,13 +28,20 @@ export function baseUrls(callbacks: readonly string[]): string {
 export interface AccountGate {
   /** The person who is signed in, without a redirect. */
   find(ctx: ServiceContext): Promise<SignedIn | undefined>;
-  /** The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost. */
-  enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  /**
+   * The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost.
+   * @param unsaved the query with which the page then says so; default: none.
+   */
+  enter(ctx: ServiceContext, request: AccountRequest, unsaved?: string): Promise<SignedIn | undefined>;
   /**
    * The same, for people who have signed in within the last five minutes with everything that their account asks for,
    * including its second factor if it has one: a remembered browser has not shown that. Others sign in again.
    */
-  enterRecently(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  enterRecently(
+    ctx: ServiceContext,
+    request: AccountRequest,
+    unsaved?: string,
+  ): Promise<SignedIn | undefined>;
   /** Asks for the second factor, and redirects to a page. A person without one comes back unchanged. */
   stepUp(ctx: ServiceContext, path: string, query: Readonly<Record<string, string>>): void;
   /**
@@ -59,8 +66,9 @@ export interface AccountGateParts {
 }
 
 /** The page that a request is for. A form that was sent is lost. */
-function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest): string {
-  return method !== "POST" && query.size > 0 ? `${path}?${new URLSearchParams([...query])}` : path;
+function wantedBy({ method }: ServiceContext, { path, query }: AccountRequest, unsaved = ""): string {
+  const kept = method === "POST" ? unsaved : new URLSearchParams([...query]).toString();
+  return kept === "" ? path : `${path}?${kept}`;
 }
 
 /** How old a recent sign-in may be. */
@@ -104,19 +112,23 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
     return findSignedIn({ req: ctx.req, res: ctx.res, secure });
   }
 
-  async function enter(ctx: ServiceContext, request: AccountRequest): Promise<SignedIn | undefined> {
+  async function enter(
+    ctx: ServiceContext,
+    request: AccountRequest,
+    unsaved?: string,
+  ): Promise<SignedIn | undefined> {
     const signedIn = await find(ctx);
-    if (signedIn === undefined) toSignIn(ctx, wantedBy(ctx, request));
+    if (signedIn === undefined) toSignIn(ctx, wantedBy(ctx, request, unsaved));
     return signedIn;
   }
 
   return {
     find,
     enter,
-    async enterRecently(ctx, request) {
-      const signedIn = await enter(ctx, request);
+    async enterRecently(ctx, request, unsaved) {
+      const signedIn = await enter(ctx, request, unsaved);
       if (signedIn === undefined || isRecent(signedIn)) return signedIn;
-      toSignIn(ctx, wantedBy(ctx, request), { prompt: "login" });
+      toSignIn(ctx, wantedBy(ctx, request, unsaved), { prompt: "login" });
       return undefined;
     },
     stepUp(ctx, path, query) {

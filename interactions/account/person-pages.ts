@@ -157,7 +157,8 @@ export function createPersonPages(
   function visit(ctx: ServiceContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
     const { path: base } = ctx.exchange.deployment;
     const { sub, locale, name, surname, email } = person.account;
-    const notice = seals.open(person, path, query.get("done"));
+    const isUnsaved = seals.isUnsaved(path, query.get("unsaved") ?? "");
+    const notice = isUnsaved ? "unsaved" : seals.open(person, path, query.get("done"));
     const seen = pages.visit(ctx, { account: locale ?? undefined, isRepeatable: true });
     return {
       ctx,
@@ -195,8 +196,11 @@ export function createPersonPages(
     { needs }: PersonPage,
     ctx: ServiceContext,
     request: AccountRequest,
+    unsaved?: string,
   ): Promise<SignedIn | undefined> {
-    return needs === undefined ? gate.enter(ctx, request) : gate.enterRecently(ctx, request);
+    return needs === undefined
+      ? gate.enter(ctx, request, unsaved)
+      : gate.enterRecently(ctx, request, unsaved);
   }
 
   return list.map((page) => ({
@@ -211,7 +215,9 @@ export function createPersonPages(
           async POST(ctx, request) {
             const stale = { status: 403, error: "stale_form" } as const;
             if (!isFromHere(ctx)) return pages.error(ctx, stale);
-            const person = await enter(page, ctx, request);
+            // Who signs in again must know that this form is lost. Its text is not kept: it is personal, and may be a password.
+            const unsaved = `unsaved=${seals.sealUnsaved(request.path)}`;
+            const person = await enter(page, ctx, request, unsaved);
             if (person === undefined) return undefined;
             const form = await readable(() => ctx.exchange.form());
             if (form === undefined) return pages.error(ctx, { status: 400, error: "invalid_request" });
@@ -234,7 +240,7 @@ export function createPersonPages(
             } catch (error) {
               // The account was deleted, or the session ended, while this request was running: the page asks for a sign-in.
               if (!(error instanceof NotFound || error instanceof ConditionFailed)) throw error;
-              return seeOther(ctx, ctx.exchange.deployment.url + request.path);
+              return seeOther(ctx, `${ctx.exchange.deployment.url}${request.path}?${unsaved}`);
             }
           },
         } satisfies AccountPage["methods"])),

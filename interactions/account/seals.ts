@@ -26,6 +26,7 @@ export const NOTICES = [
   "passkeyRenamed",
   "factorsFull",
   "factorOutdated",
+  "unsaved",
 ] as const;
 
 export type Notice = (typeof NOTICES)[number];
@@ -42,6 +43,9 @@ export interface AccountSeals {
   encrypt(person: SignedIn, path: string, text: string): string;
   /** `undefined` unless it was encrypted for this page and session. */
   decrypt(person: SignedIn, path: string, sealed: string): string | undefined;
+  /** Says for ten minutes, to anybody, that a form of a page was not saved: by then no one is signed in. */
+  sealUnsaved(path: string): string;
+  isUnsaved(path: string, sealed: string): boolean;
   /** Proves for ten minutes, in the hands of anybody, that an account was deleted: by then no one is signed in. */
   sealDeleted(): string;
   isDeleted(sealed: string): boolean;
@@ -55,6 +59,7 @@ function signed(purpose: string, { session, account }: SignedIn, parts: readonly
 }
 
 const deleted = (until: string): string => JSON.stringify(["account deleted", until]);
+const unsaved = (path: string) => (until: string) => JSON.stringify(["account unsaved", path, until]);
 
 /**
  * @param signer with other keys, all forms are stale.
@@ -66,6 +71,17 @@ export function createAccountSeals(
 ): AccountSeals {
   const [first] = keys;
   if (first === undefined) throw new TypeError("keys: at least one key");
+
+  function sealFor(text: (until: string) => string): string {
+    const until = String(Math.floor(clock.now()) + LIFETIME_MS);
+    return `${until}.${signer.sign(text(until))}`;
+  }
+
+  function isSealedFor(text: (until: string) => string, sealed: string): boolean {
+    const [until = "", signature = ""] = sealed.split(".", 2);
+    return signer.verify(text(until), signature) && clock.now() < Number(until);
+  }
+
   return {
     token: (person, path) => signer.sign(signed("form", person, [path])),
     isToken: (person, path, presented) => signer.verify(signed("form", person, [path]), presented),
@@ -82,13 +98,9 @@ export function createAccountSeals(
       keys
         .map((key) => decrypt(key, signed("hidden", person, [path]), sealed))
         .find((text) => text !== undefined),
-    sealDeleted() {
-      const until = String(Math.floor(clock.now()) + LIFETIME_MS);
-      return `${until}.${signer.sign(deleted(until))}`;
-    },
-    isDeleted(sealed) {
-      const [until = "", signature = ""] = sealed.split(".", 2);
-      return signer.verify(deleted(until), signature) && clock.now() < Number(until);
-    },
+    sealUnsaved: (path) => sealFor(unsaved(path)),
+    isUnsaved: (path, sealed) => isSealedFor(unsaved(path), sealed),
+    sealDeleted: () => sealFor(deleted),
+    isDeleted: (sealed) => isSealedFor(deleted, sealed),
   };
 }

@@ -201,8 +201,10 @@ export function doneAt({ done, person }: PersonVisit, notice: Notice, generation
 }
 
 /** What the person wanted to change has changed meanwhile: the list shows what there is now. */
-export function backToMethods({ ctx }: PersonVisit): void {
-  seeOther(ctx, ctx.exchange.deployment.url + METHODS_PATH);
+export function backToMethods({ ctx, locals: { notice }, done }: PersonVisit): void {
+  // That a form was lost must not be lost on the way.
+  if (notice === "unsaved") return done(METHODS_PATH, notice);
+  return seeOther(ctx, ctx.exchange.deployment.url + METHODS_PATH);
 }
 
 export function methodsPages(parts: MethodsPageParts): readonly PersonPage[] {

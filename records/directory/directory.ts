@@ -31,7 +31,7 @@ export interface AccountRecord {
   readonly password_hash: string | null;
   /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
   readonly password_generation?: number;
-  /** When the password was last set or ended, in seconds since the epoch. Missing: never, or before an import. */
+  /** When the password was last changed or ended, in seconds since the epoch. Missing: not since the account was created. */
   readonly password_changed_at?: number;
   /** The second factors. Missing: the account never had one. */
   readonly factors?: AccountFactors;

@@ -107,7 +107,7 @@ describe.each(KINDS)("the pages of the account on %s", (kind) => {
     const beside = browser.html.replace(/<main>[\s\S]*/, "").replaceAll(/<[^>]+>/g, " ");
     expect(beside.replaceAll(/\s+/g, " ")).toContain(`A Ada ${person.username}@example.com Overview Profile`);
     expect(pageText(browser)).toContain(
-      `Profile Ada · ${person.username} Password Changed now Sign-in methods Password Where you are signed in Only in this browser Connected services No services yet.`,
+      `Profile Ada · ${person.username} Password Choose a new password Sign-in methods Password Where you are signed in Only in this browser Connected services No services yet.`,
     );
     for (const link of [
       "Profile",
@@ -253,6 +253,20 @@ describe("a recent sign-in", () => {
       await browser.get(`${running.openid}/account${path}`);
       expect([browser.status, browser.visits.length]).toEqual([200, 1]);
     }
+  });
+});
+
+describe("when the password was changed", () => {
+  it("is not said of a new account, but after a change", async () => {
+    const browser = await open();
+    expect(pageText(browser)).not.toContain("Changed");
+    await browser.get(`${running.openid}/account/sign-in-methods`);
+    expect(pageText(browser)).toContain("You have a password.");
+    const next = "a whole new password";
+    await browser.get(`${running.openid}/account/password`);
+    await browser.submit(browser.form("password"), { password: next });
+    await browser.get(`${running.openid}/account`);
+    expect(pageText(browser)).toContain("Password Changed now");
   });
 });
 

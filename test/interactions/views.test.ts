@@ -134,6 +134,19 @@ describe("the built-in views", () => {
   );
 });
 
+describe("the pages of the account", () => {
+  // Whoever had to sign in again for a form must see that it was lost.
+  it("have a place for what has happened wherever they have a form", () => {
+    const withForm = readdirSync(join(SOURCES, "views"))
+      .filter((file) => /^(?:account|device)/.test(file))
+      .map((file) => [file, readFileSync(join(SOURCES, "views", file), "utf8")] as const)
+      .filter(([, source]) => source.includes('include("layout-head")') && /<form|new-passkey/.test(source));
+    expect(withForm.length).toBeGreaterThan(10);
+    for (const [file, source] of withForm)
+      expect([file, source.includes('include("account-notice")')]).toEqual([file, true]);
+  });
+});
+
 describe("docs/pages.md", () => {
   const text = readFileSync(join(SOURCES, "../docs/pages.md"), "utf8");
 
