@@ -74,6 +74,11 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     by: "a registration, or a password reset; and the hundredth wrong password of an account in a row",
     limits: ["registrations", ...MAILS, ...WRONG_PASSWORD],
   },
+  "notice-count": {
+    by: "the hundredth wrong password of an account in a row",
+    limits: WRONG_PASSWORD,
+    bound: "one record for each account and kind of notice; an hour",
+  },
   "failed-sign-ins": {
     by: "a wrong password",
     limits: [...WRONG_PASSWORD, "signIn.guessed"],
