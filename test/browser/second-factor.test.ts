@@ -118,7 +118,7 @@ async function openFirstPage(): Promise<void> {
 }
 
 describe("a passkey on the first page", () => {
-  it("signs in by the button, refused at first, and by keyboard; the next time it comes first", async () => {
+  it("signs in by the button, refused at first, and by keyboard; the next time it comes first [D-FACTOR-39]", async () => {
     await openFirstPage();
     expect(await violations(page)).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
@@ -140,7 +140,7 @@ describe("a passkey on the first page", () => {
     expect(await violations(again)).toEqual([]);
   });
 
-  it("signs in by what the browser suggests in the field", async () => {
+  it("signs in by what the browser suggests in the field [D-FACTOR-39]", async () => {
     await openFirstPage();
     expect(await page.getByLabel("Username or email address").getAttribute("autocomplete")).toBe(
       "username webauthn",
@@ -177,7 +177,7 @@ describe("a passkey on the first page", () => {
     expect(await violations(page)).toEqual([]);
   });
 
-  it("is not offered without scripts: the page is as before", async () => {
+  it("is not offered without scripts: the page is as before [D-FACTOR-39]", async () => {
     const plain = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
     await plain.goto(authorize());
     await plain.getByRole("button", { name: "Sign in", exact: true }).waitFor();

@@ -92,7 +92,7 @@ const audit = async (action: string) =>
   (await running.service.audit.list({ account: sub, action: action })).records;
 
 describe("factors list", () => {
-  it("shows each factor with its times, and as JSON what the library returns", async () => {
+  it("shows each factor with its times, and as JSON what the library returns [D-FACTOR-44]", async () => {
     await addApp();
     await putPasskeys(...IDS);
     const table = await factors(["list", sub]);
@@ -119,7 +119,7 @@ describe("factors list", () => {
 });
 
 describe("factors remove", () => {
-  it("asks first, and then removes one factor, ends the sessions, mails the person and is in the audit", async () => {
+  it("asks first, and then removes one factor, ends the sessions, mails the person and is in the audit [D-FACTOR-40, D-FACTOR-44]", async () => {
     const password = "a password of the owner";
     await running.service.accounts.setPassword(sub, password);
     await running.mailTo(email);
@@ -154,7 +154,7 @@ describe("factors remove", () => {
     expect(await news.silently(browser)).toBe("login_required");
   });
 
-  it("removes all, with the recovery codes, and prints one JSON object", async () => {
+  it("removes all, with the recovery codes, and prints one JSON object [D-FACTOR-44]", async () => {
     await addApp();
     await putPasskeys(IDS[0]);
     const { code, out } = await factors(["remove", sub, "--all", "--yes", "--json"]);
@@ -211,7 +211,7 @@ describe("factors remove", () => {
 });
 
 describe("factors reset-recovery-codes", () => {
-  it("asks first, prints ten new codes once, ends the old ones, mails the person and is in the audit", async () => {
+  it("asks first, prints ten new codes once, ends the old ones, mails the person and is in the audit [D-FACTOR-44]", async () => {
     const { recovery_codes: old } = await running.service.accounts.addApp(sub, { secret: SECRET });
     await running.mailTo(email);
     const no = await factors(["reset-recovery-codes", sub], { confirm: async () => false });

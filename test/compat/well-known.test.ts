@@ -44,10 +44,13 @@ describe("/.well-known/webauthn", () => {
   });
   afterAll(() => running.close());
 
-  it.each(["old.example", "OLD.example:8443"])("at %s names the origins of the service", async (host) => {
-    const { status, text } = await ask(running, PATH, host);
-    expect([status, JSON.parse(text)]).toEqual([200, { origins: [new URL(running.oauth2).origin] }]);
-  });
+  it.each(["old.example", "OLD.example:8443"])(
+    "at %s names the origins of the service [D-FACTOR-38]",
+    async (host) => {
+      const { status, text } = await ask(running, PATH, host);
+      expect([status, JSON.parse(text)]).toEqual([200, { origins: [new URL(running.oauth2).origin] }]);
+    },
+  );
 
   it.each(["evil.example", "login.old.example", "old.example.evil.example", ""])(
     "at %s is nothing: it is no earlier domain",

@@ -411,7 +411,7 @@ describe("the domain of passkeys", () => {
     ["github.io", "github.io"],
     ["localhost", "localhost"],
     [undefined, "localhost"],
-  ])("may be %s on %s", (rpId, ...hosts) => {
+  ])("may be %s on %s [D-FACTOR-37]", (rpId, ...hosts) => {
     expect(passkeyProblems({ ...(rpId !== undefined && { rpId }) }, hosts)).toEqual([]);
   });
 
@@ -432,7 +432,7 @@ describe("the domain of passkeys", () => {
     [undefined, NEEDED, "login.example.com", "id.example.com"],
     [undefined, NEEDED, "example.com", "id.example.com"],
     [undefined, NEEDED, "a.example", "b.test"],
-  ])("must not be %s: it %s, and passkeys can be turned off", (rpId, text, ...hosts) => {
+  ])("must not be %s: it %s, and passkeys can be turned off [D-FACTOR-37]", (rpId, text, ...hosts) => {
     const passkeys = rpId === undefined ? {} : { rpId };
     const [line, ...more] = passkeyProblems(passkeys, hosts);
     expect([line?.split(`: ${text}`)[0], more]).toEqual(["config.interactions.passkeys.rpId", []]);
@@ -440,7 +440,7 @@ describe("the domain of passkeys", () => {
     expect(passkeyProblems({ ...passkeys, enabled: false }, hosts)).toEqual([]);
   });
 
-  it("is that of cookies, which must not be a public suffix either", () => {
+  it("is that of cookies, which must not be a public suffix either [D-FACTOR-37]", () => {
     const hosts = ["login.example.co.uk", "id.example.co.uk"];
     expect(passkeyProblems({}, hosts, { domain: "example.co.uk" })).toEqual([]);
     for (const enabled of [true, false])

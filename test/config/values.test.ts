@@ -268,6 +268,10 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
     [true, false],
     ["false", 0, null],
   ],
+  "secondFactor.remember": [
+    [1, 90],
+    [0, 91, -1, 1.5, "30", true],
+  ],
   "features.dpop": [
     [true, false],
     ["true", 1],
@@ -278,6 +282,10 @@ function nested(key: string, value: unknown): Record<string, unknown> {
   const [first = "", ...rest] = key.split(".");
   return { [first]: rest.length === 0 ? value : nested(rest.join("."), value) };
 }
+
+it("browsers are not remembered unless the configuration says so [D-FACTOR-21]", () => {
+  expect(readConfiguration(SMALLEST).secondFactor.remember).toBeUndefined();
+});
 
 describe("each key", () => {
   it.each(Object.entries(TABLE))("%s accepts its valid values and refuses others", (key, [right, wrong]) => {

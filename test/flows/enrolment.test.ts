@@ -117,7 +117,7 @@ async function enrollingElsewhere(): Promise<Waiting> {
 }
 
 describe("a client that needs a second factor", () => {
-  it("lets a person add an app, shows recovery codes once, and ends the sign-in when they are kept", async () => {
+  it("lets a person add an app, shows recovery codes once, and ends the sign-in when they are kept [D-FACTOR-20, D-FACTOR-29, D-FACTOR-43]", async () => {
     const { visitor, step } = await enrolling();
     expect(step.actions.map(({ name }) => name)).toEqual(["app", "passkey", "login"]);
     // The same in every GET.
@@ -162,7 +162,7 @@ describe("a client that needs a second factor", () => {
     expect(factors?.passkeys.map(({ id, name }) => [id, name])).toEqual([[phone.ids[0], "Phone"]]);
   });
 
-  it("steps a session up that has a factor, and asks for the password where there is none", async () => {
+  it("steps a session up that has a factor, and asks for the password where there is none [D-FACTOR-20]", async () => {
     const plain = await entered(news);
     await plain.visitor.browser.get(plain.step.location ?? "");
     const { body: login } = await plain.visitor.open(vault.authorizeUrl());
@@ -205,7 +205,7 @@ describe("a client that needs a second factor", () => {
     }
   });
 
-  it("has no password grant, and a client that has it can't become one", async () => {
+  it("has no password grant, and a client that has it can't become one [D-FACTOR-20]", async () => {
     const { clients } = running.service;
     const refused = /password_grant: a client with second_factor required/;
     const grant = { client_id: "grant", password_grant: true };
@@ -255,7 +255,7 @@ describe("an essential acr", () => {
     await expect(claimsOf(visitor, done.location, news)).resolves.toMatchObject({ acr: value });
   });
 
-  it("is a demand, and acr_values a wish, on both deployments", async () => {
+  it("is a demand, and acr_values a wish, on both deployments [D-FACTOR-18, D-FACTOR-19]", async () => {
     for (const kind of ["openid", "oauth2"] as const) {
       const party = relyingParty(running, kind, NEWS);
       const { step } = await entered(party, { acr_values: MFA });
@@ -285,7 +285,7 @@ describe("acr_values without the scope openid (RFC 9470)", () => {
 });
 
 describe("somebody who has only the password", () => {
-  it("can't skip the code, whatever is posted where", async () => {
+  it("can't skip the code, whatever is posted where [D-FACTOR-5]", async () => {
     const { visitor, step } = await entered();
     const base = step.actions.find(({ name }) => name === "submit")?.href.split("/enrol-confirm")[0] ?? "";
     const { credential } = newPasskey((await enrollingElsewhere()).step);
@@ -370,7 +370,7 @@ describe("somebody who has only the password", () => {
     expect((await post(bob, "passkey", { credential, name: "Evil" })).status).toBe(400);
   });
 
-  it("can't send the code to a mailbox of their own: for seven days it goes to the address before", async () => {
+  it("can't send the code to a mailbox of their own: for seven days it goes to the address before [D-FACTOR-7]", async () => {
     const address = "new@example.org";
     const base = new URL(running.openid).href;
     const browser = await signedIn(base, ADA);
@@ -390,7 +390,7 @@ describe("somebody who has only the password", () => {
 });
 
 describe("a set-up", () => {
-  it("is used once, even at the same moment, for ten minutes", async () => {
+  it("is used once, even at the same moment, for ten minutes [D-FACTOR-43]", async () => {
     const { visitor, step } = await enrolling();
     clock.advance(599);
     const code = appCode(step);
@@ -448,7 +448,7 @@ describe("recovery codes in a sign-in", () => {
     expect((await visitor.get()).body.expires_in).toBe(late.expires_in);
   });
 
-  it("are replaced, and the old ones end; after two requests at once, the codes of one work", async () => {
+  it("are replaced, and the old ones end; after two requests at once, the codes of one work [D-FACTOR-29]", async () => {
     const { visitor, step } = await enrolled();
     const answers = await Promise.all([visitor.act(step, "renew"), visitor.act(step, "renew")]);
     const made = answers.flatMap(({ body }) =>
@@ -478,7 +478,7 @@ describe("recovery codes in a sign-in", () => {
   });
 });
 
-it("an address that was never confirmed is confirmed by the code", async () => {
+it("an address that was never confirmed is confirmed by the code [D-FACTOR-5]", async () => {
   const { visitor, step } = await entered(vault, {}, BOB);
   expect([step.step, step.email]).toEqual(["enrol-confirm", "b…@example.com"]);
   await expect(running.service.accounts.find(running.bob.sub)).resolves.toMatchObject({

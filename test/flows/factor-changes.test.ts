@@ -163,7 +163,7 @@ const isSignedIn = async (browser: Browser): Promise<boolean> => {
 };
 
 describe.each(CHANGES)("%s", (_what, hasFactors, change, expected) => {
-  it("ends what it must, and says so by mail and in the audit", async () => {
+  it("ends what it must, and says so by mail and in the audit [D-FACTOR-9]", async () => {
     const found = await stage(hasFactors);
     const { party, own, other } = found;
     const waiting = new Browser();

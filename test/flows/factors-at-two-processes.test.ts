@@ -139,7 +139,7 @@ const now = (): string => totpCode(SECRET, clock.now());
 const four = [1, 2, 3, 4];
 
 describe("a challenge", () => {
-  it("of the first page is answered once", async () => {
+  it("of the first page is answered once [D-FACTOR-31]", async () => {
     const { sub } = await newPerson();
     const phone = await addPhone(running, sub, clock);
     const asked = await firstPage();
@@ -173,7 +173,7 @@ describe("a challenge", () => {
 });
 
 describe("a code of an app", () => {
-  it("signs in once, from four sign-ins at the same moment", async () => {
+  it("signs in once, from four sign-ins at the same moment [D-FACTOR-2]", async () => {
     const person = await withApp();
     const waiting = await halfway(person, four.length);
     const code = now();
@@ -182,7 +182,7 @@ describe("a code of an app", () => {
     expect(problemsOf(answers)).toEqual(["wrong-app-code", "wrong-app-code", "wrong-app-code"]);
   });
 
-  it("is guessed five times, by hundreds of requests at once in two sign-ins", async () => {
+  it("is guessed five times, by hundreds of requests at once in two sign-ins [D-FACTOR-25]", async () => {
     const person = await withApp();
     const waiting = await halfway(person, 2);
     const right = new Set(
@@ -268,7 +268,7 @@ describe("a first factor", () => {
     expect(body.done).toBe(true);
   });
 
-  it("is added once by two sign-ins; the other one begins anew", async () => {
+  it("is added once by two sign-ins; the other one begins anew [D-FACTOR-12]", async () => {
     const person = await newPerson();
     const [one, two] = [await enrolling(person), await enrolling(person)];
     const answers = await Promise.all([addApp(one), addPasskey(two)]);

@@ -85,7 +85,7 @@ function shown({ status, body }: JsonAnswer) {
 }
 
 describe("a passkey on the first page", () => {
-  it("is asked for without naming any, and is both factors", async () => {
+  it("is asked for without naming any, and is both factors [D-FACTOR-3, D-FACTOR-16, D-FACTOR-33]", async () => {
     const asked = await firstPage({ max_age: "3600" });
     expect(asked.step.step).toBe("login");
     expect(publicKeyOf(asked.step)).toMatchObject({
@@ -107,7 +107,7 @@ describe("a passkey on the first page", () => {
     expect(asked.visitor.browser.location?.searchParams.has("code")).toBe(true);
   });
 
-  it("of a security key, which stays in one device, is hwk", async () => {
+  it("of a security key, which stays in one device, is hwk [D-FACTOR-16]", async () => {
     const key = await addPhone(running, running.ada.sub, clock, { synced: false });
     const asked = await firstPage();
     const { body } = await use(asked, key);
@@ -125,7 +125,7 @@ describe("a passkey on the first page", () => {
     expect(namesOf(again.step).slice(0, 2)).toEqual(["passkey", "submit"]);
   });
 
-  it("says nothing about names", async () => {
+  it("says nothing about names [D-FACTOR-33]", async () => {
     const pages = await Promise.all(
       [ADA.username, BOB.username, "nobody"].map((login_hint) => firstPage({ login_hint })),
     );
@@ -144,7 +144,7 @@ describe("a passkey on the first page", () => {
     ["another user handle", { userHandle: "AAAA" }],
     ["no user handle", { userHandle: null }],
     ["changed backup eligibility", { backupEligible: false, backedUp: false }],
-  ])("signs nobody in with %s, and the page asks anew", async (_what, overrides) => {
+  ])("signs nobody in with %s, and the page asks anew [D-FACTOR-32]", async (_what, overrides) => {
     const asked = await firstPage();
     const { body } = await use(asked, phone, overrides);
     expect([body.step, body.notice?.code]).toEqual(["login", "passkey-refused"]);
@@ -168,7 +168,7 @@ describe("a passkey on the first page", () => {
     },
   );
 
-  it("gets one answer for an unknown one, a disabled or deleted account, a removed one and a wrong signature", async () => {
+  it("gets one answer for an unknown one, a disabled or deleted account, a removed one and a wrong signature [D-FACTOR-35]", async () => {
     const { accounts } = running.service;
     const bobs = await addPhone(running, running.bob.sub, clock);
     const stranger = createAuthenticator({ origin: new URL(running.openid).origin });
@@ -211,7 +211,7 @@ describe("a passkey on the first page", () => {
     expect(later.notice?.code).toBe("passkey-refused");
   });
 
-  it("is too late after five minutes, and then works with the new challenge", async () => {
+  it("is too late after five minutes, and then works with the new challenge [D-FACTOR-31]", async () => {
     const asked = await firstPage();
     const credential = phone.get(publicKeyOf(asked.step));
     clock.advance(300);
@@ -227,7 +227,7 @@ describe("a passkey on the first page", () => {
     expect(old.notice?.code).toBe("passkey-refused");
   });
 
-  it("does not answer the challenge of another step of the same sign-in", async () => {
+  it("does not answer the challenge of another step of the same sign-in [D-FACTOR-31]", async () => {
     const asked = await firstPage();
     const credential = phone.get(publicKeyOf(asked.step));
     const { body: step } = await asked.visitor.act(asked.step, "submit", {
@@ -279,7 +279,7 @@ async function recent(username = ADA.username, password = ADA.password): Promise
 }
 
 describe("a passkey for a recent sign-in", () => {
-  it("is offered to somebody who has one, and must be theirs", async () => {
+  it("is offered to somebody who has one, and must be theirs [D-FACTOR-33]", async () => {
     const bobs = await addPhone(running, running.bob.sub, clock);
     const asked = await recent();
     expect(publicKeyOf(asked.step).allowCredentials).toEqual([]);
@@ -329,7 +329,7 @@ describe("without passkeys", () => {
     return { visitor, step };
   }
 
-  it("the first page is as before, and the start says so", async () => {
+  it("the first page is as before, and the start says so [D-FACTOR-37]", async () => {
     expect(saidOfPasskeys(plain)).toBe("passkeys are off: interactions.passkeys.enabled is false");
     expect(saidOfPasskeys(running)).toBeUndefined();
     const byAddress = await startService();

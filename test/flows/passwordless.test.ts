@@ -87,34 +87,37 @@ describe("a person who registers without a password", () => {
   it.each([
     ["at the sign-in", {}],
     ["with prompt=create", { prompt: "create" }],
-  ])("%s makes a passkey, keeps the codes, and signs in with it from then on", async (_how, parameters) => {
-    const username = `ada-${people}`;
-    const waiting = await atPasskey({ username }, parameters);
-    const { visitor, step, email } = waiting;
-    expect(await accountOf(email)).toBeUndefined();
-    expect(step).toMatchObject({ title: "Create your passkey", fields: [{ name: "name" }] });
-    expect([step.app, namesOf(step)]).toEqual([undefined, ["passkey", "register", "login"]]);
-    const options = optionsOf(step);
-    expect([options.user.name, options.excludeCredentials]).toEqual([username, []]);
-    // The same each time it is shown.
-    expect(optionsOf((await visitor.get()).body)).toEqual(options);
-    const phone = newPhone();
-    const { body: codes } = await post(waiting, made(waiting, {}, phone));
-    expect([codes.step, codes.recovery_codes?.length]).toEqual(["recovery-codes", 10]);
-    const account = await accountOf(username);
-    expect(account).toMatchObject({ email, email_verified: true });
-    const { body: done } = await visitor.act(codes, "submit", { kept: true });
-    const claims = await claimsOf(visitor, done.location);
-    expect(claims).toMatchObject({ sub: account?.sub, acr: PASSKEY, amr: ["swk", "user", "mfa"] });
-    const { text } = await running.mailTo(email);
-    expect([text.includes("passkey"), /confirm\?token=/.test(text)]).toEqual([true, true]);
-    const later = new JsonVisitor(news.browser());
-    const { body: login } = await later.open(news.authorizeUrl({ scope: "openid" }));
-    const credential = phone.get(optionsOf(login));
-    const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
-    const { body: back } = await later.post(href, { csrf: login.csrf, credential });
-    expect((await claimsOf(later, back.location)).sub).toBe(account?.sub);
-  });
+  ])(
+    "%s makes a passkey, keeps the codes, and signs in with it from then on [D-FACTOR-42]",
+    async (_how, parameters) => {
+      const username = `ada-${people}`;
+      const waiting = await atPasskey({ username }, parameters);
+      const { visitor, step, email } = waiting;
+      expect(await accountOf(email)).toBeUndefined();
+      expect(step).toMatchObject({ title: "Create your passkey", fields: [{ name: "name" }] });
+      expect([step.app, namesOf(step)]).toEqual([undefined, ["passkey", "register", "login"]]);
+      const options = optionsOf(step);
+      expect([options.user.name, options.excludeCredentials]).toEqual([username, []]);
+      // The same each time it is shown.
+      expect(optionsOf((await visitor.get()).body)).toEqual(options);
+      const phone = newPhone();
+      const { body: codes } = await post(waiting, made(waiting, {}, phone));
+      expect([codes.step, codes.recovery_codes?.length]).toEqual(["recovery-codes", 10]);
+      const account = await accountOf(username);
+      expect(account).toMatchObject({ email, email_verified: true });
+      const { body: done } = await visitor.act(codes, "submit", { kept: true });
+      const claims = await claimsOf(visitor, done.location);
+      expect(claims).toMatchObject({ sub: account?.sub, acr: PASSKEY, amr: ["swk", "user", "mfa"] });
+      const { text } = await running.mailTo(email);
+      expect([text.includes("passkey"), /confirm\?token=/.test(text)]).toEqual([true, true]);
+      const later = new JsonVisitor(news.browser());
+      const { body: login } = await later.open(news.authorizeUrl({ scope: "openid" }));
+      const credential = phone.get(optionsOf(login));
+      const { href = "" } = login.actions.find(({ name }) => name === "passkey") ?? {};
+      const { body: back } = await later.post(href, { csrf: login.csrf, credential });
+      expect((await claimsOf(later, back.location)).sub).toBe(account?.sub);
+    },
+  );
 
   it("sets a password later, and deletes the account", async () => {
     const waiting = await atPasskey();
@@ -158,7 +161,7 @@ describe("a person who registers without a password", () => {
     expect(visitor.browser.url.pathname).toBe("/openid/account/password");
   });
 
-  it("gets a password by mail after losing the passkey, and needs a recovery code with it", async () => {
+  it("gets a password by mail after losing the passkey, and needs a recovery code with it [D-FACTOR-42]", async () => {
     const waiting = await atPasskey();
     const { email } = waiting;
     const { body: codes } = await post(waiting, made(waiting));

@@ -80,7 +80,7 @@ async function endOthers(): Promise<void> {
 const hasCookie = (): boolean => visitor.browser.jar.all().some(({ name }) => name.includes("_remembered_"));
 
 describe("a remembered browser", () => {
-  it("is spared the second factor, and such a sign-in is one by password", async () => {
+  it("is spared the second factor, and such a sign-in is one by password [D-FACTOR-24]", async () => {
     await remember();
     const claims = await claimsOf((await again()).location);
     expect(claims).toMatchObject({ amr: ["pwd"], acr: PASSWORD });
@@ -109,7 +109,7 @@ describe("a remembered browser", () => {
     expect(step.step).toBe("second-factor");
   });
 
-  it("is asked for it by a client that needs it", async () => {
+  it("is asked for it by a client that needs it [D-FACTOR-24]", async () => {
     await remember();
     await running.service.clients.update(NEWS.client_id, {
       password_grant: false,
@@ -155,7 +155,7 @@ describe("a remembered browser", () => {
     }
   });
 
-  it("does not count with a cookie that was made up", async () => {
+  it("does not count with a cookie that was made up [D-FACTOR-22]", async () => {
     await remember();
     const stolen = visitor.browser.jar.all().find(({ name }) => name.includes("_remembered_"));
     const name = stolen?.name ?? "";
@@ -166,7 +166,7 @@ describe("a remembered browser", () => {
     }
   });
 
-  it("is not remembered without the box ticked, or with another value", async () => {
+  it("is not remembered without the box ticked, or with another value [D-FACTOR-21]", async () => {
     for (const values of [{}, { remember: "0" }, { remember: "true" }]) {
       clock.advance(60);
       const step = await password();
@@ -216,7 +216,7 @@ describe("a remembered browser", () => {
     ["new recovery codes", (sub) => running.service.accounts.resetRecoveryCodes(sub)],
     ["all others signed out on the page of sessions", endOthers],
     ["30 days", async () => clock.advance(30 * 86_400)],
-  ])("ends with %s", async (what, act) => {
+  ])("ends with %s [D-FACTOR-23]", async (what, act) => {
     await remember();
     await act(running.ada.sub);
     const changed = what === "a new password" ? { ...ADA, password: "another good password" } : ADA;
@@ -231,7 +231,7 @@ describe("a remembered browser", () => {
     expect((await again()).step).toBe("second-factor");
   });
 
-  it("is listed among the sessions, and forgotten there", async () => {
+  it("is listed among the sessions, and forgotten there [D-FACTOR-23]", async () => {
     await remember();
     await claimsOf((await again()).location);
     await visitor.browser.get(`${running.oauth2}/account/sessions`);
@@ -255,7 +255,7 @@ describe("where browsers are not remembered", () => {
     await open(undefined);
   });
 
-  it("there is no box to tick, and a value for it does nothing", async () => {
+  it("there is no box to tick, and a value for it does nothing [D-FACTOR-21]", async () => {
     const step = await password();
     expect(step.fields.map(({ name }) => name)).toEqual(["code"]);
     const { body } = await visitor.act(step, "submit", {

@@ -84,7 +84,7 @@ describe("a session of a remembered browser, which has shown only the password",
   });
 });
 
-describe("the last factor", () => {
+describe("the last factor [D-FACTOR-10]", () => {
   it.each([
     ["can't be removed while a client of a service that the person uses needs one", true, false, 1],
     ["can be removed by a person who does not use such a service", false, false, 0],

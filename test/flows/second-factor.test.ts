@@ -57,7 +57,7 @@ async function isSignedIn(visitor: JsonVisitor): Promise<boolean> {
 }
 
 describe("an account with an authenticator app", () => {
-  it("is signed in by the password and a code, and says so in the ID token", async () => {
+  it("is signed in by the password and a code, and says so in the ID token [D-FACTOR-3, D-FACTOR-16]", async () => {
     const { visitor, step } = await halfway();
     const { body } = await visitor.act(step, "submit", { code: code() });
     const claims = await claimsOf(visitor, body.location);
@@ -65,17 +65,20 @@ describe("an account with an authenticator app", () => {
     await expect(isSignedIn(visitor)).resolves.toBe(true);
   });
 
-  it("is signed in by a recovery code, once", async () => {
+  it("is signed in by a recovery code, once [D-FACTOR-3, D-FACTOR-16]", async () => {
     const [recovery = ""] = recoveryCodes;
     const { visitor, step } = await halfway();
     const { body } = await visitor.act(step, "recovery", { code: recovery.toLowerCase() });
-    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({ acr: MFA });
+    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({
+      acr: MFA,
+      amr: ["pwd", "otp", "mfa"],
+    });
     const again = await halfway();
     const { status, body: refused } = await again.visitor.act(again.step, "recovery", { code: recovery });
     expect([status, refused.problems.map((each) => each.code)]).toEqual([400, ["wrong-recovery-code"]]);
   });
 
-  it("has neither a session nor a device cookie by its password alone", async () => {
+  it("has neither a session nor a device cookie by its password alone [D-FACTOR-15]", async () => {
     const { visitor } = await halfway();
     expect(hasSession(visitor)).toBe(false);
     await expect(isSignedIn(visitor)).resolves.toBe(false);
@@ -83,7 +86,7 @@ describe("an account with an authenticator app", () => {
     expect(hasSession(other)).toBe(false);
   });
 
-  it("gets no tokens by the password grant, with the answer for a wrong password [D-TOKEN-23]", async () => {
+  it("gets no tokens by the password grant, with the answer for a wrong password [D-TOKEN-23, D-FACTOR-4]", async () => {
     const right = await news.password(password);
     const refused = await news.password({ ...password, password: "this is not the password" });
     expect(right).toMatchObject({ status: refused.status, body: refused.body });
@@ -95,7 +98,7 @@ describe("an account with an authenticator app", () => {
     expect([limited.body["error"], limited.headers.has("retry-after")]).toEqual(["invalid_grant", true]);
   });
 
-  it("is asked for the second factor only after the right password", async () => {
+  it("is asked for the second factor only after the right password [D-FACTOR-27]", async () => {
     const answers = await Promise.all(
       [ADA, BOB].map(async ({ username }) => {
         const visitor = new JsonVisitor(news.browser());
@@ -141,7 +144,7 @@ describe("an account with an authenticator app", () => {
     expect(recovered.body.done).toBe(true);
   });
 
-  it("is guessed by a stranger, which does not keep its owner out of a browser that has signed in before", async () => {
+  it("is guessed by a stranger, which does not keep its owner out of a browser that has signed in before [D-FACTOR-25]", async () => {
     const own = await halfway();
     const { body } = await own.visitor.act(own.step, "submit", { code: code() });
     await own.visitor.browser.get(body.location ?? "");
@@ -195,7 +198,7 @@ const SHORT_CUTS: readonly [string, (found: Awaited<ReturnType<typeof halfway>>)
   ],
 ];
 
-it.each(SHORT_CUTS)("nobody gets past the second factor by %s", async (_name, tryIt) => {
+it.each(SHORT_CUTS)("nobody gets past the second factor by %s [D-FACTOR-3]", async (_name, tryIt) => {
   const found = await halfway();
   const answer = (await tryIt(found)) as Awaited<ReturnType<JsonVisitor["get"]>>;
   expect(answer.body.done).toBeUndefined();
@@ -204,7 +207,7 @@ it.each(SHORT_CUTS)("nobody gets past the second factor by %s", async (_name, tr
 });
 
 describe("what was proven", () => {
-  it("counts for five minutes", async () => {
+  it("counts for five minutes [D-FACTOR-15]", async () => {
     const inTime = await halfway();
     clock.advance(299);
     const { body: done } = await inTime.visitor.act(inTime.step, "submit", { code: code() });
@@ -286,7 +289,7 @@ describe("a request for an acr", () => {
     ["a stronger one that the account can't have", { acr_values: PASSKEY }, MFA],
     ["an unknown one", { acr_values: "urn:unknown" }, MFA],
     ["an essential one that the session satisfies", essential(PASSWORD), PASSWORD],
-  ])("after password and code: %s", async (_name, parameters, acr) => {
+  ])("after password and code: %s [D-FACTOR-17]", async (_name, parameters, acr) => {
     const visitor = await signedInByCode();
     const url = news.authorizeUrl({ scope: "openid", prompt: "none", ...parameters });
     await expect(claimsOf(visitor, url)).resolves.toMatchObject({ acr, amr: ["pwd", "otp", "mfa"] });
@@ -296,7 +299,7 @@ describe("a request for an acr", () => {
     ["a passkey, which ada does not have", essential(PASSKEY)],
     ["an unknown value", essential("urn:unknown")],
     ["a passkey, beside a wish for less", { ...essential(PASSKEY), acr_values: MFA }],
-  ])("that is essential fails for %s, instead of asking forever", async (_name, parameters) => {
+  ])("that is essential fails for %s, instead of asking forever [D-FACTOR-18]", async (_name, parameters) => {
     const visitor = await signedInByCode();
     for (const prompt of [{}, { prompt: "none" }]) {
       await visitor.browser.get(news.authorizeUrl({ scope: "openid", ...parameters, ...prompt }));
@@ -311,7 +314,7 @@ describe("a request for an acr", () => {
     expect(errorOf(visitor)).toBe("unmet_authentication_requirements");
   });
 
-  it("that is essential fails for an account without a second factor, and a wish goes on", async () => {
+  it("that is essential fails for an account without a second factor, and a wish goes on [D-FACTOR-18, D-FACTOR-19]", async () => {
     const visitor = await signedInByPassword();
     await visitor.browser.get(news.authorizeUrl({ scope: "openid", ...essential(MFA) }));
     expect(errorOf(visitor)).toBe("unmet_authentication_requirements");
@@ -319,11 +322,16 @@ describe("a request for an acr", () => {
     await expect(claimsOf(visitor, wish)).resolves.toMatchObject({ acr: PASSWORD, amr: ["pwd"] });
   });
 
-  it("and a recent sign-in ask for the password and the code again, and auth_time is then", async () => {
+  it("and a recent sign-in ask for the password and the code again, and auth_time is then [D-FACTOR-13, D-FACTOR-15]", async () => {
     const visitor = await signedInByCode();
+    const silent = news.authorizeUrl({ scope: "openid", prompt: "none", max_age: "1000000" });
+    const { auth_time } = await claimsOf(visitor, silent);
+    expect(auth_time).toEqual(expect.any(Number));
     await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "10", prompt: "none" }));
     expect(errorOf(visitor)).toBe("login_required");
     const { visitor: same, step } = await halfway({ max_age: "10", acr_values: MFA }, visitor);
+    // The session of before is as it was, until the last part is shown.
+    await expect(claimsOf(same, silent)).resolves.toMatchObject({ auth_time });
     clock.advance(60);
     const { body } = await same.act(step, "submit", { code: code() });
     const claims = await claimsOf(same, body.location);

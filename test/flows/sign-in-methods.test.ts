@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 
 describe("the page", () => {
-  it("shows what there is, what is missing, and when each was added and used", async () => {
+  it("shows what there is, what is missing, and when each was added and used [D-FACTOR-11]", async () => {
     const browser = await party.browser("/account");
     expect(textOf(browser)).toContain("Sign-in methods Password");
     await browser.get(running.openid + METHODS);
@@ -81,7 +81,7 @@ describe("the page", () => {
     ]);
   });
 
-  it("makes new recovery codes, shows them once, and the old ones end", async () => {
+  it("makes new recovery codes, shows them once, and the old ones end [D-FACTOR-30]", async () => {
     const browser = await party.browser();
     await party.add(browser, "app");
     const [old = ""] = party.recoveryCodes;
@@ -98,7 +98,7 @@ describe("the page", () => {
 });
 
 describe("the first factor", () => {
-  it("needs a code from the mail, however often the form is sent without", async () => {
+  it("needs a code from the mail, however often the form is sent without [D-FACTOR-5]", async () => {
     const browser = await party.browser(NEW.app);
     expect(browser.html).not.toContain("otpauth:");
     await browser.submit(formOf(browser, "send"));
@@ -132,7 +132,7 @@ describe("the first factor", () => {
     await expect(accounts.find(party.person.sub)).resolves.toMatchObject({ email_verified: true });
   });
 
-  it("goes to the address before it for seven days after a change", async () => {
+  it("goes to the address before it for seven days after a change [D-FACTOR-7]", async () => {
     const browser = await party.browser("/account/email/new");
     await browser.submit(browser.form("email"), { email: `new-${party.person.email}` });
     await browser.submit(formOf(browser, "code"), {
@@ -146,7 +146,7 @@ describe("the first factor", () => {
     expect(await party.mailedCode()).toMatch(/^[0-9A-Z]{8}$/);
   });
 
-  it("is tried before it counts: after a wrong code the same key is shown again", async () => {
+  it("is tried before it counts: after a wrong code the same key is shown again [D-FACTOR-8]", async () => {
     const browser = await party.begin(await party.browser(), "app");
     const key = /app-key">([^<]*)/.exec(browser.html)?.[1];
     await browser.submit(formOf(browser, "app"), { code: "12345" });

@@ -86,7 +86,7 @@ async function refused(found: Awaited<ReturnType<typeof halfway>>, overrides: An
 }
 
 describe("a passkey after the password", () => {
-  it("signs in, is bound to the account, and says so in the ID token", async () => {
+  it("signs in, is bound to the account, and says so in the ID token [D-FACTOR-3, D-FACTOR-16, D-FACTOR-33]", async () => {
     const found = await halfway();
     expect(publicKeyOf(found.step).allowCredentials.map(({ id }) => id)).toEqual(phone.ids);
     const { body } = await withCredential(found, phone.get(publicKeyOf(found.step)));
@@ -105,17 +105,20 @@ describe("a passkey after the password", () => {
     ["nobody verified", { userVerified: false }],
     ["another user handle", { userHandle: "AAAA" }],
     ["an old counter", { counter: 0 }],
-  ])("is refused with %s, and the step goes on with another challenge", async (name, overrides) => {
-    const found = await halfway();
-    if (name === "an old counter") {
-      const before = await withCredential(found, phone.get(publicKeyOf(found.step), { counter: 5 }));
-      expect(before.body.done).toBe(true);
-      return refused(await halfway(), { counter: 5 });
-    }
-    return refused(found, overrides);
-  });
+  ])(
+    "is refused with %s, and the step goes on with another challenge [D-FACTOR-32]",
+    async (name, overrides) => {
+      const found = await halfway();
+      if (name === "an old counter") {
+        const before = await withCredential(found, phone.get(publicKeyOf(found.step), { counter: 5 }));
+        expect(before.body.done).toBe(true);
+        return refused(await halfway(), { counter: 5 });
+      }
+      return refused(found, overrides);
+    },
+  );
 
-  it("of another account is refused", async () => {
+  it("of another account is refused [D-FACTOR-33]", async () => {
     const other = await addPhone(running, running.bob.sub, clock);
     const found = await halfway();
     const asked = { ...publicKeyOf(found.step), allowCredentials: [] };
@@ -198,19 +201,22 @@ describe("a session by password and code", () => {
   it.each<[string, Parameters]>([
     ["acr_values", { scope: "openid", acr_values: `${PASSKEY} ${MFA}` }],
     ["an essential acr", essential],
-  ])("steps up to a passkey for %s: only that is asked, and auth_time stays", async (_name, parameters) => {
-    const { visitor } = await signedIn();
-    const { body: step } = await visitor.open(news.authorizeUrl(parameters));
-    expect([step.step, step.fields]).toEqual(["second-factor", []]);
-    expect(step.actions.map(({ name }) => name)).toEqual(["passkey", "login"]);
-    const { body } = await withCredential({ visitor, step }, phone.get(publicKeyOf(step)));
-    await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({ acr: PASSKEY });
-    // The sign-in is as old as before, so it is not recent.
-    await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "300", prompt: "none" }));
-    expect(visitor.browser.location?.searchParams.get("error")).toBe("login_required");
-  });
+  ])(
+    "steps up to a passkey for %s: only that is asked, and auth_time stays [D-FACTOR-14, D-FACTOR-19]",
+    async (_name, parameters) => {
+      const { visitor } = await signedIn();
+      const { body: step } = await visitor.open(news.authorizeUrl(parameters));
+      expect([step.step, step.fields]).toEqual(["second-factor", []]);
+      expect(step.actions.map(({ name }) => name)).toEqual(["passkey", "login"]);
+      const { body } = await withCredential({ visitor, step }, phone.get(publicKeyOf(step)));
+      await expect(claimsOf(visitor, body.location)).resolves.toMatchObject({ acr: PASSKEY });
+      // The sign-in is as old as before, so it is not recent.
+      await visitor.browser.get(news.authorizeUrl({ scope: "openid", max_age: "300", prompt: "none" }));
+      expect(visitor.browser.location?.searchParams.get("error")).toBe("login_required");
+    },
+  );
 
-  it("does not step up without the person", async () => {
+  it("does not step up without the person [D-FACTOR-18, D-FACTOR-19]", async () => {
     const { visitor } = await signedIn();
     await visitor.browser.get(news.authorizeUrl({ ...essential, prompt: "none" }));
     expect(visitor.browser.location?.searchParams.get("error")).toBe("interaction_required");
@@ -218,7 +224,7 @@ describe("a session by password and code", () => {
     await expect(claimsOf(visitor, wish)).resolves.toMatchObject({ acr: MFA });
   });
 
-  it("asks for everything where the request also wants a recent sign-in", async () => {
+  it("asks for everything where the request also wants a recent sign-in [D-FACTOR-13]", async () => {
     const { visitor } = await signedIn();
     const { body } = await visitor.open(news.authorizeUrl({ ...essential, max_age: "300" }));
     expect(body.step).toBe("login");

@@ -90,13 +90,18 @@ beforeAll(async () => {
   });
   news = relyingParty(running, "oauth2", NEWS);
   await running.service.clients.update(NEWS.client_id, { password_grant: true });
-  const passwords = createPasswords({ ...defaults.passwords, ...COST });
-  const password_hash = await passwords.hash(PASSWORD);
-  await passwords.close();
+  const { password_hash } = await hashOf(PASSWORD);
   for (let number = 0; number < TRIES; number += 1)
     await running.service.accounts.import({ ...namesOf("known", number), password_hash });
 });
 afterAll(() => running.close());
+
+async function hashOf(password: string): Promise<{ readonly password_hash: string }> {
+  const passwords = createPasswords({ ...defaults.passwords, ...COST });
+  const password_hash = await passwords.hash(password);
+  await passwords.close();
+  return { password_hash };
+}
 
 /** How many passwords have been hashed or compared. */
 async function hashes(): Promise<number> {
@@ -106,7 +111,7 @@ async function hashes(): Promise<number> {
 }
 
 /** Names of one length, because their length is in the answers. */
-function namesOf(kind: "known" | "other", number: number) {
+function namesOf(kind: "known" | "other" | "factor", number: number) {
   const username = `${kind}${String(number).padStart(4, "0")}`;
   return { username, email: `${username}@example.com` };
 }
@@ -171,3 +176,22 @@ it.each(Object.keys(QUESTIONS))(
   },
   60_000,
 );
+
+it("the password grant does the same for an account with a second factor, whether or not the password is right [D-FACTOR-4]", async () => {
+  const seen = new Set<string>();
+  for (let number = 0; number < TRIES; number += 1) {
+    const names = namesOf("factor", number);
+    const { service } = running;
+    const { password_hash } = await hashOf(PASSWORD);
+    const { sub } = await service.accounts.import({ ...names, password_hash });
+    await service.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+    for (const password of [PASSWORD, "not the password"]) {
+      const before = await hashes();
+      requests.length = 0;
+      const { status, body } = await news.password({ username: names.username, password });
+      const work = { requests: [...requests], hashes: (await hashes()) - before };
+      seen.add(stable([status, body, work], names));
+    }
+  }
+  expect([...seen]).toEqual([expect.stringMatching(/^\[400,\{"error":"invalid_grant".*"hashes":1\}\]$/u)]);
+}, 60_000);

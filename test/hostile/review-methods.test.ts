@@ -78,7 +78,7 @@ async function factors() {
 const BOTH = { app: true, passkeys: 1 };
 
 describe("the next sign-in after a reset", () => {
-  it("shows what signs in, once everything is shown, and goes on when the person does", async () => {
+  it("shows what signs in, once everything is shown, and goes on when the person does [D-FACTOR-41]", async () => {
     await party.reset();
     const { visitor, step } = await party.looking();
     const at = Math.floor(running.clock.now() / 1_000);
@@ -119,7 +119,7 @@ describe("the next sign-in after a reset", () => {
     expect(await count("account.factor_removed")).toBe(0);
   });
 
-  it("shows it by the link of a reset in another browser, and after an undone change of address", async () => {
+  it("shows it by the link of a reset in another browser, and after an undone change of address [D-FACTOR-41]", async () => {
     const { sub } = running.ada;
     const owner = await party.shown(ADA);
     await claimsOf(owner);
@@ -173,7 +173,7 @@ describe("the next sign-in after a reset", () => {
 });
 
 describe("somebody without everything", () => {
-  it("with only the mailbox reaches the second factor, and gets no further", async () => {
+  it("with only the mailbox reaches the second factor, and gets no further [D-FACTOR-40]", async () => {
     const { visitor, step: login } = await party.reset();
     const { body: step } = await visitor.act(login, "submit", { ...NEW });
     expect(step.step).toBe("second-factor");

@@ -79,7 +79,7 @@ async function enrolled(): Promise<Browser> {
 
 describe("a session alone", () => {
   it.each(CHANGES)(
-    "changes nothing at %s%s %j when the sign-in is not recent",
+    "changes nothing at %s%s %j when the sign-in is not recent [D-FACTOR-8, D-FACTOR-30]",
     async (path, query, fields) => {
       const browser = await enrolled();
       await browser.get(running.openid + path + query);
@@ -96,7 +96,7 @@ describe("a session alone", () => {
     },
   );
 
-  it("of a remembered browser, which has shown only the password, changes nothing however recent it is", async () => {
+  it("of a remembered browser, which has shown only the password, changes nothing however recent it is [D-FACTOR-24]", async () => {
     await enrolled();
     const browser = await new Browser().get(`${running.openid}/account`);
     await signIn(browser, party.person);
@@ -126,7 +126,7 @@ describe("a session alone", () => {
     await expect(party.factors()).resolves.toMatchObject({ app: null });
   });
 
-  it("asks for everything again: the password, then the factor", async () => {
+  it("asks for everything again: the password, then the factor [D-FACTOR-13]", async () => {
     const browser = await enrolled();
     running.clock.advance(301);
     await browser.get(`${running.openid}${CHANGE}?factor=app`);
@@ -308,7 +308,7 @@ describe.each(KINDS)("a set-up of a new %s", (kind) => {
 });
 
 describe("at most", () => {
-  it("ten passkeys: the eleventh is not offered, nor accepted from a page that was open", async () => {
+  it("ten passkeys: the eleventh is not offered, nor accepted from a page that was open [D-FACTOR-11]", async () => {
     const browser = await party.browser();
     for (let i = 1; i <= 9; i += 1) {
       await party.add(browser, "passkey", `Passkey ${i}`);
@@ -327,7 +327,7 @@ describe("at most", () => {
     expect((await party.factors()).passkeys).toHaveLength(10);
   });
 
-  it("one app: the second is not offered, nor accepted from a page that was open", async () => {
+  it("one app: the second is not offered, nor accepted from a page that was open [D-FACTOR-11]", async () => {
     const browser = await party.begin(await party.browser(), "app");
     const fields = fieldsOf(formOf(browser, "app"), proofOf(browser, "app"));
     await party.finish(browser, "app");
@@ -339,7 +339,7 @@ describe("at most", () => {
   });
 });
 
-it("the last factor stays while a client that the person uses needs one, whichever of two forms is first", async () => {
+it("the last factor stays while a client that the person uses needs one, whichever of two forms is first [D-FACTOR-10]", async () => {
   const { accounts, clients, directory } = running.service;
   await directory.services.put("must", { name: "Bank" });
   await clients.register({

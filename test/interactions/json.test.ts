@@ -265,7 +265,7 @@ describe("the published description", () => {
     expect(new Set(refs)).toEqual(new Set(schemas.map(([name]) => name)));
   });
 
-  it("describes each step in each state, in each language [D-UI-6]", () => {
+  it("describes each step in each state, in each language [D-UI-6, D-FACTOR-43]", () => {
     const pages = pagesWith({ locales: BUILT_IN });
     const step = checkOf({ $ref: "#/components/schemas/Step" });
     const check = (described: unknown): string | undefined => step.safeParse(described).error?.message;

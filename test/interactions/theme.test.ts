@@ -241,6 +241,10 @@ describe("the links in the footer", () => {
 });
 
 describe("the size of a page", () => {
+  it("has a script of its own under 10 kB [D-FACTOR-39]", () => {
+    expect(Buffer.byteLength(pagesWith({}).script.text)).toBeLessThan(10_000);
+  });
+
   it("is under 48 kB with its script and the largest pictures", async () => {
     const theme = {
       logo: pictureOf("logo", 4_000),

@@ -45,7 +45,7 @@ async function comesIn(username: string): Promise<void> {
 }
 
 describe("the link that undoes a first factor", () => {
-  it("as a page: asks, removes the factor and the password, and leads to a new password", async () => {
+  it("as a page: asks, removes the factor and the password, and leads to a new password [D-FACTOR-6]", async () => {
     const person = await enrolled();
     const browser = await new Browser().get(person.link);
     expect(browser.status).toBe(200);
@@ -94,7 +94,7 @@ describe("the link that undoes a first factor", () => {
     expect(late.html).not.toContain(person.username);
   });
 
-  it("works for seven days, and not a moment longer", async () => {
+  it("works for seven days, and not a moment longer [D-FACTOR-6]", async () => {
     const [inTime, late, waits] = [await enrolled(), await enrolled(), await enrolled()];
     const waiting = await new Browser().get(waits.link);
     try {

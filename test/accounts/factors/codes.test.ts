@@ -32,7 +32,7 @@ const down = (): Promise<never> => Promise.reject(new StorageUnavailable("down")
 const kinds = (results: readonly { readonly kind: string }[]) => results.map(({ kind }) => kind).toSorted();
 
 describe("a code of the app", () => {
-  it("of the previous, the current or the next step is right; any other is wrong", async () => {
+  it("of the previous, the current or the next step is right; any other is wrong [D-FACTOR-1]", async () => {
     for (const step of [-3, -2, 2, 3]) {
       await expect(use(at(step))).resolves.toEqual(WRONG);
     }
@@ -42,7 +42,7 @@ describe("a code of the app", () => {
     });
   });
 
-  it("that was used, and one of a step before it, is refused", async () => {
+  it("that was used, and one of a step before it, is refused [D-FACTOR-2]", async () => {
     await expect(use(at(0))).resolves.toEqual(RIGHT);
     await expect(use(at(0))).resolves.toEqual(WRONG);
     await expect(use(at(-1))).resolves.toEqual(WRONG);
@@ -51,7 +51,7 @@ describe("a code of the app", () => {
     await expect(use(at(0))).resolves.toEqual(RIGHT);
   });
 
-  it("is used once by two processes at the same moment", async () => {
+  it("is used once by two processes at the same moment [D-FACTOR-2]", async () => {
     const code = at(0);
     const others = [stage.factors, stage.otherFactors(), stage.otherFactors(), stage.otherFactors()];
     const results = await Promise.all(others.map((who) => use(code, who)));
@@ -71,7 +71,7 @@ describe("a code of the app", () => {
     await expect(use(wide)).resolves.toEqual(RIGHT);
   });
 
-  it("can be guessed five times in 15 minutes, however many parallel requests two processes get", async () => {
+  it("can be guessed five times in 15 minutes, however many parallel requests two processes get [D-FACTOR-25]", async () => {
     const guesses = Array.from({ length: 1_000 }, (_each, number) => String(100_000 + number));
     const other = stage.otherFactors();
     const results = await Promise.all(
@@ -97,7 +97,7 @@ describe("a code of the app", () => {
   });
 
   it.each(["recovery code", "none"] as const)(
-    "is not accepted after 100 wrong ones in a row, which the person is told once (%s)",
+    "is not accepted after 100 wrong ones in a row, which the person is told once (%s) [D-FACTOR-26]",
     async (helper) => {
       for (let count = 0; count < 100; count += 1) {
         await expect(use(wrong())).resolves.toEqual(WRONG);
@@ -176,7 +176,7 @@ describe("a code of the app", () => {
 });
 
 describe("a recovery code", () => {
-  it("works once, however it is typed, and its use is mailed with the number left", async () => {
+  it("works once, however it is typed, and its use is mailed with the number left [D-FACTOR-28]", async () => {
     expect(codes).toHaveLength(10);
     expect(new Set(codes).size).toBe(10);
     for (const code of codes) expect(code).toMatch(/^[0-9A-HJKMNP-TV-Z]{5}-[0-9A-HJKMNP-TV-Z]{5}$/);
@@ -193,7 +193,7 @@ describe("a recovery code", () => {
     expect(records).toMatchObject([{ action: "account.recovery_code_used", detail: { left: 9 } }]);
   });
 
-  it("raced by parallel requests of two processes is spent once, and two codes are both spent", async () => {
+  it("raced by parallel requests of two processes is spent once, and two codes are both spent [D-FACTOR-28]", async () => {
     const other = stage.otherFactors();
     const [one = "", two = ""] = codes;
     const results = await Promise.all([recover(one), recover(one, other), recover(two, other), recover(one)]);
@@ -201,7 +201,7 @@ describe("a recovery code", () => {
     await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ recovery_codes_left: 8 });
   });
 
-  it("can be guessed five times in 15 minutes", async () => {
+  it("can be guessed five times in 15 minutes [D-FACTOR-25]", async () => {
     const results = await Promise.all(Array.from({ length: 200 }, () => recover("00000-00000")));
     expect(results.filter(({ kind }) => kind === "wrong")).toHaveLength(5);
     await expect(recover(codes[0] ?? "")).resolves.toMatchObject({ kind: "limited" });
@@ -214,7 +214,7 @@ describe("a recovery code", () => {
     await expect(recover(fresh.recovery_codes[0] ?? "")).resolves.toMatchObject(RIGHT);
   });
 
-  it("is stored as an HMAC, and the secret of an app sealed", async () => {
+  it("is stored as an HMAC, and the secret of an app sealed [D-FACTOR-45]", async () => {
     const stored = JSON.stringify([
       await stage.storage.records.all("recovery-codes"),
       await stage.storage.records.all("authenticator-app"),

@@ -46,7 +46,7 @@ async function enrol(): Promise<string> {
 }
 
 describe("the first factor", () => {
-  it("needs a code from the confirmed address, and comes with recovery codes", async () => {
+  it("needs a code from the confirmed address, and comes with recovery codes [D-FACTOR-1, D-FACTOR-5, D-FACTOR-8]", async () => {
     await expect(enrolments.begin(sub, "place", undefined, AT)).resolves.toEqual({ kind: "code-required" });
     await expect(enrolments.begin(sub, "place", "00000000", AT)).resolves.toEqual(GONE);
     const code = await mailedCode();
@@ -89,7 +89,7 @@ describe("the first factor", () => {
     await expect(enrolments.begin(eve.sub, "place", code, AT)).resolves.toEqual(GONE);
   });
 
-  it("is guarded by the address before it for seven days after a change", async () => {
+  it("is guarded by the address before it for seven days after a change [D-FACTOR-7]", async () => {
     await stage.addressChanges.start(sub, "thief@example.com", AT);
     await stage.addressChanges.confirm(sub, { code: (await stage.mail()).code }, AT);
     await stage.mails();
@@ -127,7 +127,7 @@ describe("the first factor", () => {
     await expect(stage.mail()).resolves.toMatchObject({ to: "thief@example.com" });
   });
 
-  it("confirms an address that was not confirmed", async () => {
+  it("confirms an address that was not confirmed [D-FACTOR-5]", async () => {
     await stage.accounts.update(sub, { email_verified: false });
     await begin(await mailedCode());
     await expect(stage.accounts.find(sub)).resolves.toMatchObject({ email_verified: true });
@@ -161,14 +161,14 @@ describe("the first factor", () => {
     }
   });
 
-  it("is added once by two enrolments at the same moment", async () => {
+  it("is added once by two enrolments at the same moment [D-FACTOR-12]", async () => {
     const one = await begin(await mailedCode("one"), "one");
     const two = await begin(await mailedCode("two"), "two");
     const results = await Promise.all([addApp(one), addApp(two), addApp(one)]);
     expect(results.map(({ kind }) => kind).toSorted()).toEqual(["changed", "outdated", "outdated"]);
   });
 
-  it("is undone with the link in the mail, within seven days: factors, sessions, tokens and the password end", async () => {
+  it("is undone with the link in the mail, within seven days: factors, sessions, tokens and the password end [D-FACTOR-6]", async () => {
     const link = await enrol();
     stage.clock.advance(7 * 86_400 - 1);
     const before = await record();
@@ -189,7 +189,7 @@ describe("the first factor", () => {
     expect(finished).toMatchObject({ kind: "done", sub });
   });
 
-  it("is not undone after seven days, nor once an operator has removed it", async () => {
+  it("is not undone after seven days, nor once an operator has removed it [D-FACTOR-6]", async () => {
     const link = await enrol();
     await stage.accounts.removeFactors(sub);
     await expect(enrolments.undo(link, AT)).resolves.toEqual(GONE);
@@ -199,7 +199,7 @@ describe("the first factor", () => {
     await expect(enrolments.undo(second, AT)).resolves.toEqual(GONE);
   });
 
-  it("stays after a password reset by mail, and another one needs no code", async () => {
+  it("stays after a password reset by mail, and another one needs no code [D-FACTOR-40]", async () => {
     await enrol();
     await expect(enrolments.sendCode(sub, "place", AT)).resolves.toEqual(GONE);
     await expect(stage.mails()).resolves.toEqual([]);
@@ -221,7 +221,7 @@ describe("every change of factors", () => {
       "recovery-codes",
     ],
   ] as const)(
-    "%s ends sessions and remembered browsers, and is mailed and in the audit",
+    "%s ends sessions and remembered browsers, and is mailed and in the audit [D-FACTOR-9]",
     async (_name, act, action, change) => {
       await enrol();
       const before = await record();
@@ -258,7 +258,7 @@ describe("every change of factors", () => {
     await expect(stage.mails()).resolves.toHaveLength(1);
   });
 
-  it("an account is created with an app of another system", async () => {
+  it("an account is created with an app of another system [D-FACTOR-44]", async () => {
     const secret = "GEZDGNBVGY3TQOJQ";
     const made = await stage.accounts.create({ email: "eve@example.com", app: { secret } });
     const imported = await stage.accounts.import({ email: "bob@example.com", app: { secret } });
@@ -283,7 +283,7 @@ describe("a remembered browser", () => {
     await enrol();
   });
 
-  it("is remembered for its account and its days, listed and ended", async () => {
+  it("is remembered for its account and its days, listed and ended [D-FACTOR-22, D-FACTOR-23]", async () => {
     const cookie = await remember();
     await expect(isRemembered(cookie)).resolves.toBe(true);
     for (const wrong of ["", "x", "A".repeat(43), `${cookie}=`, "\0".repeat(43)])
@@ -318,7 +318,7 @@ describe("a remembered browser", () => {
       },
     ],
     ["the factor is removed", () => stage.accounts.removeFactor(sub, "app")],
-  ])("ends when %s", async (_what, act) => {
+  ])("ends when %s [D-FACTOR-23]", async (_what, act) => {
     const cookie = await remember();
     await act();
     await expect(isRemembered(cookie)).resolves.toBe(false);

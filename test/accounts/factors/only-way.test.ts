@@ -65,7 +65,7 @@ it("goes once there is another passkey, or a password", async () => {
   await expect(remove("key")).resolves.toMatchObject({ kind: "changed" });
 });
 
-it("needs a confirmed address beside it: an update without one is refused", async () => {
+it("needs a confirmed address beside it: an update without one is refused [D-FACTOR-42]", async () => {
   const { accounts } = stage;
   for (const changes of [{ email: "new@example.com" }, { email: "new@example.com", email_verified: false }])
     await expect(accounts.update(sub, changes)).rejects.toThrow(/^changes\.email_verified: must be true/);

@@ -126,7 +126,7 @@ describe("a passkey", () => {
     ["ES256", -7, true],
     ["EdDSA", -8, true],
     ["RS256", -257, false],
-  ] as const)("of %s is added and signs in", async (_name, algorithm, synced) => {
+  ] as const)("of %s is added and signs in [D-FACTOR-36]", async (_name, algorithm, synced) => {
     const authenticator = await owned({ algorithm, synced });
     await expect(signIn(authenticator)).resolves.toMatchObject({
       kind: "right",
@@ -140,7 +140,7 @@ describe("a passkey", () => {
     });
   });
 
-  it("is asked for by the options that WebAuthn and the decisions name", async () => {
+  it("is asked for by the options that WebAuthn and the decisions name [D-FACTOR-1, D-FACTOR-31, D-FACTOR-36]", async () => {
     const authenticator = await owned();
     const challenge = passkeys.challenge();
     expect(Buffer.from(challenge.challenge, "base64url")).toHaveLength(32);
@@ -198,7 +198,7 @@ describe("a passkey", () => {
     await expect(enrolments.addPasskey(enrolment, made, "Phone", {}, AT)).resolves.toEqual({ kind: "wrong" });
   });
 
-  it("is added whatever its authenticator attests, which is not looked at, and keeps known transports", async () => {
+  it("is added whatever its authenticator attests, which is not looked at, and keeps known transports [D-FACTOR-36]", async () => {
     const enrolment = await begin();
     const authenticator = createAuthenticator({ origin: ORIGIN });
     const credential = authenticator.create(publicKeyOf(enrolment));
@@ -233,7 +233,7 @@ describe("a passkey", () => {
     await expect(signIn(authenticator)).resolves.toMatchObject({ kind: "right" });
   });
 
-  it("is accepted from the origin of the other deployment, and without a user handle where the account is known", async () => {
+  it("is accepted from the origin of the other deployment, and without a user handle where the account is known [D-FACTOR-32]", async () => {
     const authenticator = await owned();
     const elsewhere = { origin: "https://id.login.example" };
     await expect(signIn(authenticator, elsewhere)).resolves.toMatchObject({ kind: "right" });
@@ -252,7 +252,7 @@ describe("a passkey", () => {
     }
   });
 
-  it("answers a challenge once within five minutes, even at two processes at the same moment", async () => {
+  it("answers a challenge once within five minutes, even at two processes at the same moment [D-FACTOR-31]", async () => {
     const authenticator = await owned();
     const [credential, challenge] = answer(authenticator);
     const other = stage.otherFactors().passkeys as Passkeys;
@@ -287,7 +287,7 @@ describe("a passkey", () => {
     await expect(signIn(unknown)).resolves.toEqual(REFUSED);
   });
 
-  it("with a counter must count up; one that never counts may stay at 0", async () => {
+  it("with a counter must count up; one that never counts may stay at 0 [D-FACTOR-34]", async () => {
     const key = await owned({ counts: true, synced: false });
     await expect(signIn(key)).resolves.toMatchObject({ kind: "right" });
     await expect(signIn(key, { counter: 2 })).resolves.toEqual(REFUSED);
@@ -299,7 +299,7 @@ describe("a passkey", () => {
       await expect(signIn(phone)).resolves.toMatchObject({ kind: "right" });
   });
 
-  it("with a counter is counted up once by two processes at the same moment", async () => {
+  it("with a counter is counted up once by two processes at the same moment [D-FACTOR-34]", async () => {
     const key = await owned({ counts: true, synced: false });
     const other = stage.otherFactors().passkeys as Passkeys;
     // Each has a challenge of its own: what a copy of the key would answer.
@@ -311,7 +311,7 @@ describe("a passkey", () => {
     await expect(signIn(key, { counter: 8 })).resolves.toMatchObject({ kind: "right" });
   });
 
-  it("belongs to one account: its id can't be added to another one", async () => {
+  it("belongs to one account: its id can't be added to another one [D-FACTOR-36]", async () => {
     const authenticator = await owned();
     const eve = await person("eve@example.com");
     const enrolment = await begin(eve);
@@ -369,7 +369,7 @@ describe("a passkey", () => {
     ).resolves.toBeUndefined();
   });
 
-  it("lets a stopped app accept codes again", async () => {
+  it("lets a stopped app accept codes again [D-FACTOR-26]", async () => {
     const authenticator = await owned();
     for (let count = 0; count < 100; count += 1) {
       if (count % 5 === 0) stage.clock.advance(900);
@@ -382,7 +382,7 @@ describe("a passkey", () => {
     await expect(stage.factors.codes.useApp(sub, code(), AT)).resolves.toEqual({ kind: "right" });
   });
 
-  it("keeps a service from starting under a domain for which it does not work", async () => {
+  it("keeps a service from starting under a domain for which it does not work [D-FACTOR-38]", async () => {
     await owned();
     const { records } = stage.storage;
     await expect(checkPasskeyDomains(records, RELYING_PARTY)).resolves.toBeUndefined();
@@ -392,7 +392,7 @@ describe("a passkey", () => {
     await expect(checkPasskeyDomains(records, named)).resolves.toBeUndefined();
   });
 
-  it("of an earlier domain is asked for where there is none of the current one, and signs in", async () => {
+  it("of an earlier domain is asked for where there is none of the current one, and signs in [D-FACTOR-38]", async () => {
     const earlier = await madeFor("old.example");
     const asked = await passkeys.accountRequest(await record(), passkeys.challenge());
     expect([asked.rpId, asked.allowCredentials.map(({ id }) => id)]).toEqual(["old.example", earlier.ids]);

@@ -50,7 +50,7 @@ const stored = async () =>
   (await stage.storage.records.all("recovery-codes")).length;
 
 describe("a registration without a password", () => {
-  it("becomes an account together with its passkey, and not before", async () => {
+  it("becomes an account together with its passkey, and not before [D-FACTOR-42]", async () => {
     await expect(complete("a")).resolves.toEqual(GONE);
     const code = await registered();
     await expect(complete("a")).resolves.toEqual(GONE);
