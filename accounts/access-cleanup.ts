@@ -14,7 +14,6 @@ import { type AuditEvent, SYSTEM } from "../records/audit/audit-event.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import {
   ACCOUNT,
-  accountIn,
   BY_REMOVAL_DUE,
   CLIENT,
   REMOVAL,
@@ -226,9 +225,8 @@ export class AccessCleanup {
   /** Removes everything that names a deleted account. */
   async #clearDeleted(sub: string): Promise<void> {
     const { records } = this.#options.storage;
-    const owner = await records.find(ACCOUNT.ref(sub));
-    // An import has made it again.
-    if (accountIn(owner?.value) !== undefined) return;
+    // A restore has brought it back.
+    if ((await records.find(ACCOUNT.ref(sub))) !== undefined) return;
     await this.#endSessions(sub, () => true);
     for (const model of ["Grant", "Interaction"] as const)
       await this.#each({ model, account: sub }, (page) => page);

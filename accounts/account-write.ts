@@ -14,9 +14,8 @@ import type { AccountRecord, EntryKind } from "../records/directory/directory.ts
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import {
   ACCOUNT,
-  accountIn,
-  deletedIn,
   ENTRIES,
+  IDENTIFIER,
   isOpen,
   SIGN_IN_NAME,
   USER_ID,
@@ -38,9 +37,9 @@ interface AccountStep {
   readonly after: AccountRecord | undefined;
 }
 
-/** The account; `undefined` if there is none, or if the identifier belongs to a client. */
+/** The account; `undefined` if there is none. */
 export async function readAccount(tx: Transaction, sub: string): Promise<AccountRecord | undefined> {
-  return accountIn(await tx.get(ACCOUNT.ref(sub)));
+  return tx.get(ACCOUNT.ref(sub));
 }
 
 /** The sign-in names that the account takes and gives up. */
@@ -79,7 +78,7 @@ function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
 }
 
 /**
- * Puts the account, or what a deletion leaves of it, with its sign-in names and its number. Everything is read and checked before anything
+ * Puts the account, or removes it, with its sign-in names and its identifiers. Everything is read and checked before anything
  * is put, so a caller can catch the error and go on with the transaction.
  *
  * @param step.before as {@link readAccount} has read it in this transaction.
@@ -105,9 +104,11 @@ export async function writeAccount(
   const sub = (after ?? before)?.sub;
   if (sub === undefined) return;
   if (before === undefined && !isNew) {
-    const owner = await tx.get(ACCOUNT.ref(sub));
-    if (deletedIn(owner) !== undefined) throw new AlreadyExists("a deleted account with this sub");
-    if (owner !== undefined) throw new IdentifierTaken("a client with this client_id");
+    const owner = await tx.get(IDENTIFIER.ref(sub));
+    if (owner !== undefined)
+      throw "sub" in owner
+        ? new AlreadyExists("a deleted account with this sub")
+        : new IdentifierTaken("a client with this client_id");
   }
   const { claimed, released } = changedNames(step);
   const others = isNew ? new Set<string>() : await ownedByOthers(tx, sub, [...claimed, ...released]);
@@ -117,14 +118,18 @@ export async function writeAccount(
   for (const [index, { kind, key }] of required.entries())
     if (!isOpen(entries[index], clock)) throw new UnknownReference(`${kind} ${key}`);
 
-  if (isNew && after !== undefined) tx.create(ACCOUNT.record(after), () => new IdentifierTaken("this sub"));
-  else if (after !== undefined) tx.put(ACCOUNT.record(after));
-  else if (before !== undefined) tx.put(ACCOUNT.record({ deleted_sub: before.sub, user_id: before.user_id }));
+  if (after === undefined) tx.remove(ACCOUNT.ref(sub));
+  else if (isNew) tx.create(ACCOUNT.record(after));
+  else tx.put(ACCOUNT.record(after));
   for (const name of claimed)
     if (isNew) tx.create(SIGN_IN_NAME.record({ sub }, { key: name }), () => new NameTaken());
     else tx.put(SIGN_IN_NAME.record({ sub }, { key: name }));
   for (const name of released) if (!others.has(name)) tx.remove(SIGN_IN_NAME.ref(name));
+  // A deletion keeps both identifiers, so that nobody else gets them.
   if (before !== undefined || after === undefined) return;
+  const identifier = IDENTIFIER.record({ sub });
+  if (isNew) tx.create(identifier, () => new IdentifierTaken("this sub"));
+  else tx.put(identifier);
   const taken = drawsNumber ? undefined : () => new AlreadyExists(`the user_id ${after.user_id}`);
   tx.create(USER_ID.record({ sub }, { key: String(after.user_id) }), taken);
 }

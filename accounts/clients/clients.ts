@@ -4,10 +4,10 @@ import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
 import {
-  ACCOUNT,
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
+  IDENTIFIER,
   isOpen,
   newTokensEpoch,
   REMOVED_CLIENT,
@@ -110,7 +110,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     decide: (before: ClientRecord | undefined) => ClientDecision | undefined,
   ): Promise<{ readonly record: ClientRecord | undefined; readonly changed: boolean }> {
     return storage.records.transact(async (tx) => {
-      const [before, owner] = await tx.peekAll([CLIENT.ref(client_id), ACCOUNT.ref(client_id)]);
+      const [before, owner] = await tx.peekAll([CLIENT.ref(client_id), IDENTIFIER.ref(client_id)]);
       const decision = decide(before);
       if (decision === undefined) return { record: before, changed: false };
       const { action, logo } = decision;
@@ -118,16 +118,16 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       if (record === undefined) {
         tx.remove(CLIENT.ref(client_id));
         tx.overwrite(REMOVED_CLIENT.record({ client_id }));
-        if (owner !== undefined && "client_id" in owner) tx.remove(ACCOUNT.ref(client_id));
+        if (owner !== undefined && "client_id" in owner) tx.remove(IDENTIFIER.ref(client_id));
       } else {
-        if (before === undefined && owner !== undefined && !("client_id" in owner))
-          throw new IdentifierTaken(`${"sub" in owner ? "an" : "a deleted"} account with this sub`);
+        if (before === undefined && owner !== undefined && "sub" in owner)
+          throw new IdentifierTaken("an account that has, or had, this sub");
         const service = record.service === null ? undefined : ENTRIES.service.ref(record.service);
         if (service !== undefined && !isOpen(await tx.get(service), clock))
           throw new UnknownReference("the client's service");
         await requireApis(tx, before?.apis, record.apis, clock);
         tx.put(CLIENT.record(record));
-        if (before === undefined) tx.put(ACCOUNT.record({ client_id }));
+        if (before === undefined) tx.put(IDENTIFIER.record({ client_id }));
         if (logo === null) tx.remove(CLIENT_LOGO.ref(client_id));
         else if (logo !== undefined) tx.overwrite(CLIENT_LOGO.record(logo));
       }

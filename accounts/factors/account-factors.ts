@@ -8,7 +8,7 @@ import { AlreadyExists, NotFound, StillReferenced } from "../../core/errors.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
   AUTHENTICATOR_APP,
   PASSKEY,
@@ -257,7 +257,7 @@ export function createAccountFactors(
     async factors(sub) {
       checked("sub", anyString, sub);
       const found = await records.find(ACCOUNT.ref(sub));
-      const account = accountIn(found?.value);
+      const account = found?.value;
       if (account === undefined) return undefined;
       const { passkeys: ids } = account.factors ?? NO_FACTORS;
       const [app, codes, ...passkeys] = await records.store.get([

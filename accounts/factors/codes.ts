@@ -10,7 +10,7 @@ import { isEqual, type Sealer } from "../../core/sealing.ts";
 import type { AuditStore } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
   appContext,
   AUTHENTICATOR_APP,
@@ -136,7 +136,7 @@ export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
     at: AskedAt,
     use: (tx: Transaction, account: AccountRecord) => Promise<Right | RefusedCode>,
   ): Promise<Right | RefusedCode> {
-    const account = accountIn((await records.find(ACCOUNT.ref(sub)))?.value);
+    const account = (await records.find(ACCOUNT.ref(sub)))?.value;
     if (account === undefined || isDisabled(account)) return { kind: "gone" };
     const event = { ...callerAs(sub, at), action: "second_factor", subject: sub } as const;
     const attempt: Attempt = await limits.secondFactor({ factor, sub, device: at.device?.(account) });
@@ -147,7 +147,7 @@ export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
     let result: Right | RefusedCode;
     try {
       result = await records.transact(async (tx) => {
-        const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+        const current = await tx.get(ACCOUNT.ref(sub));
         return current === undefined || isDisabled(current) ? { kind: "gone" } : use(tx, current);
       });
     } catch (fault) {

@@ -9,7 +9,7 @@ import { randomUUID } from "node:crypto";
 import { type Clock } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { Records } from "../../records/records.ts";
 import { type AccountInternals, isDisabled, stateOf } from "../account.ts";
 import { normalName } from "../names.ts";
@@ -201,7 +201,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
   const purpose = "factor-enrolment";
 
   async function enabled(sub: string): Promise<AccountRecord | undefined> {
-    const account = accountIn((await records.find(ACCOUNT.ref(sub)))?.value);
+    const account = (await records.find(ACCOUNT.ref(sub)))?.value;
     return account === undefined || isDisabled(account) ? undefined : account;
   }
 
@@ -297,7 +297,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
         { subject: place },
         { code },
         async (pending, tx) => {
-          const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+          const current = await tx.get(ACCOUNT.ref(sub));
           pending.remove();
           const { extra } = pending;
           if (current === undefined || extra.sub !== sub || !isStill(current, extra.as))
@@ -372,7 +372,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
           const sub = pending.subject;
           const account = await accounts.undoFactors(tx, sub, callerAs(sub, at));
           if (account === undefined) {
-            const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+            const current = await tx.get(ACCOUNT.ref(sub));
             return { kind: current !== undefined && isDisabled(current) ? "blocked" : "gone" };
           }
           const reset = confirmations.prepare({

@@ -10,7 +10,7 @@ import { z } from "zod";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
   AUTHENTICATOR_APP,
   PASSKEY,
@@ -293,7 +293,7 @@ export function createPasskeys({ relyingParty, records, clock }: PasskeysOptions
     );
     if (passkey === undefined || info === undefined) return undefined;
     if (sub !== undefined && passkey.sub !== sub) return undefined;
-    const account = accountIn(stored);
+    const account = stored;
     if (account?.factors?.passkeys.includes(id) !== true || isDisabled(account)) return undefined;
     const { userHandle } = response;
     // If the account is not known yet, the user handle identifies it (WebAuthn section 7.2, step 6).

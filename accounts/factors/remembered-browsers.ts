@@ -8,7 +8,7 @@ import { type Clock, seconds } from "../../core/clock.ts";
 import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
 import type { AuditStore, Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
   REMEMBERED_BROWSER,
   rememberedBrowserId,
@@ -82,7 +82,7 @@ export function createRememberedBrowsers(
       const added_at = seconds(clock);
       const expires_at = added_at + days * DAY_SECONDS;
       return records.transact(async (tx) => {
-        const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+        const current = await tx.get(ACCOUNT.ref(sub));
         if (current === undefined || !hasSecondFactor(current) || factorsGeneration(current) !== generation)
           return undefined;
         tx.overwrite(

@@ -4,7 +4,7 @@ import { type AccountState, isDisabled, stateOf } from "../account.ts";
 import { canonicalEmail, enteredEmailProblem, normalName } from "../names.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
 
 type AddressChangeStarted =
@@ -133,7 +133,7 @@ export function createAddressChanges(
           try {
             const record = await accounts.undoAddress(tx, sub, pending.subject, email, callerAs(sub, at));
             if (record === undefined) {
-              const current = accountIn(await tx.get(ACCOUNT.ref(sub)));
+              const current = await tx.get(ACCOUNT.ref(sub));
               return { kind: current !== undefined && isDisabled(current) ? "blocked" : "gone" };
             }
             pending.remove();

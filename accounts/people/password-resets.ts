@@ -3,7 +3,7 @@ import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, stateOf } from "../account.ts";
 import { normalName, readName } from "../names.ts";
-import { ACCOUNT, accountIn } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import {
   CONFIRMATION_LIFETIME_MS,
@@ -147,7 +147,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
       let chosen: ReturnType<typeof choose> | undefined;
       return prove<ResetFinished>(proof, async (pending, tx) => {
         const sub = pending.subject;
-        const record = accountIn(await tx.get(ACCOUNT.ref(sub)));
+        const record = await tx.get(ACCOUNT.ref(sub));
         const problem = record && passwords.problem(password, passwordNames(record));
         const result =
           problem === undefined

@@ -14,7 +14,7 @@ import {
   payloadRecord,
   type StoredPayload,
 } from "../../records/deliveries/delivery-kinds.ts";
-import { ACCOUNT, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT, IDENTIFIER, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { PERSON } from "../servers/people.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
 
@@ -120,6 +120,7 @@ async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Ma
       const record = { ...account, sub, email, username, user_id: first + index };
       return [
         ACCOUNT.record(record),
+        IDENTIFIER.record({ sub }),
         SIGN_IN_NAME.record({ sub }, { key: email }),
         SIGN_IN_NAME.record({ sub }, { key: username }),
         USER_ID.record({ sub }, { key: String(record.user_id) }),

@@ -5,7 +5,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import Koa from "koa";
 import { openStores } from "../../adapters/open.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
-import { addPhone } from "../../testing/add-passkey.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { Browser, createTestSignIn, type TestClient, type TestSignIn } from "../../testing/index.ts";
 import type { Counter, Figures } from "./counters.ts";
@@ -106,10 +105,8 @@ async function countTokens(test: TestSignIn, client: TestClient, count: Count): 
 }
 
 async function countPasskey(test: TestSignIn, client: TestClient, count: Count): Promise<void> {
-  const { account } = await test.addPerson();
-  const { service, clock, urls } = test;
-  const openid = urls.openid ?? "";
-  const phone = await addPhone({ service }, account.sub, clock);
+  const openid = test.urls.openid ?? "";
+  const phone = await test.addPasskey(await test.addPerson());
   await count("sign-in by passkey", async () => {
     const browser = new Browser({ stayAt: [`${openid}/`], now: () => 0 });
     await browser.get(client.authorizationUrl());

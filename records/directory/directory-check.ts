@@ -6,12 +6,10 @@ import type { Clock } from "../../core/clock.ts";
 import type { Stores } from "../kinds.ts";
 import {
   ACCOUNT,
-  accountIn,
   type IdentifierOwner,
   BY_NUMBER,
   CLIENT,
-  DELETED_BY_NUMBER,
-  deletedIn,
+  IDENTIFIER,
   type AccountReference,
   SIGN_IN_NAME,
   USER_ID,
@@ -107,22 +105,11 @@ export function orphanCheck(scan: KindScan, { part, problem, owner, isWrong, sho
   };
 }
 
-const accountOf = (found: Found | undefined): AccountRecord | undefined =>
-  accountIn(found && identifierOf(found));
+const accountIn = ({ value }: Found): AccountRecord => value as unknown as AccountRecord;
 const showOwner = (found: Found): string => `account ${ownerOf(found)}`;
 
-const numberFor = (sub: string, user_id: number): RecordData =>
+const numberFor = ({ sub, user_id }: AccountRecord): RecordData =>
   USER_ID.record({ sub }, { key: String(user_id) });
-
-/** The record of the number of an account, also of a deleted one; none for a client. */
-function numberOf(found: Found | undefined): RecordData[] {
-  const account = accountOf(found);
-  if (account !== undefined) return [numberFor(account.sub, account.user_id)];
-  const deleted = deletedIn(found && identifierOf(found));
-  return deleted === undefined ? [] : [numberFor(deleted.deleted_sub, deleted.user_id)];
-}
-
-const markFor = ({ client_id }: Pick<ClientRecord, "client_id">): RecordData => ACCOUNT.record({ client_id });
 const isOwned = (there: Found, { value }: RecordData): boolean =>
   ownerOf(there) === (value as unknown as AccountReference).sub;
 const ownerRef = (found: Found): Ref => ACCOUNT.ref(ownerOf(found) ?? "");
@@ -130,13 +117,9 @@ const ownerRef = (found: Found): Ref => ACCOUNT.ref(ownerOf(found) ?? "");
 /** The counter that numbers the accounts. Checking it uses up one number. */
 function counterCheck(storage: RecordStore, counter: string): Check {
   const highest = async (): Promise<number> => {
-    const last = { limit: 1, descending: true };
-    const pages = await storage.list([
-      { ...BY_NUMBER, ...last },
-      { ...DELETED_BY_NUMBER, ...last },
-    ]);
-    const numbers = pages.flatMap(({ records }) => records.flatMap(numberOf));
-    return Math.max(0, ...numbers.map(({ key }) => Number(key)));
+    const [page] = await storage.list([{ ...BY_NUMBER, limit: 1, descending: true }]);
+    const [last] = page?.records ?? [];
+    return last === undefined ? 0 : accountIn(last).user_id;
   };
   return {
     part: "user-id",
@@ -153,9 +136,13 @@ function counterCheck(storage: RecordStore, counter: string): Check {
 
 export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock): Check[] {
   const { storage } = stores;
-  const [accounts, clients, names, numbers] = [ACCOUNT, CLIENT, SIGN_IN_NAME, USER_ID].map(
-    (kind) => new KindScan(kind, stores, clock),
-  ) as [KindScan, KindScan, KindScan, KindScan];
+  const [accounts, clients, names, numbers, identifiers] = [
+    ACCOUNT,
+    CLIENT,
+    SIGN_IN_NAME,
+    USER_ID,
+    IDENTIFIER,
+  ].map((kind) => new KindScan(kind, stores, clock)) as [KindScan, KindScan, KindScan, KindScan, KindScan];
   const namesFor = (account: AccountRecord): RecordData[] =>
     namesOf(account).map((key) => SIGN_IN_NAME.record({ sub: account.sub }, { key }));
 
@@ -164,43 +151,51 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
       part: "sign-in-name",
       problem: "sign-in names that lead to no account",
       owner: ownerRef,
-      isWrong: (_found, owner) => accountOf(owner) === undefined,
+      isWrong: (_found, owner) => owner === undefined,
       show: showOwner,
     }),
     orphanCheck(names, {
       part: "sign-in-name",
       problem: "accounts with a sign-in name that is not theirs",
       owner: ownerRef,
-      isWrong(found, owner) {
-        const account = accountOf(owner);
-        return account !== undefined && !namesFor(account).some((own) => nameOf(own) === nameOf(found));
-      },
+      isWrong: (found, owner) =>
+        owner !== undefined && !namesFor(accountIn(owner)).some((own) => nameOf(own) === nameOf(found)),
       show: showOwner,
     }),
     requirementCheck(accounts, {
       part: "account",
       problem: "accounts that one of their sign-in names does not lead to",
-      needs: (found) => {
-        const account = accountOf(found);
-        return account === undefined ? [] : namesFor(account);
-      },
+      needs: (found) => namesFor(accountIn(found)),
       isOwn: isOwned,
     }),
     orphanCheck(numbers, {
       part: "user-id",
       problem: "user_ids that lead to no account of theirs",
       owner: ownerRef,
-      isWrong: (found, owner) => !numberOf(owner).some((own) => nameOf(own) === nameOf(found)),
+      isWrong: (found, owner) => owner !== undefined && nameOf(numberFor(accountIn(owner))) !== nameOf(found),
+    }),
+    orphanCheck(numbers, {
+      part: "user-id",
+      problem: "user_ids of nobody",
+      // The identifiers of a deleted account stay.
+      owner: (found) => IDENTIFIER.ref(ownerOf(found) ?? ""),
+      isWrong: (_found, owner) => owner === undefined || !("sub" in identifierOf(owner)),
     }),
     requirementCheck(accounts, {
       part: "account",
       problem: "accounts that their user_id does not lead to",
-      needs: numberOf,
+      needs: (found) => [numberFor(accountIn(found))],
       isOwn: isOwned,
     }),
-    counterCheck(storage, USER_ID.declaration.counter ?? ""),
-    orphanCheck(accounts, {
+    requirementCheck(accounts, {
       part: "account",
+      problem: "accounts with an identifier that a client has or could get",
+      needs: (found) => [IDENTIFIER.record({ sub: accountIn(found).sub })],
+      isOwn: (there) => "sub" in identifierOf(there),
+    }),
+    counterCheck(storage, USER_ID.declaration.counter ?? ""),
+    orphanCheck(identifiers, {
+      part: "identifier",
       problem: "reserved identifiers of clients that do not exist",
       owner(found) {
         const holder = identifierOf(found);
@@ -211,7 +206,10 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
     requirementCheck(clients, {
       part: "client",
       problem: "clients with an identifier that an account has or could get",
-      needs: ({ value }) => [markFor(value as unknown as ClientRecord)],
+      needs: ({ value }) => {
+        const { client_id } = value as unknown as ClientRecord;
+        return [IDENTIFIER.record({ client_id })];
+      },
       isOwn: (there) => "client_id" in identifierOf(there),
     }),
   ];

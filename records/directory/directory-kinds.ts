@@ -10,7 +10,7 @@ import type {
 } from "./directory.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
-import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
+import { defineKind, type Kind } from "../kinds.ts";
 
 /** A record that others refer to. While it is being removed, until `closingUntil`, nothing new can refer to it. */
 export interface Closing {
@@ -61,45 +61,11 @@ export const ENTRIES: Readonly<Record<EntryKind, Kind<StoredEntry>>> = {
   portal: entryKind("portal", "a portal to which accounts belong"),
 };
 
-/** What is left of a deleted account: its identifiers, which nobody else gets. */
-interface DeletedAccount {
-  readonly deleted_sub: string;
-  readonly user_id: number;
-}
-
-/** What owns an identifier: an account, also one that was deleted, or the client that has it as its `client_id`. */
-export type IdentifierOwner = AccountRecord | DeletedAccount | { readonly client_id: string };
-
-/** The account, if one owns the identifier. */
-export function accountIn(owner: IdentifierOwner | undefined): AccountRecord | undefined {
-  return owner !== undefined && "sub" in owner ? owner : undefined;
-}
-
-/** The deleted account, if one owned the identifier. */
-export function deletedIn(owner: IdentifierOwner | undefined): DeletedAccount | undefined {
-  return owner !== undefined && "deleted_sub" in owner ? owner : undefined;
-}
-
-function identifierOf(owner: IdentifierOwner): string {
-  if ("sub" in owner) return owner.sub;
-  return "client_id" in owner ? owner.client_id : owner.deleted_sub;
-}
-
-function positionsOf(
-  owner: IdentifierOwner,
-  keysOf: (account: AccountRecord) => readonly string[],
-): IndexPosition[] {
-  const account = accountIn(owner);
-  if (account === undefined) return [];
-  return keysOf(account).map((at) => ({ at, order: account.user_id }));
-}
-
 const servicesOf = ({ services }: AccountRecord): string[] => Object.keys(services);
 const portalOf = ({ portal }: AccountRecord): string[] => (portal === null ? [] : [portal]);
 
-/** The partitions of the index `number`: all accounts, and the deleted ones, ordered by their numbers. */
+/** The only partition of the index `number`: all accounts, ordered by their numbers. */
 const ALL = "all";
-const DELETED = "deleted";
 
 /**
  * How far generations move when the storage has gone back. They have grown since, and must not return to a value that was in use.
@@ -126,44 +92,49 @@ function withHigherGenerations(account: AccountRecord): AccountRecord {
 /** The epoch of a client or an API. Another one ends their earlier tokens. */
 export const newTokensEpoch = (): string => randomBytes(9).toString("base64url");
 
-export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = defineKind({
+export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal"> = defineKind({
   name: "account",
-  holds:
-    "an account, the `sub` and `user_id` of a deleted one, or the reservation of a `client_id`, which must never become the `sub` of an account",
-  key: "the `sub`, or the `client_id`",
-  keyOf: identifierOf,
+  holds: "an account",
+  key: "the `sub`",
+  keyOf: ({ sub }) => sub,
   index: {
-    number(owner) {
-      const deleted = deletedIn(owner);
-      return deleted === undefined
-        ? positionsOf(owner, () => [ALL])
-        : [{ at: DELETED, order: deleted.user_id }];
-    },
-    service: (owner) => positionsOf(owner, servicesOf),
-    portal: (owner) => positionsOf(owner, portalOf),
+    number: ({ user_id }) => [{ at: ALL, order: user_id }],
+    service: (account) => servicesOf(account).map((at) => ({ at, order: account.user_id })),
+    portal: (account) => portalOf(account).map((at) => ({ at, order: account.user_id })),
   },
   indexFor: {
-    number: "`accounts.list`; the highest number, also of deleted accounts",
+    number: "`accounts.list`",
     service: "removing a service: are accounts assigned to it?",
     portal: "removing a portal: do accounts belong to it?",
   },
-  references(owner) {
-    const account = accountIn(owner);
-    if (account === undefined) return [];
-    return [
-      ...servicesOf(account).map((key) => ENTRIES.service.ref(key)),
-      ...portalOf(account).map((key) => ENTRIES.portal.ref(key)),
-    ];
-  },
+  references: (account) => [
+    ...servicesOf(account).map((key) => ENTRIES.service.ref(key)),
+    ...portalOf(account).map((key) => ENTRIES.portal.ref(key)),
+  ],
   store: "storage",
   exported: true,
   afterRestore: {
     becomes:
       "with higher generations: sessions, codes, tokens, remembered browsers and device cookies are invalid",
-    change: (owner) => ("sub" in owner ? withHigherGenerations(owner) : owner),
+    change: withHigherGenerations,
   },
   personal:
     "e-mail address, user name, names, date of birth, gender, language, password hash, ids of passkeys, assignments, consents",
+});
+
+/** Who has an identifier, or had it. */
+export type IdentifierOwner = AccountReference | { readonly client_id: string };
+
+/** Written with an account and with a client, so that no identifier belongs to both. That of an account stays for good. */
+export const IDENTIFIER: Kind<IdentifierOwner> = defineKind<IdentifierOwner>({
+  name: "identifier",
+  holds: "that an account, also one that was deleted, or a client has this identifier",
+  key: "the `sub` or the `client_id`",
+  keyOf: (owner) => ("sub" in owner ? owner.sub : owner.client_id),
+  store: "storage",
+  exported: true,
+  afterRestore: "kept",
+  personal: "the `sub`",
 });
 
 export const API: Kind<StoredApi> = defineKind<StoredApi>({
@@ -303,9 +274,6 @@ export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>(
 
 /** Kinds that most account changes read and few changes write. */
 export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
-
-/** The identifiers of all deleted accounts, ordered by their numbers. */
-export const DELETED_BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", DELETED);
 
 /** All accounts, ordered by their numbers. */
 export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);

@@ -15,7 +15,6 @@ import type {
 } from "./directory.ts";
 import {
   ACCOUNT,
-  accountIn,
   API,
   BY_NUMBER,
   CLIENT_LOGO,
@@ -89,7 +88,7 @@ export function withoutMark<T extends Closing>({
 
 export function createDirectoryRecords(records: Records): DirectoryRecords {
   async function findAccount(sub: string): Promise<AccountRecord | undefined> {
-    return accountIn((await records.find(ACCOUNT.ref(sub)))?.value);
+    return (await records.find(ACCOUNT.ref(sub)))?.value;
   }
 
   return {

@@ -6,13 +6,13 @@ import type { Found, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { orphanCheck } from "../directory/directory-check.ts";
-import { ACCOUNT, accountIn, type IdentifierOwner } from "../directory/directory-kinds.ts";
+import { ACCOUNT } from "../directory/directory-kinds.ts";
 import type { Stores } from "../kinds.ts";
 import { type Check, KindScan } from "../record-check.ts";
 import { AUTHENTICATOR_APP, PASSKEY } from "./factor-kinds.ts";
 
 const accountOf = (found: Found | undefined): AccountRecord | undefined =>
-  accountIn(found && (found.value as unknown as IdentifierOwner));
+  found && (found.value as unknown as AccountRecord);
 const ownerOf = ({ value }: Found): string => (value as unknown as { readonly sub: string }).sub;
 
 export function factorChecks(stores: Stores, clock: Clock): Check[] {

@@ -1,5 +1,5 @@
 /** What is stored about the sign-ins of an account: how many failed in a row, and that it has signed in before. */
-import { ACCOUNT, accountIn } from "../directory/directory-kinds.ts";
+import { ACCOUNT } from "../directory/directory-kinds.ts";
 import { MAIL, type NewMail, type StoredMail } from "./mail-kinds.ts";
 import { putNotice } from "./notices.ts";
 import { defineKind, type Kind } from "../kinds.ts";
@@ -125,7 +125,7 @@ export function createSignInStore(records: Records): SignInStore {
       records.transact(async (tx) => {
         const [account, before] = await tx.peekAll([ACCOUNT.ref(sub), SIGNED_IN_BEFORE.ref(sub)]);
         // Without the account, the sign-in fails where its session is checked.
-        if (accountIn(account) === undefined || before?.last === id) return false;
+        if (account === undefined || before?.last === id) return false;
         tx.put(SIGNED_IN_BEFORE.record({ sub, last: id }));
         if (before === undefined || notice === undefined) return false;
         // The mail of this sign-in may be there already: its id says which sign-in it is about.

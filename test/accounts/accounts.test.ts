@@ -1,7 +1,8 @@
 import { putAccount } from "../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ImportedAccount } from "../../accounts/account.ts";
-import { ACCOUNT, SIGN_IN_NAME, USER_ID } from "../../records/directory/directory-kinds.ts";
+import { KINDS } from "../../records/all-kinds.ts";
+import { ACCOUNT, IDENTIFIER, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { codeOf, openDomain, START, type Domain, withCommit } from "./open-domain.ts";
 
 let domain: Domain;
@@ -204,20 +205,26 @@ describe("import", () => {
     expect(await domain.accounts.import({ email: "a@b", user_id: 502 })).toMatchObject({ user_id: 502 });
   });
 
-  it("of a deleted account finds nothing but its identifiers [D-IDENTIFIER-3]", async () => {
-    const ada = { email: "ada@example.com", username: "ada", name: "Ada", password: "a password" };
+  it("of a deleted account leaves nothing but its identifiers, and the audit [D-IDENTIFIER-3]", async () => {
+    const app = { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" };
+    const ada = { email: "ada@example.com", username: "ada", name: "Ada", password: "a password", app };
     await domain.accounts.import({ ...ada, sub, user_id: 500 });
-    await domain.accounts.delete(sub);
+    await domain.accounts.resetRecoveryCodes(sub);
     const { store } = domain.storage.records;
-    const left = await Promise.all(
-      [ACCOUNT, USER_ID, SIGN_IN_NAME].map(
-        async ({ name }) => (await store.scan(name, undefined, 10)).records,
-      ),
-    );
-    expect(left.map((records) => records.map(({ value }) => value))).toEqual([
-      [{ deleted_sub: sub, user_id: 500 }],
-      [{ sub }],
-      [],
+    const kindsWith = async (): Promise<string[]> => {
+      const pages = await Promise.all(KINDS.all.map(({ name }) => store.scan(name, undefined, 100)));
+      const found = pages
+        .flatMap(({ records }) => records)
+        .filter((each) => JSON.stringify(each).includes(sub));
+      return [...new Set(found.map(({ kind }) => kind))].toSorted();
+    };
+    const own = ["account", "authenticator-app", "identifier", "recovery-codes", "sign-in-name", "user-id"];
+    expect(await kindsWith()).toEqual(["audit", ...own].toSorted());
+    await domain.accounts.delete(sub);
+    expect(await kindsWith()).toEqual(["audit", "identifier", "user-id"]);
+    expect(await store.get([IDENTIFIER.ref(sub), USER_ID.ref("500")])).toEqual([
+      expect.objectContaining({ value: { sub } }),
+      expect.objectContaining({ value: { sub } }),
     ]);
   });
 

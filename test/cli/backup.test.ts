@@ -361,7 +361,7 @@ describe("a backup", () => {
     const config = configFile(to.folder, { storage: to.storage });
     const both = await Promise.all([here([...words, config]), here([...words, config])]);
     expect(both.map(({ code }) => code).toSorted((one, other) => one - other)).toEqual([0, 1]);
-    expect((await everythingIn(to))["account"]).toHaveLength(ACCOUNTS + 1);
+    expect((await everythingIn(to))["account"]).toHaveLength(ACCOUNTS);
     for (const delay of [0, 40, 80, 120]) {
       const other = newPlace(workshop);
       copyFileSync(`${full.database}.keys`, `${other.database}.keys`);
@@ -446,8 +446,7 @@ describe("SIGKILL", () => {
       // It may have been killed just after the end.
       expect([0, 1]).toContain((await here(words)).code);
       const all = await everythingIn(to);
-      // One of them reserves the name of the client of the account pages.
-      expect(all["account"]).toHaveLength(ACCOUNTS + 1);
+      expect(all["account"]).toHaveLength(ACCOUNTS);
       expect(all["audit"]?.filter(({ value }) => value["action"] === "storage.restored")).toHaveLength(1);
       expect(readdirSync(to.folder).toSorted()).toEqual([
         "config.json",

@@ -27,6 +27,7 @@ import {
 } from "../../records/deliveries/delivery-kinds.ts";
 import {
   ACCOUNT,
+  IDENTIFIER,
   API,
   CLIENT,
   CLIENT_LOGO,
@@ -197,7 +198,8 @@ function mainRecords(index: number, now: number): RecordData[] {
       sha256: text(index),
       bytes: text(index),
     }),
-    ACCOUNT.record({ client_id: `client ${sub}` }),
+    IDENTIFIER.record({ client_id: `client ${sub}` }),
+    IDENTIFIER.record({ sub }),
     ACCOUNT.record(
       account(2 * index + 1, {
         sub,

@@ -18,8 +18,7 @@ const importAs = (sub: string) => running.service.accounts.import({ sub, email: 
 const seeded = (client_id: string) => applySeed(running.service, { clients: [{ ...NEWS, client_id }] });
 
 const TAKEN = { code: "already_exists" };
-const byAccount = { ...TAKEN, message: "an account with this sub exists already" };
-const byDeleted = { ...TAKEN, message: "a deleted account with this sub exists already" };
+const BY_ACCOUNT = { ...TAKEN, message: "an account that has, or had, this sub exists already" };
 
 describe("a client_id that is a UUID", () => {
   it.each(["oauth2", "openid"] as const)("signs people in on %s [D-IDENTIFIER-2]", async (kind) => {
@@ -63,13 +62,13 @@ describe("a client_id that is a UUID", () => {
 
   it("is never the sub of an account, also of a deleted one [D-IDENTIFIER-2, D-IDENTIFIER-3]", async () => {
     const { sub } = running.ada;
-    await expect(register(sub)).rejects.toMatchObject(byAccount);
+    await expect(register(sub)).rejects.toMatchObject(BY_ACCOUNT);
     await expect(seeded(sub)).rejects.toMatchObject({
-      problems: [`config.seed.clients[0]: ${byAccount.message}`],
+      problems: [`config.seed.clients[0]: ${BY_ACCOUNT.message}`],
     });
     const deleted = await importAs(randomUUID());
     await running.service.accounts.delete(deleted.sub);
-    await expect(register(deleted.sub)).rejects.toMatchObject(byDeleted);
+    await expect(register(deleted.sub)).rejects.toMatchObject(BY_ACCOUNT);
     for (const client_id of [sub, deleted.sub])
       expect(await running.service.clients.find(client_id)).toBeUndefined();
   });

@@ -5,7 +5,7 @@ import type { RecordStore } from "../../adapters/record-store.ts";
 import { openSqlite } from "../../adapters/sqlite/record-store.ts";
 import { kindsPage } from "../../build/tables.ts";
 import { KINDS } from "../../records/all-kinds.ts";
-import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
+import { ACCOUNT, IDENTIFIER } from "../../records/directory/directory-kinds.ts";
 import { artifactKind, GRANT } from "../../records/artifacts/artifact-kinds.ts";
 import { collectKinds, defineKind, type Kind, type KindDeclaration } from "../../records/kinds.ts";
 import { Changes, Records } from "../../records/records.ts";
@@ -128,7 +128,7 @@ describe("a commit", () => {
 
   it("concerns declared kinds of one store: written, removed or only expected", async () => {
     const records = new Records(store, clock, KINDS);
-    const account = ACCOUNT.record({ client_id: "x" });
+    const account = IDENTIFIER.record({ client_id: "x" });
     const token = artifactKind("Session").ref("x");
     const attempts: readonly ((changes: Changes) => void)[] = [
       (changes) => changes.drop(token),

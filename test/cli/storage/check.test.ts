@@ -6,7 +6,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/glo
 import type { Commit, Found, RecordData, RecordStore, Ref } from "../../../adapters/record-store.ts";
 import { artifactKind, artifactRecord } from "../../../records/artifacts/artifact-kinds.ts";
 import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../../records/deliveries/delivery-kinds.ts";
-import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../../records/directory/directory-kinds.ts";
+import {
+  ACCOUNT,
+  ENTRIES,
+  IDENTIFIER,
+  SIGN_IN_NAME,
+  USER_ID,
+} from "../../../records/directory/directory-kinds.ts";
 import { PASSKEY, type StoredPasskey } from "../../../records/factors/factor-kinds.ts";
 import { type AnyKind, storeOf, type Stores } from "../../../records/kinds.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
@@ -121,9 +127,6 @@ type Damage = readonly [
   says: RegExp,
 ];
 
-/** The highest `user_id` that was given. */
-const DELETED_NUMBER = 1_000;
-
 const LANE_OF = (sub: string): Ref => LANE.ref(["group:media", sub]);
 
 const damages: readonly Damage[] = [
@@ -165,7 +168,7 @@ const damages: readonly Damage[] = [
   [
     "a user_id leads nowhere",
     ({ storage }) => force(storage, { put: [USER_ID.record({ sub: "nobody" }, { key: "77" })] }),
-    /^user-id: 1 user_ids that lead to no account of theirs \(user-id 77\)/m,
+    /^user-id: 1 user_ids of nobody \(user-id 77\)/m,
   ],
   [
     "a user_id is gone",
@@ -173,19 +176,24 @@ const damages: readonly Damage[] = [
     /^account: 1 accounts that their user_id does not lead to/m,
   ],
   [
-    "the user_id of a deleted account is gone",
-    ({ storage }) => force(storage, { remove: [USER_ID.ref(String(DELETED_NUMBER))] }),
-    /^account: 1 accounts that their user_id does not lead to/m,
+    "a user_id leads to another account",
+    ({ storage }, ada) => force(storage, { put: [USER_ID.record({ sub: ada }, { key: "77" })] }),
+    /^user-id: 1 user_ids that lead to no account of theirs \(user-id 77\)/m,
+  ],
+  [
+    "the identifier of an account is gone",
+    ({ storage }, ada) => force(storage, { remove: [IDENTIFIER.ref(ada)] }),
+    /^account: 1 accounts with an identifier that a client has or could get/m,
   ],
   [
     "the mark of a client is gone",
-    ({ storage }) => force(storage, { remove: [ACCOUNT.ref("news")] }),
+    ({ storage }) => force(storage, { remove: [IDENTIFIER.ref("news")] }),
     /^client: 1 clients with an identifier that an account has or could get \(client news\)/m,
   ],
   [
     "there is a mark of no client",
-    ({ storage }) => force(storage, { put: [ACCOUNT.record({ client_id: "gone" })] }),
-    /^account: 1 reserved identifiers of clients that do not exist \(account gone\)/m,
+    ({ storage }) => force(storage, { put: [IDENTIFIER.record({ client_id: "gone" })] }),
+    /^identifier: 1 reserved identifiers of clients that do not exist \(identifier gone\)/m,
   ],
   [
     "a passkey is of an account that has none",
@@ -273,7 +281,7 @@ function describeChecks(newPlace: () => Promise<Addresses>, cases: readonly Dama
     const service = await openService(place);
     const [ada = "", bob = ""] = await use(service);
     subs = [ada, bob];
-    const gone = await service.accounts.import({ email: "gone@example.com", user_id: DELETED_NUMBER });
+    const gone = await service.accounts.create({ email: "gone@example.com" });
     await service.accounts.delete(gone.sub);
     await service.close();
     await withStores(place, (stores) => addFamily(stores, ada));

@@ -157,7 +157,7 @@ describe("a copy", () => {
     expect(code).toBe(1);
     expect(said).toContain("FROM and TO differ in group.");
     expect(said).toMatch(/^group +600  1 differ$/m);
-    expect(said).toMatch(/^account +1200$/m);
+    expect(said).toMatch(/^account +600$/m);
     await expect(startOn(to)).rejects.toMatchObject({ code: "configuration" });
   }, 120_000);
 
