@@ -78,7 +78,7 @@ export function createEndedSignIns(parts: EndedParts): EndedSignIns {
       query: receivedQuery(params),
       browser: artifact.browser ?? "",
       expiresAt: artifact.expiresAt,
-      sealedAt: clock.now(),
+      sealedAt: Math.floor(clock.now()),
     };
   }
 

@@ -243,7 +243,8 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       query: receivedQuery({ ...params, ...(username !== undefined && { login_hint: username }) }),
       browser: ctx.exchange.browser?.digest ?? "",
       expiresAt,
-      sealedAt: configuration.clock.now(),
+      // Without fractions: the same page always has the same length.
+      sealedAt: Math.floor(configuration.clock.now()),
     });
     return again === undefined ? {} : { again };
   }
