@@ -15,7 +15,6 @@ import {
   type StepServices,
   type Values,
 } from "./steps/step.ts";
-import { openedEnrolment } from "./steps/sealed-enrolment.ts";
 import { firstStep, STEPS } from "./steps/steps.ts";
 
 /** A submission by a person or a program. */
@@ -61,10 +60,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
   const { protocol, units, configuration, offers, links, devices } = services;
 
   /** @param wanted the step to show, if it is open. */
-  function present(found: RunningSignIn, wanted: StepName | undefined): PresentStep {
-    const { enrolment: _before, ...rest } = found;
-    const enrolment = openedEnrolment(found, services);
-    const signIn = enrolment === undefined ? rest : { ...rest, enrolment };
+  function present(signIn: RunningSignIn, wanted: StepName | undefined): PresentStep {
     const first = firstStep(signIn, offers);
     const isOpen = (name: StepName): boolean => STEPS[name].isOpen(signIn, offers);
     const name = [wanted, signIn.state.step].find((each) => each !== undefined && isOpen(each)) ?? first;

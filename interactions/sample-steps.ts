@@ -61,7 +61,12 @@ export function sampleMethods(text: string): readonly SignInMethod[] {
 export function sampleState(name: StepName, text: string): SignInState {
   const proven = { sub: text, generation: 0, at: 0, amr: ["pwd"], app: true, passkeys: true };
   if (name === "second-factor") return { step: name, proven, passkey: samplePasskey(text) };
-  return { step: name, email: text, ...(PROVEN.has(name) && { proven }) };
+  return {
+    step: name,
+    email: text,
+    ...(PROVEN.has(name) && { proven }),
+    ...(name === "enrol" && { enrolment: sampleEnrolment(text) }),
+  };
 }
 
 /** Somebody who was invited to add a passkey, at one of the steps that add it. */
@@ -117,8 +122,11 @@ function sampleEnrolment(text: string): Enrolment {
 export function sampleNewcomer(text: string): Partial<RunningSignIn> {
   const { passkey, ...enrolment } = sampleEnrolment(text);
   return {
-    state: { step: "enrol", email: text },
-    ...(passkey && { enrolment: { ...enrolment, as: null, app: null, passkey } }),
+    state: {
+      step: "enrol",
+      email: text,
+      ...(passkey && { enrolment: { ...enrolment, as: null, app: null, passkey } }),
+    },
   };
 }
 
@@ -140,7 +148,6 @@ export function sampleStep(
     apis: [],
     state: sampleState(name, text),
     expiresAt: 0,
-    ...(name === "enrol" && { enrolment: sampleEnrolment(text) }),
     ...(known && { account: { sub: text, email: text, name: text, hasPassword: true } }),
     ...changes,
   } as RunningSignIn;

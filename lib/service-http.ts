@@ -112,7 +112,7 @@ export interface ServiceHttp {
 export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = options;
   const { artifacts, directory } = storage;
-  const units = createUnitsOfWork(artifacts, configuration.clock);
+  const units = createUnitsOfWork(artifacts, keys.sealer, configuration.clock);
   const limits = createAttemptLimits(
     configuration.rateLimits,
     tellingRefusals(storage.rateLimits, (limit) => events.emit("limit.refused", { limit })),
@@ -301,8 +301,7 @@ function createSteps(
     interactionCookie: cookieName(configuration, "interaction"),
     clock: configuration.clock,
   });
-  const { sealer } = keys;
-  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol, sealer });
+  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol });
   const { ui } = configuration.interactions;
   const html = createInteractionHandlers({ flow, pages, links, ended, ui });
   const json = createJsonHandlers({ flow, pages, ended });

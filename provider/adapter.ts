@@ -68,6 +68,12 @@ function withoutGrants(authorizations: object): object {
   return Object.fromEntries(entries.map(([clientId, { grantId: _grant, ...stored }]) => [clientId, stored]));
 }
 
+/** The parameters of a device without those about a person: whoever types its code signs in by themselves. */
+function withoutHints(params: object): Payload {
+  const { login_hint: _name, id_token_hint: _token, ...rest } = params as Payload;
+  return rest;
+}
+
 function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
   const { jti: _id, consumed: _consumed, ...stored } = payload as Payload;
   const session = stored["session"] as Payload | undefined;
@@ -76,6 +82,7 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
     const { cookie: _cookie, ...rest } = session;
     stored["session"] = rest;
   }
+  if (model === DEVICE_CODE && stored["params"]) stored["params"] = withoutHints(stored["params"]);
   if (model === "Session" && stored["authorizations"])
     stored["authorizations"] = withoutGrants(stored["authorizations"]);
   if (typeof stored["returnTo"] === "string") stored["returnTo"] = stored["returnTo"].replace(id, IDENTIFIER);

@@ -5,7 +5,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
+import { type ArtifactSealer, openArtifact, sealArtifact } from "../records/artifacts/sealed-artifact.ts";
+import type { ArtifactStore, Family } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
 import {
   ANSWERED_AFTER_MS,
@@ -153,6 +154,7 @@ class PendingUnit implements Unit {
   failure: unknown;
   readonly #request: UnitRequest;
   readonly #store: ArtifactStore;
+  readonly #sealer: ArtifactSealer;
   readonly #clock: Clock;
   /** Every read from the store. A request reads the same value again, and the commit checks whether it has changed. */
   readonly #reading = new Map<string, Promise<void>>();
@@ -165,8 +167,9 @@ class PendingUnit implements Unit {
   #storeTime: Promise<number> | undefined;
   #callbacks: ((consumed: StoredArtifact | undefined) => unknown)[] = [];
 
-  constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
+  constructor(store: ArtifactStore, sealer: ArtifactSealer, clock: Clock, request: UnitRequest) {
     this.#store = store;
+    this.#sealer = sealer;
     this.#clock = clock;
     this.#request = request;
   }
@@ -210,8 +213,16 @@ class PendingUnit implements Unit {
   }
 
   async #load(model: string, key: string): Promise<void> {
-    const found = await this.#store.find(model, key);
-    for (const one of [found?.artifact, found?.grant]) this.#keep(one);
+    const { artifact, grant } = await this.#find(model, key);
+    for (const one of [artifact, grant]) this.#keep(one);
+  }
+
+  async #find(
+    model: string,
+    key: string,
+  ): Promise<{ readonly [Name in keyof Family]: Family[Name] | undefined }> {
+    const { artifact, grant } = (await this.#store.find(model, key)) ?? {};
+    return { artifact: artifact && openArtifact(artifact, this.#sealer), grant };
   }
 
   /** Only the first read of an artifact is kept. */
@@ -341,7 +352,8 @@ class PendingUnit implements Unit {
         if (isConsumed && before?.consumedAt !== undefined)
           throw new ConditionFailed(`this ${model} is used up`);
         if (isConsumed) consumed = this.#asConsumed(after, storeTime);
-        const record = artifactRecord(isConsumed && consumed ? consumed : after);
+        const written = isConsumed && consumed ? consumed : after;
+        const record = artifactRecord(sealArtifact(written, this.#sealer));
         // What was not read must not exist yet: the library makes new identifiers, and an assertion is used once.
         changes.write(record, before);
       }
@@ -364,7 +376,7 @@ class PendingUnit implements Unit {
     for (const [name, one] of pending) {
       const before = this.#read.get(name);
       if (before === undefined) continue;
-      const { artifact: there } = (await this.#store.find(one.model, one.key)) ?? {};
+      const { artifact: there } = await this.#find(one.model, one.key);
       if (there === undefined && one.model === GRANT && one.after === undefined) continue;
       if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
       // Of two people who type one code, the first decides.
@@ -380,7 +392,7 @@ class PendingUnit implements Unit {
   }
 }
 
-export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWork {
+export function createUnitsOfWork(store: ArtifactStore, sealer: ArtifactSealer, clock: Clock): UnitsOfWork {
   const storage = new AsyncLocalStorage<Unit>();
   return {
     current: () => storage.getStore(),
@@ -390,7 +402,7 @@ export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWo
       return unit;
     },
     run(request, work) {
-      const unit = new PendingUnit(store, clock, request);
+      const unit = new PendingUnit(store, sealer, clock, request);
       return storage.run(unit, () => work(unit));
     },
   };

@@ -104,7 +104,7 @@ export class ObservedStore implements RecordStore {
   /**
    * Resolves if the store takes writes: one succeeded within the last second, or a probe does, of which there is one a
    * second at most.
-   * @throws StorageUnavailable if it doesn't.
+   * @throws StorageUnavailable if it doesn't, or the clock of this process is wrong.
    */
   async takesWrites(): Promise<void> {
     this.#observers.clocks.require();

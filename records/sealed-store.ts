@@ -4,9 +4,11 @@
  */
 import type { Found, RecordData } from "../adapters/record-store.ts";
 import { SERVICE_KEY } from "./directory/directory-kinds.ts";
+import type { Clock } from "../core/clock.ts";
 import { SignInError } from "../core/errors.ts";
 import { KINDS } from "./all-kinds.ts";
-import type { AnyKind } from "./kinds.ts";
+import type { AnyKind, Stores } from "./kinds.ts";
+import { type Check, KindScan } from "./record-check.ts";
 import type { Records } from "./records.ts";
 import { eachPage, type Rewrite, rewriteOne, rewritePage, type RewritingRun } from "./rewriting.ts";
 import type { Sealer } from "../core/sealing.ts";
@@ -63,6 +65,22 @@ function resealed(kind: AnyKind, found: Found, sealer: Sealer): RecordData | "un
   );
   if (record === undefined) return "unreadable";
   return record === "current" ? undefined : record;
+}
+
+/** Finds sealed texts that can't be opened, for example because they were moved from one record to another. */
+export function sealedChecks(stores: Stores, sealer: Sealer, clock: Clock): Check[] {
+  return SEALED.map((kind) => {
+    const scan = new KindScan(kind, stores, clock);
+    return {
+      part: kind.name,
+      problem:
+        "records with a sealed value that can't be opened: it was changed, belongs to another record, or its key is missing in keys.secrets",
+      find: (limit) =>
+        scan.find(limit, async (records) =>
+          records.filter((found) => resealed(kind, found, sealer) === "unreadable"),
+        ),
+    };
+  });
 }
 
 /** Seals records again that can be read. */

@@ -1,4 +1,5 @@
 /** The operations that are measured: calls of the service and its storage, without HTTP. */
+import { createSealer } from "../../core/sealing.ts";
 import { createUnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { CLIENT } from "../servers/people.ts";
@@ -40,7 +41,7 @@ async function costOfAll(call: () => Promise<number>): Promise<number> {
 function exchanging({ storage }: GrowingStorage, round: number): (index: number) => Promise<void> {
   const { artifacts, directory } = storage;
   const clock = { now: Date.now };
-  const units = createUnitsOfWork(artifacts, clock);
+  const units = createUnitsOfWork(artifacts, createSealer([Buffer.alloc(32).toString("base64")]), clock);
   return (index) =>
     units.run({ underWaySince: performance.now(), deadline: clock.now() + 4_500 }, async (unit) => {
       const code = await unit.find("AuthorizationCode", keyOf("AuthorizationCode", index, round));

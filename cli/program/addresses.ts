@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { defaults } from "../../config/defaults.ts";
+import { isSecret } from "../../config/keys.ts";
 import {
   databaseFile,
   isInMemory,
@@ -22,6 +23,8 @@ export interface StorageAddress {
   readonly artifacts: string | undefined;
   /** Where its `keys.secrets` are: a phrase for messages. */
   readonly secrets: string;
+  /** Its `keys.secrets`, if the configuration has them. */
+  readonly keys?: readonly string[];
 }
 
 /** The arguments of a command for one storage. */
@@ -83,12 +86,18 @@ function addressIn(config: object, where: string, name: string): StorageAddress 
   const artifacts = textMember(config, "artifacts", where);
   const isElsewhere = artifacts !== undefined && artifacts !== storage;
   const keys: unknown = Reflect.get(config, "keys");
-  const isSet = Reflect.get(Object(keys), "secrets") !== undefined;
+  const secrets: unknown = Reflect.get(Object(keys), "secrets");
+  const isSet = secrets !== undefined;
   return {
+    ...(isSecretList(secrets) && { keys: secrets }),
     storage,
     artifacts: isElsewhere ? checkArtifacts(artifacts, name) : undefined,
     secrets: isSet ? `in ${where}` : secretsOf(storage),
   };
+}
+
+function isSecretList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string" && isSecret(each));
 }
 
 function secretsOf(storage: string): string {

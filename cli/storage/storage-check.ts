@@ -8,6 +8,9 @@ import { factorChecks } from "../../records/factors/factor-check.ts";
 import { namesOf } from "../../accounts/names.ts";
 import { databaseFile } from "../../config/storage-address.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
+import { createSealer, type Sealer } from "../../core/sealing.ts";
+import { keyFileOf, readKeyFile } from "../../config/keys.ts";
+import { sealedChecks } from "../../records/sealed-store.ts";
 import { describeAddress, readOwnAddress, type StorageAddress } from "../program/addresses.ts";
 import type { Run, CommandContext } from "../program/command.ts";
 import { FAILED, INTERRUPTED, UNREACHABLE } from "../program/command-failure.ts";
@@ -134,7 +137,7 @@ async function checksOf(
   { storage, artifacts }: StorageAddress,
   stores: OpenStores,
   warnings: readonly string[],
-  clock: Clock,
+  { clock, sealer }: { readonly clock: Clock; readonly sealer: Sealer | undefined },
 ): Promise<Check[]> {
   const database = databaseFile(storage);
   return [
@@ -144,7 +147,15 @@ async function checksOf(
     ...directoryChecks(stores, namesOf, clock),
     ...factorChecks(stores, clock),
     ...deliveryChecks(stores, KINDS, clock),
+    ...(sealer === undefined ? [] : sealedChecks(stores, sealer, clock)),
   ];
+}
+
+/** Opens what is sealed; `undefined` without the keys of the storage. */
+async function sealerOf({ storage, keys }: StorageAddress): Promise<Sealer | undefined> {
+  const keyFile = keyFileOf(storage);
+  const secrets = keys ?? (keyFile === undefined ? undefined : await readKeyFile(keyFile));
+  return secrets === undefined || secrets.length === 0 ? undefined : createSealer(secrets);
 }
 
 async function checkAll(
@@ -154,6 +165,9 @@ async function checkAll(
 ): Promise<number> {
   const { clock, signal, out, err } = context;
   err.write(`${describeAddress(address)}\n`);
+  const sealer = await sealerOf(address);
+  if (sealer === undefined)
+    err.write("Sealed values are not opened, because keys.secrets is not known: see --config.\n");
   const warnings: string[] = [];
   const onWarning = (text: string): void => void warnings.push(text);
   const stores = await openAddressed(address, { name: "ADDRESS", mustExist: true, onWarning }, clock);
@@ -161,7 +175,7 @@ async function checkAll(
   const findings: Finding[] = [];
   let made = 0;
   try {
-    const checks = await checksOf(address, stores, warnings, clock);
+    const checks = await checksOf(address, stores, warnings, { clock, sealer });
     made = checks.length;
     for (const [index, check] of checks.entries()) {
       signal.throwIfAborted();

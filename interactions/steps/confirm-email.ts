@@ -3,7 +3,6 @@ import { trimmed } from "../../accounts/names.ts";
 import type { Registrations, RegistrationConfirmed } from "../../accounts/people/registrations.ts";
 import { seconds } from "../../core/clock.ts";
 import { AMR_PASSWORD } from "../../provider/authentication.ts";
-import { sealedEnrolment } from "./sealed-enrolment.ts";
 import { finishSignIn } from "./sign-in.ts";
 import {
   askedAt,
@@ -93,14 +92,12 @@ async function atPasskey(
   services: StepServices,
   owner: Extract<RegistrationConfirmed, { readonly kind: "passkey-needed" }>["owner"],
 ): Promise<Outcome> {
-  const earlier = signIn.enrolment?.as === null ? signIn.enrolment : undefined;
+  const { enrolment: before } = signIn.state;
+  const earlier = before?.as === null ? before : undefined;
   const enrolment = await services.secondFactors.enrolments?.beginNewAccount(owner, earlier);
   if (enrolment === undefined) return { kind: "gone" };
   const { email } = owner;
-  return {
-    kind: "next",
-    state: { step: "enrol", email, enrolment: sealedEnrolment(signIn, services, enrolment) },
-  };
+  return { kind: "next", state: { step: "enrol", email, enrolment } };
 }
 
 /**

@@ -92,18 +92,17 @@ async function confirm(
   if (begun.kind !== "begun") return { kind: "invalid", problems: [{ code: "no-tries", fields: ["code"] }] };
   const { enrolment } = begun;
   if (enrolment.as.sessions_generation !== proven.generation) return CHANGED;
-  return atEnrol(entry, services, proven, enrolment);
+  return atEnrol(proven, enrolment);
 }
 
 type Offered = Partial<Pick<Enrolment | NewAccountEnrolment, "app" | "passkey">>;
 
 /** The factors of the enrolment that are enough for the client, or that the person was invited to add. */
 export function offeredFactors({
-  enrolment,
   demandedAcr = ACR_MFA,
   state,
 }: RunningSignIn): Pick<Enrolment, "app" | "passkey"> {
-  const { app = null, passkey = null }: Offered = enrolment ?? {};
+  const { app = null, passkey = null }: Offered = state.enrolment ?? {};
   const isEnough = satisfies(ACR_MFA, demandedAcr) && !state.proven?.invited;
   return { app: isEnough ? app : null, passkey };
 }
@@ -129,11 +128,12 @@ export const enrol: Step = {
   },
   ways: ({ state }) => (state.proven === undefined ? ["register", "login"] : ["login"]),
   prepare: (signIn, services) =>
-    dropped(signIn, (clock) => (signIn.enrolment?.expiresAt ?? 0) <= clock.now(), services),
+    dropped(signIn, (clock) => (signIn.state.enrolment?.expiresAt ?? 0) <= clock.now(), services),
 
   async submit(entry, services) {
     const { signIn, values, action } = entry;
-    const { enrolment, state } = signIn;
+    const { state } = signIn;
+    const { enrolment } = state;
     const { enrolments } = services.secondFactors;
     const { clock } = services.configuration;
     if (enrolments === undefined) return { kind: "gone" };
@@ -167,7 +167,8 @@ const REFUSED: Outcome = { kind: "invalid", problems: [{ code: "new-passkey-refu
 /** The account of somebody who registers without a password is made together with its passkey. */
 async function makeAccount(entry: Entry, services: StepServices, enrolments: Enrolments): Promise<Outcome> {
   const { signIn, values } = entry;
-  const { enrolment, state } = signIn;
+  const { state } = signIn;
+  const { enrolment } = state;
   const { registrations } = services.people;
   if (registrations === undefined || enrolment?.as !== null) return again("register");
   const name = values.get("name") ?? "";

@@ -20,7 +20,6 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { whoseLimit } from "../../accounts/limits/limit-table.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
-import { sealedEnrolment } from "./sealed-enrolment.ts";
 import {
   askedAt,
   CAN_ADD_PASSKEY,
@@ -272,18 +271,13 @@ async function beginEnrolment(entry: Entry, services: StepServices, proven: Prov
   if (enrolments === undefined || !proven.amr.includes("mfa")) return CHANGED;
   const begun = await enrolments.begin(proven.sub, entry.signIn.uid, undefined, askedAt(entry, services));
   if (begun.kind !== "begun" || begun.enrolment.as.sessions_generation !== proven.generation) return CHANGED;
-  return atEnrol(entry, services, proven, begun.enrolment);
+  return atEnrol(proven, begun.enrolment);
 }
 
-export function atEnrol(
-  { signIn }: Entry,
-  services: StepServices,
-  proven: Proven,
-  enrolment: Enrolment,
-): Outcome {
-  const sealed = sealedEnrolment(signIn, services, enrolment);
-  return { kind: "next", state: { step: "enrol", proven, enrolment: sealed } };
-}
+export const atEnrol = (proven: Proven, enrolment: Enrolment): Outcome => ({
+  kind: "next",
+  state: { step: "enrol", proven, enrolment },
+});
 
 /** Signs this person in: everything was shown. */
 export async function finishSignIn(

@@ -8,7 +8,6 @@ import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
-import type { Sealer } from "../../core/sealing.ts";
 import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
 import type { People } from "../../accounts/people/people.ts";
 import type { AskedAt } from "../../accounts/people/requests.ts";
@@ -66,10 +65,10 @@ export interface SignInState {
   /** `enrol-confirm`: the account that a code was sent for. A person who has to start again can still use it. */
   readonly codeFor?: string;
   /**
-   * `enrol`: the {@link Enrolment}, or the {@link NewAccountEnrolment} of a person who is not `proven`, sealed. The
-   * latter stays while the person registers again.
+   * `enrol`: what is enrolled; a {@link NewAccountEnrolment} if the person is not `proven`, which stays while the person
+   * registers again.
    */
-  readonly enrolment?: string;
+  readonly enrolment?: Enrolment | NewAccountEnrolment;
 }
 
 /** The factors of an account that a person has shown. There is no session before the rest is shown. */
@@ -153,8 +152,6 @@ export interface RunningSignIn {
   readonly state: SignInState;
   /** The `acr` that the request and its client need; `undefined` if a password is enough. */
   readonly demandedAcr?: string;
-  /** The enrolment in the state, opened. */
-  readonly enrolment?: Enrolment | NewAccountEnrolment;
   /** The token of the link in mail that this browser has followed. */
   readonly link?: string;
   /** The request wants a recent or a strong sign-in: a remembered browser is neither. */
@@ -328,7 +325,6 @@ export interface StepServices {
   readonly protocol: SignInProtocol;
   readonly people: Pick<People, "registrations" | "passwordResets">;
   readonly secondFactors: Pick<SecondFactors, "codes" | "passkeys" | "enrolments" | "rememberedBrowsers">;
-  readonly sealer: Pick<Sealer, "seal" | "open">;
   readonly offers: Offers;
   readonly links: LinkCookie;
 }

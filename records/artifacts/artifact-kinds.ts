@@ -2,6 +2,7 @@
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type KindDeclaration, type IndexPosition } from "../kinds.ts";
 import type { Artifact, StoredArtifact } from "./artifact.ts";
+import { artifactContext, type NamingState } from "./sealed-artifact.ts";
 
 /** The value of an artifact's record: everything but its key, expiry and version. */
 export type ArtifactValue = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
@@ -40,10 +41,7 @@ function byNamedAccount(kept: ArtifactValue): IndexPosition[] {
     readonly session?: { readonly accountId?: string };
     readonly result?: { readonly login?: { readonly accountId?: string } };
   };
-  const { proven, codeFor } = (kept.state ?? {}) as {
-    readonly proven?: { readonly sub?: string };
-    readonly codeFor?: string;
-  };
+  const { proven, codeFor } = (kept.state ?? {}) as NamingState;
   const all = [kept.accountId, session?.accountId, result?.login?.accountId, proven?.sub, codeFor];
   return [...new Set(all)].flatMap((sub) => at(sub, kept));
 }
@@ -83,6 +81,16 @@ const family: Pick<Declaration, "parent" | "personal"> = {
   personal: "the `sub`",
 };
 
+/** What `sealed-artifact.ts` seals. */
+function sealedParts(model: string): Pick<Declaration, "sealed"> {
+  return {
+    sealed: ({ sealed, ...rest }, replace, key) => ({
+      ...rest,
+      ...(sealed !== undefined && { sealed: replace(artifactContext(model, key), sealed) }),
+    }),
+  };
+}
+
 const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   [GRANT]: grants,
   Session: defineArtifact("Session", {
@@ -98,7 +106,8 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   Interaction: defineArtifact("Interaction", {
     holds: "a running sign-in",
     personal:
-      "the `sub`, the parameters of the request, a digest of the browser's cookie, and the address that a code was sent to",
+      "the `sub`, a digest of the browser's cookie; sealed with `keys.secrets`: the parameters of the request, and what the person has entered",
+    ...sealedParts("Interaction"),
     index: { account: byNamedAccount },
     indexFor: { account: "removing what names a deleted account" },
   }),
@@ -121,7 +130,8 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   }),
   PushedAuthorizationRequest: defineArtifact("PushedAuthorizationRequest", {
     holds: "the parameters of a pushed request",
-    personal: "a `login_hint`, if the client sent one",
+    personal: "a `login_hint`, if the client sent one; sealed with `keys.secrets`",
+    ...sealedParts("PushedAuthorizationRequest"),
   }),
   ReplayDetection: defineArtifact("ReplayDetection", {
     holds: "an assertion or a proof that was used",

@@ -32,6 +32,8 @@ export interface Artifact {
   readonly state?: object;
   /** Of a grant: when its code was exchanged, or it was last used since, in milliseconds since the epoch. */
   readonly usedAt?: number;
+  /** What is personal, as it is stored: see `sealed-artifact.ts`. */
+  readonly sealed?: string;
   /** Of an interaction: how often the person was given more time. Beside `state`, which each step replaces. */
   readonly extensions?: number;
 }

@@ -7,6 +7,7 @@ import { openStorage } from "../../records/storage.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
+import { Secrets } from "./secrets-in-text.ts";
 import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 
 const EVENTS = [
@@ -23,33 +24,6 @@ const EVENTS = [
   "client.changed",
   "fault",
 ] as const;
-
-/** Secrets by name. */
-class Secrets {
-  readonly all = new Map<string, string>();
-
-  add(name: string, value: string | undefined): string {
-    if (value === undefined || value.length < 8) throw new Error(`${name} is no secret: ${value}`);
-    this.all.set(name, value);
-    return value;
-  }
-
-  /** The names of the secrets in a text, plain or encoded. */
-  in(text: string): string[] {
-    return [...this.all]
-      .filter(([, value]) =>
-        [
-          value,
-          encodeURIComponent(value),
-          new URLSearchParams([["", value]]).toString().slice(1),
-          JSON.stringify(value).slice(1, -1),
-          Buffer.from(value).toString("base64").replaceAll("=", ""),
-          Buffer.from(value).toString("hex"),
-        ].some((form) => text.includes(form)),
-      )
-      .map(([name]) => name);
-  }
-}
 
 const RECEIVER_URL = "https://receiver.example/notify";
 const folder = mkdtempSync(join(tmpdir(), "sign-in-secrets-"));

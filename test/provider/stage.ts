@@ -2,9 +2,13 @@
 import type { Adapter } from "oidc-provider";
 import { artifactKey, createOidcAdapter } from "../../provider/adapter.ts";
 import { createUnitsOfWork, type Unit, type UnitsOfWork } from "../../provider/unit-of-work.ts";
+import { openArtifact } from "../../records/artifacts/sealed-artifact.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
+import { createSealer, type Sealer } from "../../core/sealing.ts";
 import { ManualClock } from "../records/rules/stage.ts";
+
+export const SEALER: Sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
 
 /** Seconds. */
 export const HOUR = 3_600;
@@ -24,7 +28,7 @@ export async function openOidcStage(): Promise<OidcStage> {
   const clock = new ManualClock();
   const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
   const { artifacts } = storage;
-  const units = createUnitsOfWork(artifacts, clock);
+  const units = createUnitsOfWork(artifacts, SEALER, clock);
   return {
     clock,
     storage,
@@ -44,6 +48,9 @@ export async function openOidcStage(): Promise<OidcStage> {
         return result;
       });
     },
-    stored: async (model, id) => (await artifacts.find(model, artifactKey(id)))?.artifact,
+    async stored(model, id) {
+      const found = await artifacts.find(model, artifactKey(id));
+      return found && openArtifact(found.artifact, SEALER);
+    },
   };
 }

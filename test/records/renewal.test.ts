@@ -38,6 +38,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "sign-in-name": "kept",
   "user-id": "kept",
   "removed-client": "kept",
+  removal: "kept",
   "service-key": "kept",
   "signing-key"({ retires_at }: Values, after: Values, now: number) {
     if (retires_at !== null) return expect(after["retires_at"]).toBe(retires_at);
@@ -56,6 +57,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
     }),
   mail: (before: Values, after: Values) => expect(after).toEqual({ ...before, due: Number.MAX_SAFE_INTEGER }),
   "failed-sign-ins": "kept",
+  "notice-count": "kept",
   "signed-in-before": "kept",
   // Those that undo a change are kept; the samples have none.
   confirmation: "removed",

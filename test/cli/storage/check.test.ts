@@ -1,6 +1,6 @@
 /** `storage check` on every storage: it finds planted damage, shows it without personal data, and repairs it. */
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Commit, Found, RecordData, RecordStore, Ref } from "../../../adapters/record-store.ts";
@@ -373,6 +373,57 @@ function rightsIn(page: string, where: RegExp): string[] {
   const text = readFileSync(join(ROOT, "docs", page), "utf8");
   return where.exec(text)?.[1]?.split(" ") ?? [];
 }
+
+/** Two services with receivers, whose credentials are sealed. */
+async function newSealed(keys?: { readonly secrets: readonly string[] }): Promise<Addresses> {
+  const place = workshop.sqlite();
+  const service = await createSignInService({
+    deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+    ...place,
+    ...(keys && { keys }),
+    notifications: { worker: false },
+  });
+  const receiver = { ...MEDIA, client_secret: "of this receiver" };
+  for (const key of ["1", "2"]) await service.directory.services.put(key, { name: key, receiver });
+  await service.close();
+  return place;
+}
+
+/** Somebody who can write gives one receiver the credentials of the other. */
+const moveSealed = (place: Addresses): Promise<void> =>
+  withStores(place, async (stores) => {
+    const { receiver } = (await find(stores, ENTRIES.service, ENTRIES.service.ref("1"))).value;
+    await alter(stores, ENTRIES.service, ENTRIES.service.ref("2"), withValue({ receiver }));
+  });
+
+describe("storage check with the keys of the storage", () => {
+  const SEALED =
+    /^service: 1 records with a sealed value that can't be opened: it was changed, belongs to another record/mu;
+
+  it("finds a sealed value that was moved, with the key file of a database", async () => {
+    const place = await newSealed();
+    await expect(check(place)).resolves.toMatchObject({ code: 0 });
+    await moveSealed(place);
+    const { code, said } = await check(place, "--repair");
+    expect([code, said]).toEqual([1, expect.stringMatching(SEALED)]);
+  });
+
+  it("finds it with the keys of a configuration, and says when it has none", async () => {
+    const keys = { secrets: [Buffer.alloc(32, 9).toString("base64")] };
+    const place = await newSealed(keys);
+    await moveSealed(place);
+    const without = await check(place);
+    expect([without.code, without.said]).toEqual([
+      0,
+      expect.stringContaining("Sealed values are not opened"),
+    ]);
+    const config = join(workshop.folder, "check.json");
+    writeFileSync(config, JSON.stringify({ ...place, keys }), { mode: 0o600 });
+    const { code, said } = await runHere(["storage", "check", "--config", config]);
+    expect([code, said]).toEqual([1, expect.stringMatching(SEALED)]);
+    expect(said).not.toContain(keys.secrets[0]);
+  });
+});
 
 describe("an interrupted storage check", () => {
   it("ends with 130", async () => {
