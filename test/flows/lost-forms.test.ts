@@ -41,12 +41,7 @@ describe("a form of a sign-in that has ended", () => {
       { name: "Augusta" },
       (): Promise<unknown> => running.service.accounts.endSessions(party.person.sub),
     ],
-    [
-      "/password",
-      "password",
-      { password: "a whole new password" },
-      (): void => running.clock.advance(301),
-    ],
+    ["/password", "password", { password: "a whole new password" }, (): void => running.clock.advance(301)],
   ] as const)("is lost, and %s says so after the sign-in", async (path, field, values, end) => {
     const browser = await open(path);
     expect(textOf(browser)).not.toContain(LOST);

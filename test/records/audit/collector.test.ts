@@ -47,6 +47,26 @@ describe("what is collected", () => {
     expect(stored).toHaveLength(1);
   });
 
+  it("is 300 records an hour for one account, and then one with a count for each action [D-OWN-7]", async () => {
+    const event = { ...SIGN_IN, subject: "a" };
+    for (let round = 0; round < 700; round += 1) {
+      collector.note(event);
+      if (round % 2 === 0) collector.note({ ...event, action: "grant.created" });
+    }
+    collector.note({ ...SIGN_IN, subject: "b" });
+    await collector.flush();
+    const all = stored.flat();
+    expect(all.filter(({ refusal }) => refusal === undefined)).toHaveLength(301);
+    expect(all.filter(({ refusal }) => refusal !== undefined)).toMatchObject([
+      { event: { action: "sign_in", subject: "a", detail: { limit: "audit" } }, count: 500 },
+      { event: { action: "grant.created", subject: "a", detail: { limit: "audit" } }, count: 250 },
+    ]);
+    order += 3_600_000_000;
+    collector.note(event);
+    await collector.flush();
+    expect(stored.flat().at(-1)).toMatchObject({ event, count: 1 });
+  });
+
   it("counts the refusals of one bucket in one window as one record", async () => {
     for (let times = 0; times < 5; times += 1) collector.noteRefusal(SIGN_IN, REFUSAL);
     collector.noteRefusal(SIGN_IN, { ...REFUSAL, bucket: "c" });
