@@ -221,6 +221,9 @@ describe("import", () => {
     const own = ["account", "authenticator-app", "identifier", "recovery-codes", "sign-in-name", "user-id"];
     expect(await kindsWith()).toEqual(["audit", ...own].toSorted());
     await domain.accounts.delete(sub);
+    expect(await kindsWith()).toEqual(["audit", "identifier", "removal", "user-id"]);
+    domain.clock.seconds += 86_400;
+    await domain.cleanup.removeDue();
     expect(await kindsWith()).toEqual(["audit", "identifier", "user-id"]);
     expect(await store.get([IDENTIFIER.ref(sub), USER_ID.ref("500")])).toEqual([
       expect.objectContaining({ value: { sub } }),
