@@ -49,6 +49,19 @@ interface CleanupOptions {
   readonly onSessions: OnSessions;
 }
 
+/** A list of artifacts, some of which have ended. */
+interface EndedList {
+  readonly query: ArtifactQuery;
+  /** Called once for each, in the order of the list. */
+  readonly isOver: (artifact: StoredArtifact) => boolean;
+  /** Called with those of a page before they are removed. */
+  readonly before?: (over: readonly StoredArtifact[]) => Promise<void>;
+}
+
+const isNamed = (): boolean => true;
+
+/** The work in events about faults. */
+const WORK = "clear artifacts";
 /** Longer than any request takes that began before a deletion: what it still writes is removed then. */
 const REQUESTS_END_MS = 10_000;
 /** How many removals run at once. */
@@ -95,14 +108,17 @@ export class AccessCleanup {
     this.#options = options;
   }
 
-  /** Begins to remove what a change of an account has ended. */
-  accountChanged(ended: EndedAccess): void {
-    void this.#background("clear artifacts", () => this.#clear(ended));
+  /**
+   * Removes what a change of an account has ended. It returns after the first records, which are all that most accounts
+   * have, so that a request that is under way finds nothing to continue with. The rest follows.
+   */
+  async accountChanged(ended: EndedAccess): Promise<void> {
+    await this.#begin(() => this.#endedLists(ended));
   }
 
-  /** Begins to remove the grants of a client that have ended with its epoch, or with the client itself. */
-  clientEnded(client_id: string): void {
-    void this.#background("clear artifacts", () => this.#clearClient(client_id));
+  /** Removes the grants of a client that have ended with its epoch, or with the client itself: in the same way. */
+  async clientEnded(client_id: string): Promise<void> {
+    await this.#begin(() => this.#endedListsOfClient(client_id));
   }
 
   /** The account is signed in in another browser: beyond `limits.sessions` the least recently used session ends. */
@@ -135,8 +151,11 @@ export class AccessCleanup {
       DUE_AT_A_TIME,
     );
     for (const { value } of due) {
-      if (value.of === "client") await this.#clearClient(value.id);
-      else await this.#clearDeleted(value.id);
+      const lists =
+        value.of === "client"
+          ? await this.#endedListsOfClient(value.id)
+          : await this.#listsOfDeleted(value.id);
+      for (const list of lists) await this.#removeAll(list);
       await records.transact(async (tx) => {
         const ref = REMOVAL.ref([value.of, value.id]);
         // Another one may have begun since.
@@ -158,46 +177,60 @@ export class AccessCleanup {
     end();
   }
 
-  /**
-   * Removes the artifacts of a list that `choose` returns, page by page.
-   * @param before is called with them.
-   */
-  async #each(
-    query: ArtifactQuery,
-    choose: (page: readonly StoredArtifact[]) => readonly StoredArtifact[],
-    before?: (chosen: readonly StoredArtifact[]) => Promise<void>,
-  ): Promise<void> {
+  /** Removes the first page of each list now, and the other pages in the background. */
+  #begin(listsOf: () => Promise<readonly EndedList[]>): Promise<void> {
+    return withoutFailing(this.#options.events, WORK, async () => {
+      for (const list of await listsOf()) {
+        const next = await this.#removePage(list, undefined);
+        if (next !== undefined) void this.#background(WORK, () => this.#removeAll(list, next));
+      }
+    });
+  }
+
+  /** @returns where the next page begins. */
+  async #removePage(
+    { query, isOver, before }: EndedList,
+    after: string | undefined,
+  ): Promise<string | undefined> {
     const { artifacts } = this.#options.storage;
-    for (let after: string | undefined; ;) {
-      const page = await artifacts.page(query, { after });
-      const chosen = choose(page.artifacts);
-      await before?.(chosen);
-      await artifacts.remove(chosen);
-      if (page.next === undefined) return;
-      after = page.next;
-    }
+    const page = await artifacts.page(query, { after });
+    const over = page.artifacts.filter(isOver);
+    await before?.(over);
+    await artifacts.remove(over);
+    return page.next;
   }
 
-  async #clear({ sub, account, sessions, keepSession, grants }: EndedAccess): Promise<void> {
-    if (account === undefined) return this.#clearDeleted(sub);
-    if (sessions)
-      await this.#endSessions(
-        sub,
-        (session) =>
-          session.uid !== keepSession &&
-          (carriedBy(session).generation ?? NEVER) < account.sessions_generation,
-      );
-    const isOver = await this.#grantsOver(account, grants);
-    if (isOver !== undefined)
-      await this.#each({ model: "Grant", account: sub }, (page) => page.filter(isOver));
+  async #removeAll(list: EndedList, from?: string): Promise<void> {
+    let after = from;
+    do after = await this.#removePage(list, after);
+    while (after !== undefined);
   }
 
-  #endSessions(sub: string, isOver: (session: StoredArtifact) => boolean): Promise<void> {
-    return this.#each(
-      { model: "Session", account: sub },
-      (page) => page.filter(isOver),
-      (ended) => this.#options.onSessions(sub, ended),
-    );
+  async #endedLists(ended: EndedAccess): Promise<readonly EndedList[]> {
+    const { sub, account, sessions, keepSession, grants } = ended;
+    if (account === undefined) return this.#listsOfDeleted(sub);
+    const isGrantOver = await this.#grantsOver(account, grants);
+    return [
+      ...(isGrantOver === undefined
+        ? []
+        : [{ query: { model: "Grant", account: sub }, isOver: isGrantOver } as const]),
+      ...(sessions
+        ? [
+            this.#sessions(
+              sub,
+              (session) =>
+                session.uid !== keepSession &&
+                (carriedBy(session).generation ?? NEVER) < account.sessions_generation,
+            ),
+          ]
+        : []),
+    ];
+  }
+
+  /** Sessions, whose clients are told. */
+  #sessions(sub: string, isOver: EndedList["isOver"]): EndedList {
+    const before = (ended: readonly StoredArtifact[]): Promise<void> => this.#options.onSessions(sub, ended);
+    return { query: { model: "Session", account: sub }, isOver, before };
   }
 
   /** Which grants have ended. A person may have authorized a client again since. `undefined`: none. */
@@ -222,39 +255,37 @@ export class AccessCleanup {
     };
   }
 
-  /** Removes everything that names a deleted account. */
-  async #clearDeleted(sub: string): Promise<void> {
+  /** Everything that names a deleted account. Its confirmations are removed at once. */
+  async #listsOfDeleted(sub: string): Promise<readonly EndedList[]> {
     const { records } = this.#options.storage;
     // A restore has brought it back.
-    if ((await records.find(ACCOUNT.ref(sub))) !== undefined) return;
-    await this.#endSessions(sub, () => true);
-    for (const model of ["Grant", "Interaction"] as const)
-      await this.#each({ model, account: sub }, (page) => page);
+    if ((await records.find(ACCOUNT.ref(sub))) !== undefined) return [];
     await records.transact((tx) => {
       for (const ref of confirmationsOf(sub)) tx.remove(ref);
     });
+    return [
+      { query: { model: "Grant", account: sub }, isOver: isNamed },
+      this.#sessions(sub, isNamed),
+      { query: { model: "Interaction", account: sub }, isOver: isNamed },
+    ];
   }
 
-  async #clearClient(client_id: string): Promise<void> {
+  async #endedListsOfClient(client_id: string): Promise<readonly EndedList[]> {
     const { value: client } = (await this.#options.storage.records.find(CLIENT.ref(client_id))) ?? {};
-    await this.#each({ model: "Grant", client: client_id }, (page) =>
-      page.filter(
-        (grant) => client === undefined || carriedBy(grant).generations?.epoch !== client.tokens_epoch,
-      ),
-    );
+    const isOver = (grant: StoredArtifact): boolean =>
+      client === undefined || carriedBy(grant).generations?.epoch !== client.tokens_epoch;
+    return [{ query: { model: "Grant", client: client_id }, isOver }];
   }
 
   /** @param ended reports that something ended, and returns the event for the audit. */
   #keepLimit(owner: readonly string[], query: ArtifactQuery, most: number, ended: () => AuditEvent): void {
     const trim = async (): Promise<void> => {
       if ((await this.#options.storage.artifacts.count(query)) <= most) return;
-      let kept = 0;
-      await this.#each(query, (page) => {
-        const over = page.slice(Math.max(0, most - kept));
-        kept += page.length;
+      let seen = 0;
+      const isOver = (): boolean => (seen += 1) > most;
+      const before = async (over: readonly StoredArtifact[]): Promise<void> =>
         over.forEach(() => this.#options.onAudit(ended()));
-        return over;
-      });
+      await this.#removeAll({ query, isOver, before });
     };
     void this.#trims.add(JSON.stringify(owner), trim);
   }

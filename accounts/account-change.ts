@@ -273,7 +273,7 @@ export class AccountWriter {
     // What the change revoked is invalid already: after a failure, only dead records are left until they expire.
     const { sessions, tokens, services, clients } = revoked;
     if (sessions || tokens || services.length + clients.length > 0)
-      cleanup.accountChanged({
+      await cleanup.accountChanged({
         sub,
         account: record,
         sessions,

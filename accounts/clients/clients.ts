@@ -146,7 +146,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
     if (!(await directory.wasRemoved(client_id))) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
-    cleanup.clientEnded(client_id);
+    await cleanup.clientEnded(client_id);
     await forgetConsents(client_id, caller);
     await forgetInApis(storage, client_id, caller);
   }

@@ -134,7 +134,7 @@ export const consoleSteps: readonly Step[] = [
       ({ service }, { sub }) => service.accounts.addApp(sub, { secret: SECRET }),
       [],
     ),
-    // Clients are notified of the ended sessions.
-    afterCommit: ["artifacts.sessionsOf", "artifacts.removeByAccount"],
+    // The ended sessions are removed.
+    afterCommit: ["artifacts.page", "artifacts.remove"],
   },
 ];

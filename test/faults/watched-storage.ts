@@ -1,5 +1,7 @@
 /** The real storage, each call of which a test can observe, hold, or make fail. */
+import type { Query } from "../../adapters/record-store.ts";
 import { KINDS } from "../../records/all-kinds.ts";
+import { REMOVAL } from "../../records/directory/directory-kinds.ts";
 import { Records } from "../../records/records.ts";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Storage } from "../../records/storage.ts";
@@ -40,6 +42,10 @@ interface RunningHold {
   readonly arrive: () => Promise<void>;
 }
 
+/** Whether the service looks on its schedule for what is left to remove, at times that a test can't know. */
+const isOfBackground = (name: string, [queries]: readonly unknown[]): boolean =>
+  name === "records.list" && (queries as readonly Query[]).every(({ kind }) => kind === REMOVAL.name);
+
 /** Watches one storage. */
 export class WatchedStorage {
   readonly storage: Storage;
@@ -61,7 +67,11 @@ export class WatchedStorage {
         version: () => real.keys.version(),
         watch: () => () => undefined,
       },
-      artifacts: this.#watch("artifacts", real.artifacts),
+      // Whether an account has too much is counted in the background.
+      artifacts: {
+        ...this.#watch("artifacts", real.artifacts),
+        count: (query) => real.artifacts.count(query),
+      },
       deliveries: this.#watch("deliveries", real.deliveries),
       outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },
       signIns: this.#watch("signIns", real.signIns),
@@ -148,6 +158,7 @@ export class WatchedStorage {
         if (member === "watch") return method.bind(object) as unknown;
         const name = `${part}.${String(member)}`;
         return async (...parameters: unknown[]): Promise<unknown> => {
+          if (isOfBackground(name, parameters)) return Reflect.apply(method, object, parameters);
           this.fail({ name, parameters });
           const request = this.#requests.getStore();
           if (request !== undefined) await this.#stop((request.calls += 1));

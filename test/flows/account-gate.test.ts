@@ -190,7 +190,7 @@ it("is 503 while the storage is unavailable, without a redirect or a cookie, and
     expect([browser.status, browser.title]).toEqual([200, "Your account"]);
     // A session that can't be removed is invalid too, because the account's generation counts.
     storage.fail = ({ name }) => {
-      if (name === "artifacts.removeByAccount") throw new StorageUnavailable("out of reach");
+      if (name === "artifacts.page") throw new StorageUnavailable("out of reach");
     };
     await faulty.service.accounts.endSessions(faulty.ada.sub);
     await browser.get(`${faulty.oauth2}/account`);

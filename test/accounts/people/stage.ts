@@ -140,7 +140,7 @@ export async function openPeople(
     codeKey: key,
     failureKey: key,
     confirmations,
-    cleanup: { accountChanged: (each) => void changed.push(each) },
+    cleanup: { accountChanged: async (each) => void changed.push(each) },
   });
   const limits = createAttemptLimits(rateLimits, storage.rateLimits, key);
   const mailed = { mailDeployment: "openid", onMail: () => undefined } as const;
