@@ -119,7 +119,7 @@ export function createAuditCollector(
 
   const accounts = new AccountEvents();
 
-  function count(event: AuditEvent, refusal: Refusal, order: number): void {
+  function countIn(refusal: Refusal, event: AuditEvent, order: number): void {
     const { key } = refusalRef(refusal, order);
     const before = waiting.get(key);
     if (before === undefined) add(key, { event, refusal, order, count: 1 });
@@ -135,7 +135,8 @@ export function createAuditCollector(
         return;
       }
       const { action, actor, subject, outcome } = event;
-      count(
+      countIn(
+        { limit: `audit ${action} ${outcome ?? "success"}`, bucket: account, seconds: WINDOW_SECONDS },
         {
           action,
           actor,
@@ -143,11 +144,10 @@ export function createAuditCollector(
           ...(outcome !== undefined && { outcome }),
           detail: { limit: "audit", seconds: WINDOW_SECONDS },
         },
-        { limit: `audit ${action} ${outcome ?? "success"}`, bucket: account, seconds: WINDOW_SECONDS },
         order,
       );
     },
-    noteRefusal: (event, refusal) => count(event, refusal, store.position()),
+    noteRefusal: (event, refusal) => countIn(refusal, event, store.position()),
     flush,
     lost: () => lost,
     async close() {

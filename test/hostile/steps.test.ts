@@ -35,7 +35,7 @@ let news: RelyingParty;
 let count = 0;
 
 beforeAll(async () => {
-  const clock = { now: (): number => Date.now() + offset };
+  const clock = { virtual: true, now: (): number => Date.now() + offset };
   service = await startSelfService(SETTINGS, { config: { clock }, deployments: onLocalhost });
   news = relyingParty(service, "oauth2", NEWS);
   await service.service.accounts.import({
