@@ -41,7 +41,9 @@ async function openMain(
   const backend = backendOf(storage);
   if (backend === "postgresql") {
     const { openPostgres } = await import("./postgresql/record-store.ts");
-    return withReadBatches(await openPostgres({ url: storage, clock, announced: watchedKinds, mustExist }));
+    return withReadBatches(
+      await openPostgres({ url: storage, clock, announced: watchedKinds, mustExist, onWarning }),
+    );
   }
   if (backend === "mongodb") {
     const { openMongo } = await import("./mongodb/record-store.ts");

@@ -125,6 +125,8 @@ export class Connections {
   readonly #tls: ConnectionOptions | undefined;
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
+  /** Sets the schema of each connection. */
+  #pinned = "";
   readonly #running = new Set<Promise<unknown>>();
   /** Every socket that is open or being opened, with a promise that resolves when it closes. */
   readonly #sockets = new Map<Socket, Promise<void>>();
@@ -141,7 +143,7 @@ export class Connections {
       max: address.poolSize,
       idleTimeoutMillis: 30_000,
       // The pool awaits the returned promise, though its types don't say so.
-      onConnect: (client): unknown => client.query(SESSION),
+      onConnect: (client): unknown => client.query(SESSION + this.#pinned),
     });
     // The pool replaces an idle connection that breaks.
     this.#pool.on("error", () => undefined);
@@ -220,6 +222,12 @@ export class Connections {
         throw asFault(error);
       }
     });
+  }
+
+  /** From now on names without a schema are in this one, whatever others create in the search path. Call it before others use the pool. */
+  async pin(schema: string): Promise<void> {
+    this.#pinned = `; SET search_path = ${this.#driver.escapeIdentifier(schema)}`;
+    await this.raw(`SELECT 1${this.#pinned}`);
   }
 
   /** Rejects with the driver's errors. */

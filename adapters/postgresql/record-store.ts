@@ -28,6 +28,7 @@ import {
   sqlState,
   type Statement,
 } from "./connection.ts";
+import { openingFault, prepareDatabase } from "./opening.ts";
 import {
   CLUSTER,
   COMMIT,
@@ -39,7 +40,6 @@ import {
   NEXT,
   NOTIFY,
   SCAN,
-  SCHEMA,
   SWEEP,
   TABLES,
 } from "./schema.ts";
@@ -53,12 +53,10 @@ export interface PostgresOptions {
   readonly announced?: readonly string[];
   /** Whether the storage must exist; opening it then writes nothing. Default `false`: missing parts are created. */
   readonly mustExist?: boolean;
+  /** Receives problems that an operator should fix. */
+  readonly onWarning?: (text: string) => void;
 }
 
-/** The oldest version that has all features the statements use. */
-const OLDEST = 140_000;
-/** An arbitrary number. It makes processes that start together take turns to create the tables. */
-const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
 /** How long after the deadline an answer may still arrive. */
 const LATE_ANSWER_MS = 200;
@@ -420,48 +418,17 @@ function failure(failed: readonly Ref[]): ConditionFailed {
   return new ConditionFailed(`an expectation about ${kinds} does not hold`, refs);
 }
 
-/** What is wrong with an address, by the SQLSTATE of the server's error. */
-const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
-  ["28P01", "PostgreSQL refuses the user or the password"],
-  ["28000", "PostgreSQL refuses the user or the password"],
-  ["3D000", "PostgreSQL has no database of this name"],
-  ["42501", "PostgreSQL refuses the user: name one that may create tables and functions"],
-]);
-
-/** One sentence without the address, which may contain a password. */
-function openingFault(error: unknown): unknown {
-  const code: unknown = sqlState(error) ?? Reflect.get(Object(error), "code");
-  const problem = PROBLEMS.get(code);
-  if (problem !== undefined) return new ConfigurationError([`config.storage: ${problem}`]);
-  if (error instanceof SignInError) return error;
-  const why = typeof code === "string" ? code : "no answer";
-  return new StorageUnavailable(`the PostgreSQL of config.storage can't be used (${why})`, { reason: why });
-}
-
-/** Whether this database has ever held a storage. */
-async function hasRecords(connections: Connections): Promise<boolean> {
-  const text = "SELECT to_regclass('sign_in_records') IS NOT NULL AS found";
-  const [row] = await connections.raw<{ found: boolean }>(text);
-  return row?.found === true;
-}
-
 /**
  * Opens the store and creates its tables, unless it must exist.
- * @throws ConfigurationError when the server is older than PostgreSQL 14, or refuses the user or the database.
+ * @throws ConfigurationError when the server is older than PostgreSQL 14, refuses the user or the database, or has something that
+ * another role has planted.
  * @throws StorageUnavailable when it can't be reached.
  */
 export async function openPostgres(options: PostgresOptions): Promise<RecordStore> {
   const connections = await Connections.open(options.url);
   try {
-    const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
-    if (Number(row?.server_version_num) < OLDEST) {
-      throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
-    }
-    if (options.mustExist !== true) {
-      await connections.raw(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} COMMIT;`);
-    } else if (!(await hasRecords(connections))) {
-      throw new StorageMissing("there is no storage in that database of PostgreSQL");
-    }
+    const { mustExist = false, onWarning = () => undefined } = options;
+    await prepareDatabase(connections, { mustExist, onWarning });
     return new PostgresStore(connections, options);
   } catch (error) {
     await connections.close();
