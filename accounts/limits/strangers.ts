@@ -59,6 +59,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "client-logo": OPERATOR,
   account: REGISTRATION,
   "sign-in-name": REGISTRATION,
+  identifier: REGISTRATION,
   "user-id": REGISTRATION,
   "removed-client": OPERATOR,
   removal: PERSON,

@@ -290,7 +290,15 @@ const attacked = (part: "records" | "actions"): string[] => [
 ];
 
 it("every row that a stranger can cause is attacked, but for registrations, health and a hundred failures [D-STRANGER-1]", () => {
-  const others = ["account", "sign-in-name", "user-id", "passkey", "write-probe", "notice-count"];
+  const others = [
+    "account",
+    "sign-in-name",
+    "identifier",
+    "user-id",
+    "passkey",
+    "write-probe",
+    "notice-count",
+  ];
   expect([...attacked("records"), ...others].toSorted()).toEqual(caused(RECORDS_OF_STRANGERS).toSorted());
   expect([...attacked("actions"), "account.registered"].toSorted()).toEqual(
     caused(ACTIONS_OF_STRANGERS).toSorted(),
