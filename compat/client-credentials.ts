@@ -3,6 +3,7 @@ import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isConfidential } from "../accounts/clients/client-kinds.ts";
 import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
+import { assertionFault } from "../provider/assertions.ts";
 import { formDecoded } from "../provider/clients.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { callerOf } from "../provider/exchange.ts";
@@ -67,10 +68,13 @@ export function clientCredentials(
 
   /** Takes a point for wrong credentials, and records the failure. @returns the error, with the time to wait if there is one. */
   async function counted(
-    { ctx, client, address }: EndpointExchange,
+    exchange: EndpointExchange,
     presents: Presents,
     { status, error, message }: EndpointError,
   ): Promise<EndpointError> {
+    const { ctx, client, address, body } = exchange;
+    const assertion = body?.one("client_assertion") ?? "";
+    const isKnown = client !== undefined && !client.disabled;
     const attempt = await limits.wrongClient({ client: client?.client_id, address });
     noteFailure(
       audit,
@@ -79,6 +83,8 @@ export function clientCredentials(
         action: "client.authentication",
         ...(client && { subject: client.client_id }),
         reason: client === undefined ? "unknown" : client.disabled ? "disabled" : presents,
+        ...(isKnown &&
+          presents === "assertion" && { detail: { wrong: assertionFault(assertion, client, exchange) } }),
       },
       attempt,
     );

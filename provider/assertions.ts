@@ -3,7 +3,10 @@
  * `sub` and `nbf`, and that the assertion is used once. The rules here go further (decisions.md, `private_key_jwt`).
  */
 import { errors, type KoaContextWithOIDC } from "oidc-provider";
+import { isKeyFor } from "../accounts/clients/client-keys.ts";
 import type { Deployment } from "../config/configuration.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
+import { type Exchange, exchangeOf } from "./exchange.ts";
 import { usedProof } from "./patches.ts";
 
 /**
@@ -20,13 +23,20 @@ export async function requireProof(ctx: KoaContextWithOIDC, boundTo: unknown): P
 }
 
 /** Clocks of clients may differ by this much. */
-export const ASSERTION_TOLERANCE_SECONDS = 10;
+export const ASSERTION_TOLERANCE_SECONDS = 30;
 
 /** An assertion is made for one request. One that lives longer would be a secret sent over the network. */
 const MAX_SECONDS = 300;
 const MAX_JTI_LENGTH = 512;
 
-const refused = (detail: string): Error => new errors.InvalidClientAuth(detail);
+/**
+ * What is wrong with an assertion, as the audit says it. `key`: its client has no such key, or none for its algorithm.
+ * `client`: `iss` or `sub` is another one. `form`: it can't be read, has `crit`, or lacks a claim. `used`: it is right, and
+ * was used before.
+ */
+export type AssertionFault = "form" | "key" | "client" | "audience" | "time" | "signature" | "used";
+
+type Members = Readonly<Record<string, unknown>>;
 
 /**
  * Whom an assertion may be for: the token endpoint of the deployment, also at its other endpoints, or on `openid` the
@@ -37,19 +47,57 @@ function audiencesOf({ kind, url }: Deployment): readonly string[] {
   return [`${url}/oauth2/token`, ...(kind === "openid" ? [url] : [])];
 }
 
-/**
- * Times that clients sign are compared with the system's clock.
- * @throws InvalidClientAuth for a wrong claim.
- */
-export function checkAssertion(claims: Readonly<Record<string, unknown>>, deployment: Deployment): void {
-  const { aud, iat, exp, jti } = claims;
+/** Times that clients sign are compared with the system's clock. */
+function isTimely({ iat, exp, nbf }: Members): boolean {
   const now = Math.floor(Date.now() / 1000);
-  if (typeof aud !== "string" || !audiencesOf(deployment).includes(aud))
-    throw refused("aud must be one string: the token endpoint or the issuer");
-  if (typeof jti !== "string" || jti === "" || jti.length > MAX_JTI_LENGTH) throw refused("jti is malformed");
-  if (typeof iat !== "number" || typeof exp !== "number") throw refused("iat and exp are required");
-  if (iat > now + ASSERTION_TOLERANCE_SECONDS) throw refused("iat is in the future");
-  if (iat < now - MAX_SECONDS - ASSERTION_TOLERANCE_SECONDS) throw refused("iat is too old");
-  if (exp <= now) throw refused("exp is past");
-  if (exp > now + MAX_SECONDS) throw refused("exp is too far ahead");
+  if (typeof iat !== "number" || typeof exp !== "number") return false;
+  if (nbf !== undefined && (typeof nbf !== "number" || nbf > now + ASSERTION_TOLERANCE_SECONDS)) return false;
+  if (iat > now + ASSERTION_TOLERANCE_SECONDS) return false;
+  if (iat < now - MAX_SECONDS - ASSERTION_TOLERANCE_SECONDS) return false;
+  return exp > now && exp <= now + MAX_SECONDS;
+}
+
+/** What is wrong with the header and the claims, whoever signed them. */
+function faultOf(header: Members, claims: Members, deployment: Deployment): AssertionFault | undefined {
+  const { aud, jti } = claims;
+  // No extension is understood here (RFC 7515 section 4.1.11).
+  if (header["crit"] !== undefined) return "form";
+  if (typeof jti !== "string" || jti === "" || jti.length > MAX_JTI_LENGTH) return "form";
+  if (typeof aud !== "string" || !audiencesOf(deployment).includes(aud)) return "audience";
+  return isTimely(claims) ? undefined : "time";
+}
+
+/** The rules that go further than those of oidc-provider, once it has verified the signature. @throws InvalidClientAuth */
+export function checkAssertion(ctx: KoaContextWithOIDC, claims: Members, header: Members): void {
+  const exchange = exchangeOf(ctx);
+  exchange.hasSignedAssertion = true;
+  const fault = faultOf(header, claims, exchange.deployment);
+  if (fault !== undefined) throw new errors.InvalidClientAuth(`the assertion is refused: ${fault}`);
+}
+
+/** What is wrong with an assertion that was refused. */
+export function assertionFault(
+  assertion: string,
+  { client_id, jwks }: Pick<ClientRecord, "client_id" | "jwks">,
+  { deployment, hasSignedAssertion = false }: Pick<Exchange, "deployment" | "hasSignedAssertion">,
+): AssertionFault {
+  const [header, claims] = assertion.split(".", 2).map(objectIn);
+  if (header === undefined || claims === undefined) return "form";
+  const { alg, kid } = header;
+  const isKnown = jwks?.keys.some(
+    (key) => isKeyFor(key, alg) && (kid === undefined || key["kid"] === undefined || key["kid"] === kid),
+  );
+  if (isKnown !== true) return "key";
+  if (claims["iss"] !== client_id || claims["sub"] !== client_id) return "client";
+  return faultOf(header, claims, deployment) ?? (hasSignedAssertion ? "used" : "signature");
+}
+
+/** The object that a part of a JWT encodes, unverified; `undefined` if it can't be read. */
+function objectIn(part: string): Members | undefined {
+  try {
+    const found: unknown = JSON.parse(Buffer.from(part, "base64url").toString());
+    return typeof found === "object" && found !== null ? (found as Members) : undefined;
+  } catch {
+    return undefined;
+  }
 }

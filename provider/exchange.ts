@@ -44,6 +44,8 @@ export interface Exchange {
   roles?: readonly string[];
   /** The APIs that an authorization names, by identifier. */
   apis?: Map<string, ApiRecord>;
+  /** Set when an assertion has the signature of its client; its claims may still be wrong. */
+  hasSignedAssertion?: boolean;
   /** Set when the client's secret was compared: a wrong one has taken its point. */
   isSecretCounted?: boolean;
   /** Set while the rate limit of the client's secret is still being read; the response waits for it. */

@@ -183,7 +183,7 @@ function settings(
     extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge, [SENT_ACR_VALUES]: null },
     // For the times in assertions. The lifetimes of codes, tokens and sessions are exact: see the adapter.
     clockTolerance: ASSERTION_TOLERANCE_SECONDS,
-    assertJwtClientAuthClaimsAndHeader: (ctx, claims) => checkAssertion(claims, exchangeOf(ctx).deployment),
+    assertJwtClientAuthClaimsAndHeader: (ctx, claims, header) => checkAssertion(ctx, claims, header),
     enableHttpPostMethods: configuration.deployments.openid?.post ?? false,
     allowOmittingSingleRegisteredRedirectUri: false,
     acceptQueryParamAccessTokens: false,

@@ -1,5 +1,6 @@
 /** The public keys of a client, with which it signs assertions instead of sending a secret (RFC 7523). */
 import { createPublicKey } from "node:crypto";
+import { ownValue } from "../../core/untrusted-keys.ts";
 import type { ClientKey } from "../../records/directory/directory.ts";
 
 /** The algorithms of assertions. */
@@ -21,6 +22,13 @@ const KEY_TYPES: Readonly<
   EC: { members: ["crv", "x", "y"], crv: "P-256", algorithms: ["ES256"] },
   OKP: { members: ["crv", "x"], crv: "Ed25519", algorithms: ["EdDSA"] },
 };
+
+/** Whether a client's key verifies signatures of this algorithm. */
+export function isKeyFor(key: Readonly<Record<string, unknown>>, algorithm: unknown): boolean {
+  const { kty, alg } = key;
+  const algorithms = typeof kty === "string" ? (ownValue(KEY_TYPES, kty)?.algorithms ?? []) : [];
+  return algorithms.some((each) => each === algorithm) && (alg === undefined || alg === algorithm);
+}
 
 /** The members of private and symmetric keys (RFC 7518 section 6). */
 const PRIVATE = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"] as const;
