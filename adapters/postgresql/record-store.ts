@@ -1,13 +1,7 @@
 /** The record store in PostgreSQL, shared by any number of processes. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
-import {
-  ConditionFailed,
-  ConfigurationError,
-  SignInError,
-  StorageMissing,
-  StorageUnavailable,
-} from "../../core/errors.ts";
+import { ConditionFailed, StorageUnavailable } from "../../core/errors.ts";
 import {
   checkCommit,
   type Commit,

@@ -165,7 +165,7 @@ describe("what another role plants later", () => {
 describe("a schema of the service's own", () => {
   it("is used without a warning, whatever others have planted elsewhere", async () => {
     const url = await newShared();
-    await as(url, "other", `${RECORDS}`);
+    await as(url, "other", RECORDS);
     await as(url, "postgres", "CREATE SCHEMA sign_in AUTHORIZATION service");
     const opened = await open(url, "-c search_path=sign_in");
     await use(opened);
