@@ -90,7 +90,7 @@ describe("who is notified of what", () => {
     });
   });
 
-  it("notifies the portal of the account once, with all services concerned, or with none [EVENT-7]", () => {
+  it("notifies the portal of the account once, with all services concerned, or with none [EVENT-7, D-NOTIFY-20]", () => {
     const directory = directoryOf({
       services: { "1": entry(ALL) },
       portals: { p: entry(ALL), q: entry(ALL) },
@@ -107,7 +107,7 @@ describe("who is notified of what", () => {
     expect(notified("DELETE_ACCOUNT", { ...ada, services: {} }, undefined, directory)).toEqual({});
   });
 
-  it("lists only the unassigned services, with the numbers that they had", () => {
+  it("lists only the unassigned services, with the numbers that they had [D-NOTIFY-20]", () => {
     const directory = directoryOf({
       services: { "1": entry(null, "g"), "2": entry(null, "g"), "3": entry(ALL) },
       groups: { g: entry(ALL) },

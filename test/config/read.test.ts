@@ -45,7 +45,7 @@ class HostStore {
 }
 
 describe("a valid configuration", () => {
-  it("needs only one base URL [D-NOTIFY-6]", () => {
+  it("needs only one base URL", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
     const { deployments: _none, metrics: _notSaid, ...fixed } = defaults;
@@ -69,7 +69,7 @@ describe("a valid configuration", () => {
     expect(Math.abs(clock.now() - Date.now())).toBeLessThan(60_000);
   });
 
-  it("has the documented defaults", () => {
+  it("has the documented defaults [D-NOTIFY-6]", () => {
     expect(defaults.lifetimes).toEqual({
       authorizationCode: 60,
       accessToken: 36_000,

@@ -43,7 +43,28 @@ describe("service.notifications", () => {
     await expect(service.notifications.redrive("none")).resolves.toBe("unknown");
   });
 
-  it("redrives many lanes, each in order", async () => {
+  it("lists everything by pages, and every delivery once [D-NOTIFY-21]", async () => {
+    const sub = await stage.one("/a");
+    await service.notifications.pause("service:1");
+    for (let number = 0; number < 5; number += 1)
+      await service.accounts.update(sub, { name: `Bob ${number}` });
+    const all = (await service.notifications.list({})).map(({ id }) => id);
+    expect(all).toHaveLength(5);
+    const paged: string[] = [];
+    for (let after: string | undefined; ;) {
+      const page = await service.notifications.page({ limit: 2, ...(after !== undefined && { after }) });
+      paged.push(...page.deliveries.map(({ id }) => id));
+      if (page.next === undefined) break;
+      after = page.next;
+    }
+    expect(paged).toEqual(all);
+    await expect(service.notifications.list({ limit: 2 })).resolves.toMatchObject([
+      { id: all[0] },
+      { id: all[1] },
+    ]);
+  });
+
+  it("redrives many lanes, each in order [D-NOTIFY-21]", async () => {
     await stage.one("/a");
     inbox.react = () => 500;
     const subs: string[] = [];

@@ -24,7 +24,7 @@ const failing = (times: number, from: ReceiverState = untouchedReceiver, now = 0
 const answered = (status: number, more: object = {}) => ({ kind: "answered", status, answer: "", ...more });
 
 describe("the retry schedule", () => {
-  it("is 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h: ten attempts over 75.6 hours", () => {
+  it("is 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h: ten attempts over 75.6 hours [D-NOTIFY-6, D-NOTIFY-14]", () => {
     const delays = Array.from({ length: 10 }, (_, index) =>
       nextDelay(retryDelays, { failures: index + 1, retryAfter: undefined }, middle),
     );
@@ -49,7 +49,7 @@ describe("the retry schedule", () => {
     expect([at(0), at(0.25), at(1)]).toEqual([80_000, 90_000, 120_000]);
   });
 
-  it("follows Retry-After between the planned delay and the larger of twice the delay and one hour", () => {
+  it("follows Retry-After between the planned delay and the larger of twice the delay and one hour [D-NOTIFY-14]", () => {
     const cases: [delay: number, retryAfter: number, expected: number][] = [
       [5, 0, 5],
       [5, 4, 5],
@@ -170,7 +170,7 @@ describe("the result of an attempt", () => {
     expect(verdict(answered(503, { retryAfter: 60 })).outcome).toEqual({ kind: "retry", after: 60_000 });
   });
 
-  it("that the URL guard refused pauses the receiver and keeps the delivery", () => {
+  it("that the URL guard refused pauses the receiver and keeps the delivery [D-NOTIFY-22]", () => {
     expect(verdict({ kind: "refused", reason: "10.0.0.1 is private" }, 9)).toEqual({
       outcome: { kind: "kept" },
       recorded: true,
@@ -178,7 +178,7 @@ describe("the result of an attempt", () => {
     });
   });
 
-  it("that the worker aborted is not counted", () => {
+  it("that the worker aborted is not counted [D-NOTIFY-22]", () => {
     const signal = AbortSignal.abort();
     const none = { outcome: { kind: "kept" }, recorded: false, receiver: "nothing" };
     expect(verdict({ kind: "failed", code: "aborted" }, 9, signal)).toEqual(none);

@@ -107,7 +107,7 @@ describe("a worker that ends", () => {
     expect(world.ids().toSorted()).toEqual(["d1", "d2"]);
   });
 
-  it("releases attempts that do not end in time: they are sent again at once, with the same id, and no attempt is used up", async () => {
+  it("releases attempts that do not end in time: they are sent again at once, with the same id, and no attempt is used up [D-NOTIFY-22]", async () => {
     await world.add("d1@1/a");
     const sending = answering(
       (_, signal) =>

@@ -225,7 +225,7 @@ describe("a receiver that fails", () => {
     for (const user of users) await expect(state(user)).resolves.toBe("delivered");
   });
 
-  it("uses up no attempts while deliveries are held back or paused, however long [D-NOTIFY-15]", async () => {
+  it("uses up no attempts while deliveries are held back or paused, however long [D-NOTIFY-15, D-NOTIFY-22]", async () => {
     for (const user of users) await world.add(`${user}@1/${user}`);
     world.answer = () => 500;
     const worker = world.worker();

@@ -47,7 +47,7 @@ async function inFlight(): Promise<(status: number) => void> {
 }
 
 describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, outage) => {
-  it("does not affect it: the result is recorded, the next delivery of the user follows, and others follow when Redis is back", async () => {
+  it("does not affect it: the result is recorded, the next delivery of the user follows, and others follow when Redis is back [D-NOTIFY-10]", async () => {
     const answer = await inFlight();
     await outage().begin();
     answer(200);
@@ -96,7 +96,7 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
   });
 });
 
-it("a Redis that is emptied during a delivery: the delivery is recorded once, and the next one is sent", async () => {
+it("a Redis that is emptied during a delivery: the delivery is recorded once, and the next one is sent [D-NOTIFY-10]", async () => {
   const answer = await inFlight();
   await redis.client.flushall();
   answer(200);
