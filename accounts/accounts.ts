@@ -30,7 +30,7 @@ import {
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
-import { createAccountFactors } from "./factors/account-factors.ts";
+import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
 import { importedFactors, type NewPasskey, signsInByPasskeyAlone, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
@@ -271,6 +271,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         if (limitedMs > 0) return undefined;
         const added = {
           id: undo.id,
+          changed_at: seconds(clock),
           expires_at: undo.expiresAt,
           ...(!before.email_verified && { unconfirmed: true as const }),
         };
@@ -290,19 +291,23 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     },
 
     async undoAddress(within, sub, id, email, caller) {
-      const decide: Decide = (before) => {
+      const decide: Decide = async (before, tx) => {
         const undos = before?.address_undos ?? [];
         const index = undos.findIndex((each) => each.id === id);
-        if (before === undefined || isDisabled(before) || index === -1) return undefined;
+        const undone = undos[index];
+        if (before === undefined || isDisabled(before) || undone === undefined) return undefined;
+        // A passkey alone would sign in whoever has added it.
+        const { record: left, removed } = await withoutFactorsSince(tx, before, undone.changed_at);
         const after = {
-          ...withReview(withPassword(before, null, seconds(clock))),
+          ...withReview(withPassword(left, null, seconds(clock))),
           email,
           email_verified: true,
           // Undoing a later change would restore an address that belongs to whoever made this one.
           address_undos: undos.slice(0, index),
         };
         const mails = notices.addressChanged(before, after);
-        return { action: "account.address_restored", record: after, mails };
+        const detail = removed === 0 ? {} : { detail: { factors: removed } };
+        return { action: "account.address_restored", record: after, mails, ...detail };
       };
       const { changed, record } = await writer.change(sub, caller, decide, { within });
       return changed ? record : undefined;

@@ -313,6 +313,24 @@ export function createAccountFactors(
   };
 }
 
+/** The account without the factors that were added at this time or later. @param since seconds. @returns how many it had. */
+export async function withoutFactorsSince(
+  tx: Transaction,
+  account: AccountRecord,
+  since: number,
+): Promise<{ readonly record: AccountRecord; readonly removed: number }> {
+  const { app: hasApp, passkeys: ids } = account.factors ?? NO_FACTORS;
+  const passkeys = await Promise.all(ids.map((id) => tx.get(PASSKEY.ref(id))));
+  const app = hasApp ? await tx.get(AUTHENTICATOR_APP.ref(account.sub)) : undefined;
+  const late = new Set(
+    passkeys.flatMap((each) => (each !== undefined && each.added_at >= since ? [each.id] : [])),
+  );
+  if (app !== undefined && app.added_at >= since) late.add("app");
+  const record = removed(tx, account, (id) => late.has(id), false);
+  if (record === undefined || record === "last") return { record: account, removed: 0 };
+  return { record, removed: late.size };
+}
+
 function shownFactors({
   app,
   codes,

@@ -111,7 +111,7 @@ const ACTIONS = {
   "account.address_restored": {
     about: "account",
     means:
-      "A change of the e-mail address was undone with the link sent by mail: the previous address is back, and the sessions, tokens and password are void",
+      "A change of the e-mail address was undone with the link sent by mail: the previous address is back, and the sessions, tokens and password are void; `factors`: how many second factors that were added since the change were removed",
   },
   "account.terms_accepted": { about: "account", means: "A person accepted the terms of use" },
   "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },

@@ -92,6 +92,8 @@ export interface PasskeyInvitation {
 interface AddressUndo {
   /** Random. */
   readonly id: string;
+  /** Seconds since the epoch. Factors that were added since then go with the change. */
+  readonly changed_at: number;
   /** Milliseconds since the epoch. */
   readonly expires_at: number;
   /**

@@ -1,4 +1,5 @@
 /** Changes of the e-mail address by the person, over a real storage. */
+import { factorStateOf } from "../../../accounts/factors/factor.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { AT, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
 
@@ -176,6 +177,46 @@ describe("undoing a change of address", () => {
     });
     await expect(stage.accounts.verifyPassword(sub, NEW_PASSWORD)).resolves.toBe(true);
     await expect(undo(link)).resolves.toEqual(GONE);
+  });
+
+  it("removes the second factors that were added since, and leaves earlier ones [D-ADDRESS-3]", async () => {
+    const passkey = {
+      public_key: "AA",
+      counter: 0,
+      transports: [],
+      backup_eligible: true,
+      backed_up: true,
+      rp_id: "login.example",
+      name: "Phone",
+    };
+    const addPasskey = async (id: string): Promise<void> => {
+      const state = factorStateOf((await stage.accounts.record(sub))!);
+      const factor = { kind: "passkey", passkey: { id, ...passkey }, userHandle: "AAAA" } as const;
+      const added = await stage.accounts.addFactor(sub, factor, state, {}, AT.caller);
+      expect(added.kind).toBe("changed");
+    };
+    await addPasskey("of-ada");
+    await stage.mails();
+    stage.clock.advance(60);
+    const link = await change("thief@example.com");
+    await addPasskey("of-thief");
+    await stage.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+    stage.clock.advance(86_400);
+    await expect(undo(link)).resolves.toEqual(UNDONE);
+    await expect(stage.accounts.factors(sub)).resolves.toMatchObject({
+      app: null,
+      passkeys: [{ id: "of-ada" }],
+    });
+    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    expect(records).toMatchObject([{ action: "account.address_restored", detail: { factors: 2 } }]);
+  });
+
+  it("leaves the password alone as the way in, if all second factors were added since [D-ADDRESS-3]", async () => {
+    const link = await change("thief@example.com");
+    await stage.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
+    await expect(undo(link)).resolves.toEqual(UNDONE);
+    const none = { app: null, passkeys: [], recovery_codes_left: 0 };
+    await expect(stage.accounts.factors(sub)).resolves.toEqual(none);
   });
 
   it("works after further changes of address and password, and voids their links [D-ADDRESS-3]", async () => {
