@@ -123,6 +123,10 @@ export const runBackup: Run = async (args, context) => {
     throw misused("FILE and --key-file must be different files");
   const configuration = await readSqliteConfig(args, context);
   await requireAbsent(file);
+  if (keyFile === undefined && context.out.isTTY !== true)
+    throw misused(
+      "A key is printed only on a terminal, because the output of other runs is kept in logs: name a file for it with --key-file",
+    );
   await backUp(file, keyFile, configuration, { args, context });
   return 0;
 };

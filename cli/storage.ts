@@ -13,7 +13,7 @@ export const storageCommands: readonly Command[] = [
     words: ["backup"],
     summary: "writes an encrypted copy of an SQLite database to a file",
     about: `Services can keep using the database: the backup is a snapshot of one moment. Codes, tokens, sessions and running sign-ins
-are left out. Without --key-file, a key is created for the backup and printed once. FILE must not exist.
+are left out. On a terminal and without --key-file, a key is created for the backup and printed once. FILE must not exist.
 
 To restore the backup, you need its key and the keys.secrets of the service. Other databases have tools of their own:
 pg_dump and mongodump --oplog.`,

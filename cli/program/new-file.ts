@@ -1,6 +1,6 @@
 /** Creates files that appear complete, or not at all. */
-import { type FileHandle, link, lstat, open, readdir, rename, unlink } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { type FileHandle, link, lstat, open, rename, unlink } from "node:fs/promises";
 import { syncFolder } from "../../config/private-file.ts";
 import { neededUser } from "../../core/errors.ts";
 import { CommandFailure } from "./command-failure.ts";
@@ -25,25 +25,6 @@ export async function requireAbsent(path: string): Promise<void> {
 
 const SUFFIX = ".partial";
 
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return codeOf(error) !== "ESRCH";
-  }
-}
-
-/** Removes the partial files that killed processes have left. */
-async function removeRemains(path: string): Promise<void> {
-  const prefix = `${basename(path)}.`;
-  for (const name of await readdir(dirname(path))) {
-    if (!name.startsWith(prefix) || !name.endsWith(SUFFIX)) continue;
-    const pid = name.slice(prefix.length, -SUFFIX.length);
-    if (/^[1-9]\d{0,9}$/u.test(pid) && !isRunning(Number(pid))) await unlink(join(dirname(path), name));
-  }
-}
-
 /** Gives the file its name. `link` never replaces another file, but not every file system has it. */
 async function appear(partial: string, path: string): Promise<void> {
   try {
@@ -58,15 +39,14 @@ async function appear(partial: string, path: string): Promise<void> {
 }
 
 /**
- * Creates a file that only its owner can read. It has the suffix `.PID.partial` until it is complete and on disk. The
- * next call removes what a killed process has left.
+ * Creates a file that only its owner can read. It has a random name with the suffix `.partial` until it is complete and on disk.
+ * What a killed process has left stays: only its operator can know that nobody writes it any more.
  * @param write writes the content; if it fails, nothing is left.
  * @throws CommandFailure if the file exists, also if it was created meanwhile, or can't be written.
  */
 export async function createWhole(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
-  const partial = `${path}.${process.pid}${SUFFIX}`;
+  const partial = `${path}.${randomBytes(8).toString("hex")}${SUFFIX}`;
   try {
-    await removeRemains(path);
     const file = await open(partial, "wx", 0o600);
     try {
       await write(file);

@@ -247,10 +247,10 @@ describe("a backup", () => {
 
   it("has a key that is printed once, and is typed or read from standard input [D-BACKUP-1]", async () => {
     const path = join(full.folder, "printed.backup");
-    const printed = await here(["backup", path, "--config", fullConfig]);
+    const printed = await onTerminal(["backup", path, "--config", fullConfig]);
     const [, own = ""] = /^Key, which is stored nowhere else: (\S{44})$/mu.exec(printed.out) ?? [];
     expect(own).not.toBe("");
-    const json = await here(["backup", `${path}.2`, "--json", "--config", fullConfig]);
+    const json = await onTerminal(["backup", `${path}.2`, "--json", "--config", fullConfig]);
     const made = JSON.parse(json.out) as { readonly key: string };
     expect(made).toEqual({
       file: `${path}.2`,
@@ -278,6 +278,40 @@ describe("a backup", () => {
     expect(`${restored.out}${restored.err}${wrong.err}`).not.toContain(own);
   }, 60_000);
 
+  it("has no key in a log: it asks for --key-file where the output is no terminal [D-BACKUP-1]", async () => {
+    const path = join(full.folder, "logged.backup");
+    for (const more of [[], ["--json"]]) {
+      const outcome = await here(["backup", path, "--config", fullConfig, ...more]);
+      expect(outcome).toMatchObject({
+        code: 2,
+        out: "",
+        err: expect.stringMatching(/^A key is printed only on a terminal.*--key-file/u),
+      });
+    }
+    expect(readdirSync(full.folder).filter((name) => name.startsWith("logged"))).toEqual([]);
+  });
+
+  it("is written by two runs at once, by any process, and beside what a killed one has left", async () => {
+    const { folder } = newPlace(workshop);
+    const words = ["--key-file", key, "--config", fullConfig];
+    // In a container every process has the id 1, and so had the one that was killed.
+    const left = join(folder, `first.backup.${process.pid}.partial`);
+    writeFileSync(left, "of somebody else");
+    const [first, same, second] = await Promise.all([
+      here(["backup", join(folder, "first.backup"), ...words]),
+      here(["backup", join(folder, "first.backup"), ...words]),
+      here(["backup", join(folder, "second.backup"), ...words]),
+    ]);
+    expect([first.code, same.code].toSorted((one, other) => one - other)).toEqual([0, 1]);
+    expect(second.code).toBe(0);
+    expect(readFileSync(left, "utf8")).toBe("of somebody else");
+    expect(readdirSync(folder).toSorted()).toEqual([
+      "first.backup",
+      `first.backup.${process.pid}.partial`,
+      "second.backup",
+    ]);
+  }, 60_000);
+
   it("is refused for other databases, with the name of their tool, and for one in memory [D-BACKUP-2]", async () => {
     const secrets = [Buffer.alloc(32, 7).toString("base64")];
     for (const [storage, code, says] of [
@@ -288,7 +322,7 @@ describe("a backup", () => {
     ] as const) {
       const config = configFile(newPlace(workshop).folder, { storage, keys: { secrets } });
       const path = join(dirname(config), "x.backup");
-      const outcome = await here(["backup", path, "--config", config]);
+      const outcome = await onTerminal(["backup", path, "--config", config]);
       expect([storage, outcome]).toEqual([storage, { code, out: "", err: expect.stringMatching(says) }]);
       expect(outcome.err).not.toContain("hidden");
       expect(readdirSync(dirname(config))).toEqual(["config.json"]);
@@ -396,6 +430,13 @@ describe("a backup", () => {
   });
 });
 
+/** Runs a command whose output is a terminal. */
+async function onTerminal(words: readonly string[]): Promise<Outcome> {
+  let out = "";
+  const terminal = { isTTY: true, write: (text: string) => void (out += text) };
+  return { ...(await here(words, { out: terminal })), out };
+}
+
 /** Starts the command, and kills it when the condition is true. @returns whether it was in time. */
 async function killed(words: readonly string[], when: () => boolean): Promise<boolean> {
   const running: Running = workshop.start(words);
@@ -408,7 +449,7 @@ async function killed(words: readonly string[], when: () => boolean): Promise<bo
 describe("SIGKILL", () => {
   const KILLS = rounds(1, 5);
 
-  it("in the middle of a backup leaves no file under its name, and the next run leaves no other", async () => {
+  it("in the middle of a backup leaves no file under its name, and the next run works", async () => {
     const key = join(full.folder, "killed.key");
     for (let kills = 0; kills < KILLS;) {
       const { folder } = newPlace(workshop);
@@ -422,7 +463,9 @@ describe("SIGKILL", () => {
         expect(readFileSync(join(folder, partial() ?? ""), "latin1")).not.toMatch(/example\.com/u);
       }
       if (!existsSync(file)) expect(await here(words)).toMatchObject({ code: 0 });
-      expect(readdirSync(folder)).toEqual(["killed.backup"]);
+      // The next run can't know that nobody writes the other file any more.
+      const own = readdirSync(folder).filter((name) => !name.endsWith(".partial"));
+      expect(own).toEqual(["killed.backup"]);
       expect(readdirSync(full.folder).filter((name) => /^sign-in\.db./u.test(name))).toEqual([
         "sign-in.db.keys",
         "sign-in.db.seen",
