@@ -1,4 +1,5 @@
 /** Adds a passkey to an account as the enrolment does, with an authenticator that is real or in memory. */
+import { randomBytes } from "node:crypto";
 import type { AccountInternals } from "../accounts/account.ts";
 import { factorStateOf } from "../accounts/factors/factor.ts";
 import { relyingPartyOf } from "../accounts/factors/factors.ts";
@@ -57,7 +58,7 @@ export async function addPasskey(
   // It reads no records for an account without passkeys.
   const passkeys = createPasskeys({ relyingParty: partyOf(running), clock } as unknown as PasskeysOptions);
   const { challenge } = passkeys.challenge();
-  const userHandle = account.factors?.user_handle ?? Buffer.alloc(32, 1).toString("base64url");
+  const userHandle = account.factors?.user_handle ?? randomBytes(32).toString("base64url");
   const { factors: _factors, ...withoutFactors } = account;
   const options = await passkeys.creation(withoutFactors, challenge, userHandle);
   const passkey = await passkeys.checkNew(await create(options), challenge, "Phone");

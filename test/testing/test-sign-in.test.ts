@@ -90,6 +90,22 @@ describe("a test service", () => {
     expect(key.ids).not.toEqual(phone.ids);
   });
 
+  it("gives each account a WebAuthn user handle of its own, of 32 random bytes", async () => {
+    const handleOf = (authenticator: Awaited<ReturnType<typeof test.addPasskey>>): string => {
+      const asked = { challenge: "x", rpId: "localhost", allowCredentials: [] };
+      return String(authenticator.get(asked as never).response["userHandle"]);
+    };
+    const [one, two] = [await test.addPerson(), await test.addPerson()];
+    const handles = [
+      handleOf(await test.addPasskey(one)),
+      handleOf(await test.addPasskey(one, { synced: false })),
+      handleOf(await test.addPasskey(two)),
+    ];
+    expect(handles[0]).toBe(handles[1]);
+    expect(handles[2]).not.toBe(handles[0]);
+    expect(handles.map((handle) => Buffer.from(handle, "base64url").length)).toEqual([32, 32, 32]);
+  });
+
   it("asks for consent for a third-party client", async () => {
     const partner = await test.addClient({ first_party: false });
     const parameters = { scope: "openid profile" };
