@@ -204,11 +204,10 @@ export function isServed({ kind, path: base }: Pick<Deployment, "kind" | "path">
 }
 
 /**
- * The addresses at which clients look for discovery, with the path of the issuer before or after (RFC 8414 section
- * 3.1).
+ * Where clients look for discovery below a base URL, with the path of the issuer behind it or not (RFC 8414 section 3.1).
  */
 const DISCOVERY =
-  /^(?:\/[^?#]*)?\/\.well-known\/(?:openid-configuration|oauth-authorization-server)(?:\/|$)/u;
+  /^(?:\/oauth2)?\/\.well-known\/(?:openid-configuration|oauth-authorization-server)(?:\/|$)/u;
 
 /**
  * Tells a client that requests discovery at the wrong address where OpenID Connect is.
@@ -216,10 +215,12 @@ const DISCOVERY =
  * @returns `undefined` for any other path.
  */
 export function discoveryAdvice(
-  { openid }: { readonly openid?: Pick<Deployment, "url"> },
+  { oauth2, openid }: Readonly<Partial<Record<DeploymentKind, Pick<Deployment, "url" | "path">>>>,
   path: string,
 ): string | undefined {
-  if (!DISCOVERY.test(path)) return undefined;
+  const bases = [oauth2, openid].flatMap((each) => (each === undefined ? [] : [each.path]));
+  if (!bases.some((base) => path.startsWith(base) && DISCOVERY.test(path.slice(base.length))))
+    return undefined;
   return openid === undefined
     ? "this service has no OpenID Connect deployment, and OAuth 2.0 here has no discovery"
     : `the issuer is ${openid.url}, and its discovery document is ${openid.url}/.well-known/openid-configuration`;

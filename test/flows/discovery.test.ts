@@ -149,6 +149,14 @@ describe("the discovery document", () => {
       expect((await send(`${alone.oauth2}${path}`)).body).toMatchObject({
         error_description: expect.stringContaining("has no OpenID Connect deployment"),
       });
+      // What is not under a base URL belongs to the host application.
+      for (const other of [path, `/shop${path}`, `/login/shop${path}`, `/loginx${path}`, `${path}/login`])
+        expect([other, await send(`${alone.origin}${other}`)]).toMatchObject([
+          other,
+          { status: 404, body: {} },
+        ]);
+      for (const other of [path, `/shop${path}`, `${path}/login`])
+        expect((await send(`${alone.origin}${other}`)).text).toBe("Not Found");
     } finally {
       await alone.close();
     }
