@@ -1,5 +1,6 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications, and APIs. */
 import { z } from "zod";
+import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
@@ -7,7 +8,7 @@ import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, withoutMark } from "../records/directory/directory-records.ts";
 import { removeEntry } from "../records/directory/directory-records.ts";
-import { UnknownReference } from "../core/errors.ts";
+import { ConfigurationError, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import { type Apis, type ApisOptions, createApis } from "./apis.ts";
@@ -258,4 +259,30 @@ export async function unusableRecords(directory: DirectoryRecords): Promise<stri
     found.push(...keys.filter((key) => isObjectName(key)).map((key) => `${kind} ${key}`));
   }
   return found;
+}
+
+/**
+ * @throws ConfigurationError when an API has JWTs, or a client gets logout tokens, and no deployment publishes the keys that
+ * verify them.
+ */
+export async function requireIssuer(
+  { deployments }: Pick<Configuration, "deployments">,
+  directory: Pick<DirectoryRecords, "listApis" | "listClients">,
+): Promise<void> {
+  if (deployments.openid !== undefined) return;
+  const [apis, clients] = await Promise.all([directory.listApis(), directory.listClients()]);
+  const jwts = apis.filter(({ tokens }) => tokens === "jwt").map(({ identifier }) => identifier);
+  const told = clients.filter(({ backchannel_logout_uri: uri }) => uri !== null);
+  const problems = [
+    ...(jwts.length > 0 ? [`the tokens of ${jwts.join(", ")} are JWTs`] : []),
+    ...(told.length > 0
+      ? [`the clients ${told.map(({ client_id }) => client_id).join(", ")} get logout tokens`]
+      : []),
+  ];
+  if (problems.length > 0)
+    throw new ConfigurationError(
+      problems.map(
+        (what) => `config.deployments.openid: is required: ${what}, verified with its issuer and keys`,
+      ),
+    );
 }

@@ -24,7 +24,7 @@ import {
   type Clients,
 } from "../accounts/clients/client.ts";
 import { createClients } from "../accounts/clients/clients.ts";
-import { createDirectory, type Directory, unusableRecords } from "../accounts/directory.ts";
+import { createDirectory, type Directory, requireIssuer, unusableRecords } from "../accounts/directory.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
@@ -48,9 +48,7 @@ import { createBackchannelLogout } from "../provider/sessions/backchannel-logout
 import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
-import { ConfigurationError } from "../core/errors.ts";
 
 /** A running service; see `createSignInService`. */
 export interface SignInService {
@@ -197,7 +195,7 @@ async function build(
   for (const record of await unusableRecords(directory)) {
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
-  await requireIssuerOfJwts(configuration, directory);
+  await requireIssuer(configuration, directory);
   const relyingParty = relyingPartyOf(configuration);
   if (isServer) await checkPasskeyDomains(storage.records, relyingParty);
   const events = createEvents(onDefect);
@@ -276,6 +274,7 @@ async function build(
       events,
       forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
       secretKey: keys.clientSecrets,
+      sendsLogoutTokens: configuration.deployments.openid !== undefined,
       idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
       production: configuration.production,
     });
@@ -391,20 +390,6 @@ function signingSince(list: readonly SigningKey[]): { readonly alg: string; read
   return list.flatMap(({ alg, state, published_at }) =>
     state === "signing" && published_at !== null ? [{ alg, created_at: published_at }] : [],
   );
-}
-
-/** @throws ConfigurationError when an API has JWTs, and no deployment publishes the keys that verify them. */
-async function requireIssuerOfJwts(
-  { deployments }: Configuration,
-  directory: Pick<DirectoryRecords, "listApis">,
-): Promise<void> {
-  if (deployments.openid !== undefined) return;
-  const apis = await directory.listApis();
-  const names = apis.filter(({ tokens }) => tokens === "jwt").map(({ identifier }) => identifier);
-  if (names.length > 0)
-    throw new ConfigurationError([
-      `config.deployments.openid: is required: the tokens of ${names.join(", ")} are JWTs, verified with its issuer and keys`,
-    ]);
 }
 
 async function warnAboutNetwork(

@@ -52,6 +52,8 @@ export interface ClientsOptions {
   readonly secretKey: KeyObject;
   /** Whether a deployment is reachable from other machines. */
   readonly production: boolean;
+  /** Whether there is an OpenID Connect deployment, whose issuer and keys logout tokens need. */
+  readonly sendsLogoutTokens: boolean;
   /** The algorithms of the current signing keys. */
   readonly idTokenAlgorithms: () => readonly (string | undefined)[];
   /** Removes the grants of a client that have ended. */
@@ -151,6 +153,14 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     await forgetInApis(storage, client_id, caller);
   }
 
+  /** @throws TypeError for an address that would never get a logout token that it can verify. */
+  function requireIssuer({ backchannel_logout_uri }: Partial<ClientRecord>, of: "client" | "changes"): void {
+    if (options.sendsLogoutTokens || (backchannel_logout_uri ?? null) === null) return;
+    throw new TypeError(
+      `${of}.backchannel_logout_uri: needs the openid deployment, whose issuer and keys verify logout tokens`,
+    );
+  }
+
   function withSecret(before: ClientRecord, secret: string | undefined): ClientRecord {
     if (secret === undefined) return before;
     const { jwks: _keys, ...record } = before;
@@ -215,6 +225,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       },
       client,
     );
+    requireIssuer(record, "client");
     if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
     await change(client_id, caller, (before) => {
       if (before !== undefined) throw new AlreadyExists("a client with this client_id");
@@ -248,6 +259,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         // Its codes and tokens belong to the service that people were asked about.
         const after = updated.service === before.service ? updated : withoutTokens(updated);
         refuse(addressProblems(after, production));
+        if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after, "changes");
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
         return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };

@@ -89,6 +89,7 @@ export interface Options {
   readonly rules: PasswordRules;
   readonly production: boolean;
   readonly limits: OwnershipLimits;
+  readonly sendsLogoutTokens: boolean;
   readonly notify: (deliveries: readonly NewDelivery[]) => void;
   readonly storage: (storage: Storage) => Storage;
 }
@@ -141,6 +142,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     events,
     secretKey: createSecretKey(Buffer.alloc(32, 9)),
     idTokenAlgorithms: () => ["RS256"],
+    sendsLogoutTokens: options.sendsLogoutTokens ?? true,
     production: options.production ?? false,
     forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
   });

@@ -1,11 +1,22 @@
 /** Logout tokens to real receivers that misbehave. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
+import { createSignInService } from "../../lib/index.ts";
 import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../core/events.ts";
 import { tableAfter } from "../examples/documents.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer, tcpPeer } from "../notifier/peers.ts";
 import { relyingParty } from "./relying-party.ts";
-import { ADA, NEWS, type RunningOptions, type RunningService, startService } from "./running-service.ts";
+import {
+  ADA,
+  NEWS,
+  type RunningOptions,
+  type RunningService,
+  startService,
+  storageIn,
+} from "./running-service.ts";
 
 type Failed = ServiceEvents["backchannel.failed"];
 
@@ -178,6 +189,28 @@ describe("a back-channel logout", () => {
     running = undefined;
     expect(await failed).toEqual([{ client_id: "late", reason: "status", attempts: 1 }]);
     expect(warnings(service)).toHaveLength(1);
+  });
+
+  it("needs the OpenID Connect deployment: without it no client gets an address, and no server starts with one [D-BACKCHANNEL-3]", async () => {
+    const address = "http://127.0.0.1:9/logout";
+    const settings = { ...NEWS, client_id: "told" };
+    const withoutIssuer = await startService({ deployments: (url) => ({ oauth2: { url } }) });
+    const { clients } = withoutIssuer.service;
+    const needs = /backchannel_logout_uri: needs the openid deployment/;
+    await expect(clients.register({ ...settings, backchannel_logout_uri: address })).rejects.toThrow(needs);
+    await expect(clients.update("news", { backchannel_logout_uri: address })).rejects.toThrow(needs);
+    await clients.update("news", { backchannel_logout_uri: null, name: "News" });
+    await withoutIssuer.close();
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-issuer-"));
+    const kept = await storageIn(folder);
+    const withIssuer = await startService({ config: kept, deployments: (url) => ({ openid: { url } }) });
+    await withIssuer.service.clients.register({ ...settings, backchannel_logout_uri: address });
+    await withIssuer.close();
+    const { origin } = withIssuer;
+    await expect(createSignInService({ ...kept, deployments: { oauth2: { url: origin } } })).rejects.toThrow(
+      "config.deployments.openid: is required: the clients told get logout tokens",
+    );
+    rmSync(folder, { recursive: true });
   });
 
   it("has the documented events, labels and reasons [D-BACKCHANNEL-1]", () => {
