@@ -415,7 +415,7 @@ it("says nothing about a deletion to anybody who opens the address", async () =>
 });
 
 describe("many changes", () => {
-  it("by one person are limited to 30 an hour over all pages, with a 429 that says when to continue", async () => {
+  it("by one person are limited to 30 an hour over all pages, with a 429 that says when to continue [D-SELF-8]", async () => {
     const browser = await open("/profile");
     const change = async (surname: string): Promise<void> => {
       await browser.get(`${running.openid}/account/profile`);

@@ -86,7 +86,7 @@ describe("RP-initiated logout", () => {
     expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
   });
 
-  it("does not ask for a first-party client with an ID token of this very session", async () => {
+  it("does not ask for a first-party client with an ID token of this very session [D-LOGOUT-1]", async () => {
     const { browser, tokens } = await signedIn();
     const address = (hint: string, client_id = "news") =>
       `${running.openid}/oauth2/logout?${new URLSearchParams({ id_token_hint: hint, client_id })}`;
@@ -120,20 +120,22 @@ describe("RP-initiated logout", () => {
     expect(await isSignedIn(browser)).toBe(true);
   });
 
-  it("keeps a user who stays signed in [D-DEPLOY-4]", async () => {
+  it("keeps a user who stays signed in [D-DEPLOY-4, D-LOGOUT-1]", async () => {
     const { browser } = await signedIn();
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("logout"));
     expect(await isSignedIn(browser)).toBe(true);
   });
 
-  it("redirects to registered addresses only, and shows a page without one [D-DEPLOY-4, D-AUTHZ-14]", async () => {
+  it("redirects to registered addresses only, and shows a page without one [D-DEPLOY-4, D-AUTHZ-14, D-LOGOUT-2]", async () => {
     const { browser } = await signedIn();
     const evil = encodeURIComponent("https://evil.example/");
     const bad = `${running.openid}/oauth2/logout?client_id=news&post_logout_redirect_uri=${evil}`;
     expect((await send(bad)).body).toMatchObject({ error: "invalid_request" });
     await browser.get(bad);
     expect([browser.status, browser.location]).toEqual([400, undefined]);
+    expect(browser.html).toContain("post_logout_redirect_uri");
+    expect(browser.html).toMatch(/<a [^>]*href="[^"]+"/);
     await browser.get(`${running.openid}/oauth2/logout?post_logout_redirect_uri=${evil}`);
     await browser.submit(browser.form("logout"), { logout: "yes" });
     expect([browser.status, browser.location]).toEqual([200, undefined]);

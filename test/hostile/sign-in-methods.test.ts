@@ -96,7 +96,7 @@ describe("a session alone", () => {
     },
   );
 
-  it("of a remembered browser, which has shown only the password, changes nothing however recent it is [D-FACTOR-24]", async () => {
+  it("of a remembered browser, which has shown only the password, changes nothing however recent it is [D-FACTOR-24, D-ADDRESS-5]", async () => {
     await enrolled();
     const browser = await new Browser().get(`${running.openid}/account`);
     await signIn(browser, party.person);

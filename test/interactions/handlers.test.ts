@@ -229,7 +229,7 @@ describe("every response", () => {
     });
   });
 
-  it("never restricts form-action, which browsers also apply to redirects to the client", async () => {
+  it("never restricts form-action, which browsers also apply to redirects to the client [D-PAGE-2]", async () => {
     const { headers } = await agent.get("/interaction/login1");
     expect(headers["content-security-policy"]).not.toContain("form-action");
   });
@@ -342,7 +342,7 @@ describe("POST of the login form", () => {
     },
   );
 
-  it("after too many attempts gets 429 with Retry-After and the form", async () => {
+  it("after too many attempts gets 429 with Retry-After and the form [D-PAGE-3]", async () => {
     const response = await site({ outcome: () => ({ kind: "limited", retryAfter: 839.2 }) }).post(RIGHT);
     expect(response.status).toBe(429);
     expect(response.headers["retry-after"]).toBe("840");

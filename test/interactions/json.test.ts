@@ -244,10 +244,17 @@ describe("the JSON interface", () => {
     expect([answer.body.locale, answer.body.fields[1]?.label]).toEqual(["pl", "Hasło"]);
   });
 
-  it("is for those that ask for it: a browser gets the page", async () => {
+  it("is for those that ask for it: a browser gets the page, and so does whoever says nothing [D-PAGE-1]", async () => {
     const { visitor } = await begin();
-    const { html, headers } = await visitor.browser.get(visitor.browser.url.href);
+    const { browser } = visitor;
+    const { html, headers } = await browser.get(browser.url.href);
     expect([headers.get("content-type"), html.includes("<form")]).toEqual(["text/html; charset=utf-8", true]);
+    const cookie = browser.jar.header(browser.url);
+    for (const accept of ["*/*", "text/html", "application/xml, */*;q=0.1", "application/json"]) {
+      const response = await fetch(browser.url, { headers: { cookie, accept } });
+      const [type] = response.headers.get("content-type")?.split(";") ?? [];
+      expect([accept, type]).toEqual([accept, accept === "application/json" ? accept : "text/html"]);
+    }
   });
 });
 

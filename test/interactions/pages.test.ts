@@ -141,7 +141,7 @@ const loginPage = (...problems: readonly Problem[]): string =>
   pagesWith().render(stepPage("login"), { locale: "en" }, sampleStep("login", "News", { problems }));
 
 describe("the login page", () => {
-  it("is one plain form with username, password, and one submit button", () => {
+  it("is one plain form with username, password, and one submit button [D-LOGIN-1]", () => {
     const html = loginPage();
     expect(tagsNamed(html, "form").map(({ attributes }) => attributes.get("method"))).toEqual(["post"]);
     const fields = tagsNamed(html, "input").map(({ attributes }) => ({

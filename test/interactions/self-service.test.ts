@@ -284,7 +284,7 @@ describe("a forgotten password", () => {
 });
 
 describe("terms of use", () => {
-  it("are accepted at registration, and newer ones at the next sign-in [D-TERMS-1]", async () => {
+  it("are accepted at registration, and newer ones at the next sign-in [D-TERMS-1, D-REGISTER-9]", async () => {
     const first = await startSelfService({ registration: { ...ASKS, terms: TERMS } });
     const party = relyingParty(first, "oauth2", NEWS);
     try {

@@ -218,6 +218,14 @@ describe("a registration", () => {
     await expect(resend("i")).resolves.toEqual(GONE);
   });
 
+  it("is nothing that a forgotten password knows: no mail goes to an address that only waits [D-RESET-5]", async () => {
+    await start({ email: "new@example.com", password: PASSWORD });
+    await stage.mail();
+    await expect(stage.passwordResets.start("j", "new@example.com", AT)).resolves.toEqual({ kind: "sent" });
+    // As for any name that nobody has.
+    expect((await stage.mails()).map(({ to }) => to)).toEqual([""]);
+  });
+
   it("is over after an hour", async () => {
     const { link } = await registered();
     stage.clock.advance(3_600);
@@ -320,7 +328,7 @@ describe("the answer to a registration", () => {
     await expect(stage.registrations.rename("i", null, AT)).resolves.toMatchObject({ kind: "created" });
   });
 
-  it("drops what the form does not ask for", async () => {
+  it("drops what the form does not ask for [D-REGISTER-9]", async () => {
     await reopen({});
     const { code } = await registered({ username: "x".repeat(10_000), termsVersion: "made up" });
     await expect(confirm({ code })).resolves.toMatchObject({
@@ -339,7 +347,7 @@ describe("the configuration of registrations", () => {
     await expect(stage.addressChanges.start(sub, "c@localhost", AT)).resolves.toEqual({ kind: "invalid" });
   });
 
-  it("lets only some domains in, not their subdomains or look-alikes", async () => {
+  it("lets only some domains in, not their subdomains or look-alikes [D-REGISTER-9]", async () => {
     await reopen({ domains: ["example.com"] });
     for (const email of [
       "a@sub.example.com",
@@ -352,7 +360,7 @@ describe("the configuration of registrations", () => {
       await expect(start({ email })).resolves.toEqual(SENT);
   });
 
-  it("has a check that may refuse, and that gets no password", async () => {
+  it("has a check that may refuse, and that gets no password [D-REGISTER-9]", async () => {
     const seen: RegistrationRequest[] = [];
     await reopen({
       fields: FIELDS,
