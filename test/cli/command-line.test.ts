@@ -96,7 +96,9 @@ describe("the command line", () => {
     });
     child.stdout.destroy();
     const said = await text(child.stderr);
-    expect(said).toBe(`${place.storage}\n`);
+    expect(said).toBe(
+      `${place.storage}\nSealed values are not opened, because keys.secrets is not known: see --config.\n`,
+    );
     expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
   }, 60_000);
 
