@@ -19,7 +19,7 @@ const current = async (service: string): Promise<readonly string[]> =>
   findRoles(domain.storage.directory, (await domain.accounts.record(sub))!, service);
 
 describe("the roles of a service", () => {
-  it("are 100 names at most, and are replaced as a whole", async () => {
+  it("are 100 names at most, and are replaced as a whole [D-ROLE-1]", async () => {
     const { services } = domain.directory;
     expect((await services.find("1"))?.roles).toEqual(NEWS.roles);
     const many = Array.from({ length: 100 }, (_, index) => `role-${index}`);
@@ -72,7 +72,7 @@ describe("the roles of a service", () => {
 });
 
 describe("setRoles", () => {
-  it("replaces the roles; the account shows them; nobody is notified", async () => {
+  it("replaces the roles; the account shows them; nobody is notified [D-ROLE-1]", async () => {
     expect((await domain.accounts.setRoles(sub, "1", ["editor", "author"])).roles).toEqual({
       1: ["editor", "author"],
     });
@@ -136,7 +136,7 @@ describe("setRoles", () => {
 });
 
 describe("roles end", () => {
-  it("with the assignment, and a new one does not bring them back", async () => {
+  it("with the assignment, and a new one does not bring them back [D-ROLE-1]", async () => {
     await domain.accounts.setRoles(sub, "1", ["editor"]);
     await domain.accounts.unassign(sub, "1");
     expect((await domain.accounts.find(sub))?.roles).toEqual({});

@@ -16,7 +16,7 @@ const EXAMPLES = COMMANDS.commands.flatMap(({ examples }) =>
 );
 
 describe("accounts find", () => {
-  it("finds one account of two that a name matches only if the command says which one is meant [D-CLI-3]", async () => {
+  it("finds one account of two that a name matches only if the command says which one is meant [D-CLI-6]", async () => {
     const first = await office.prepare().then((sub) => office.service.accounts.find(sub));
     const number = String(first?.user_id);
     const second = await office.service.accounts.create({ email: "two@example.com", username: number });

@@ -71,7 +71,7 @@ describe("the commands on a service", () => {
     }
   }, 60_000);
 
-  it("find an account by username, e-mail address, sub and user_id, and print only its public members", async () => {
+  it("find an account by username, e-mail address, sub and user_id, and print only its public members [D-CLI-6]", async () => {
     const made = await office.service.accounts.create({
       email: "Alan@example.com",
       username: "77",
@@ -156,12 +156,13 @@ describe("the commands on a service", () => {
     expect(json.out).toContain(String.raw`Eve\u200etxt`);
   });
 
-  it("ask before a client's secret stops working, and before a receiver is removed with what is left out", async () => {
+  it("ask before a client's secret stops working, and before a receiver is removed with what is left out [D-KEYS-8]", async () => {
     await office.prepare();
     const config = ["--config", office.config];
     for (const words of [
       ["clients", "rotate-secret", "news"],
       ["services", "put", "news", "--name", "News"],
+      ["keys", "retire", "a-key", "--now"],
     ]) {
       const none = await office.here([...words, ...config]);
       expect([words, none]).toEqual([words, expect.objectContaining({ code: 2, out: "" })]);

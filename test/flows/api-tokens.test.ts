@@ -106,7 +106,7 @@ const verified = async (token: string): Promise<Readonly<Record<string, unknown>
 };
 
 describe.each(KINDS)("a token for an API on %s", (kind) => {
-  it("is for it alone, and the API introspects it [D-API-3, D-API-4]", async () => {
+  it("is for it alone, and the API introspects it [D-API-3, D-API-4, D-API-12]", async () => {
     const { status, body } = await exchanged(news[kind], [ARTICLES]);
     expect([status, body]).toEqual([
       200,
@@ -157,7 +157,7 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
     expect(await introspect(access_token, READER, kind)).toEqual({ active: false });
   });
 
-  it("has the scopes that the client may have, and at least one [D-API-2]", async () => {
+  it("has the scopes that the client may have, and at least one [D-API-2, D-API-13]", async () => {
     const { body } = await exchanged(
       news[kind],
       [ARTICLES],

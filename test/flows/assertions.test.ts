@@ -195,7 +195,7 @@ describe("an assertion", () => {
     });
   });
 
-  it("may be for the issuer on openid, and for the token endpoint on each deployment [D-KIND-7]", async () => {
+  it("may be for the issuer on openid, and for the token endpoint on each deployment [D-KIND-7, D-KIND-10]", async () => {
     expect(await isAccepted(await assertion({ aud: running.openid }))).toBe(true);
     const there = await assertion({ aud: `${running.oauth2}/oauth2/token` });
     const answer = await post("/oauth2/token", there, exchange(await code(running.oauth2)), running.oauth2);
@@ -237,7 +237,7 @@ describe("an assertion", () => {
     ["is about another client", () => assertion({ sub: "signed2" })],
     ["is signed by somebody else", () => assertion({}, { key: stranger })],
     ["names another key", () => assertion({}, { header: { kid: "RS256" } })],
-  ])("is refused if it %s [D-KIND-7]", async (_what, made) => {
+  ])("is refused if it %s [D-KIND-7, D-KIND-10]", async (_what, made) => {
     expect(await isAccepted(await made(), { client_id: "signed" })).toBe(false);
   });
 

@@ -91,7 +91,7 @@ const isActive = async (token: string): Promise<unknown> =>
   Reflect.get(Object(await introspect(token)), "active");
 
 describe.each(BOTH)("a machine client on %s", (kind) => {
-  it("gets an opaque token for one API, and nothing else [D-MACHINE-1, D-API-3]", async () => {
+  it("gets an opaque token for one API, and nothing else [D-MACHINE-1, D-API-3, D-API-12]", async () => {
     const { status, body, headers } = await request(kind, { scope: "articles:read" });
     expect(status).toBe(200);
     expect(body).toEqual({

@@ -71,7 +71,7 @@ async function apiToken(party: RelyingParty, resource: string): Promise<string> 
 }
 
 describe("the scope roles", () => {
-  it("gives clients of the service the roles in the ID token and in standard userinfo", async () => {
+  it("gives clients of the service the roles in the ID token and in standard userinfo [D-ROLE-2]", async () => {
     const { id_token, access_token, refresh_token } = await news.tokens({ scope: "openid roles" });
     expect(rolesIn(id_token)).toEqual(["editor"]);
     expect((await standardUserinfo(access_token))["roles"]).toEqual(["editor"]);
@@ -81,7 +81,7 @@ describe("the scope roles", () => {
     expect(rolesIn(String(body["id_token"]))).toEqual(["author"]);
   });
 
-  it("is needed: neither openid nor the claims parameter gives roles", async () => {
+  it("is needed: neither openid nor the claims parameter gives roles [D-ROLE-2]", async () => {
     const claims = JSON.stringify({ id_token: { roles: null }, userinfo: { roles: { essential: true } } });
     for (const more of [{}, { claims }]) {
       const { id_token, access_token } = await news.tokens({ scope: "openid email profile", ...more });
@@ -90,7 +90,7 @@ describe("the scope roles", () => {
     }
   });
 
-  it("gives a client of another service only the roles there", async () => {
+  it("gives a client of another service only the roles there [D-ROLE-2]", async () => {
     const { id_token, access_token } = await shop.tokens({ scope: "openid roles" });
     expect(rolesIn(id_token)).toBeUndefined();
     expect(await standardUserinfo(access_token)).not.toHaveProperty("roles");
@@ -109,7 +109,7 @@ describe("the scope roles", () => {
     expect(rolesIn(id_token)).toBeUndefined();
   });
 
-  it("is left out on oauth2", async () => {
+  it("is left out on oauth2 [D-ROLE-2]", async () => {
     const party = relyingParty(running, "oauth2", NEWS);
     const { access_token } = await party.tokens({ scope: "roles email" });
     const { status, body } = await party.userinfo(access_token);
@@ -140,19 +140,19 @@ describe("the scope roles", () => {
 });
 
 describe("a token for an API", () => {
-  it.each([JWT, OPAQUE])("of the client's service has the roles there: %s", async (resource) => {
+  it.each([JWT, OPAQUE])("of the client's service has the roles there: %s [D-ROLE-3]", async (resource) => {
     const token = await apiToken(news, resource);
     expect(resource === JWT ? rolesIn(token) : await introspected(token)).toEqual(["editor"]);
   });
 
-  it("has the roles of the API's service for a first party of another one", async () => {
+  it("has the roles of the API's service for a first party of another one [D-ROLE-3]", async () => {
     await running.service.accounts.assign(running.ada.sub, "2");
     await running.service.accounts.setRoles(running.ada.sub, "2", ["author"]);
     expect(rolesIn(await apiToken(shop, JWT))).toEqual(["editor"]);
     expect(await introspected(await apiToken(shop, OPAQUE))).toEqual(["editor"]);
   });
 
-  it("has them for a third party to whom the person allowed this API by name [D-API-11]", async () => {
+  it("has them for a third party to whom the person allowed this API by name [D-API-11, D-ROLE-3]", async () => {
     const partner = relyingParty(running, "openid", PARTNER);
     const consented = async (scope: string, resource?: string): Promise<Tokens> => {
       const browser = partner.browser();
@@ -173,7 +173,7 @@ describe("a token for an API", () => {
     expect(rolesIn((await consented("openid roles")).id_token)).toBeUndefined();
   });
 
-  it("is introspected with the current roles", async () => {
+  it("is introspected with the current roles [D-ROLE-3, D-API-12]", async () => {
     const token = await apiToken(news, OPAQUE);
     await running.service.accounts.setRoles(running.ada.sub, "1", []);
     expect(await introspected(token)).toBeUndefined();

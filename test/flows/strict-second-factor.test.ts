@@ -127,7 +127,7 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
       expect(browser.html.includes('value="connect"')).toBe(isEnough(state));
     });
 
-    it("without a session: the password alone is not enough for one that needs more", async () => {
+    it("without a session: the password alone is not enough for one that needs more [D-RUN-5]", async () => {
       const { person } = await MethodsParty.create(running);
       const news = relyingParty(running, "openid", client);
       const visitor = new JsonVisitor(news.browser());
@@ -184,7 +184,7 @@ describe("an operator of a strict service", () => {
     expect(running.log.join("")).toContain("third parties and operators need a second factor");
   });
 
-  it.each(CONSOLE)("with nothing but a password is led to add a factor: %s", async (path) => {
+  it.each(CONSOLE)("with nothing but a password is led to add a factor: %s [D-RUN-5]", async (path) => {
     browser = await signedIn();
     await browser.get(running.openid + path);
     expect(await stepAt()).toBe("reauthenticate");

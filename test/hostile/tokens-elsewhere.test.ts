@@ -226,22 +226,19 @@ const rows = KINDS.flatMap((kind) =>
   (Object.keys(TOKENS) as TokenKind[]).map((token): [TokenKind, Kind] => [token, kind]),
 );
 describe.each(rows)("the token %s on %s", (name, kind) => {
-  it.each(Object.keys(PLACES) as Place[])(
-    "has one answer at %s [D-API-4, D-API-5, D-API-6, D-MACHINE-1]",
-    async (place) => {
-      const verdict = VERDICTS[name][place];
-      for (const attempt of attempts[place](kind)) {
-        const issued = await issuers[name](kind);
-        const answer = await attempt(kind, issued);
-        // Only `openid` has the standard endpoint.
-        if (place === "standard" && kind === "oauth2") expect(answer.status).toBe(404);
-        else expectVerdict(answer, verdict);
-        const isFamilyGood = verdict !== "ends its family";
-        expect((await issued.isFamilyGood?.()) ?? isFamilyGood).toBe(isFamilyGood);
-        expect(await issued.isGood()).toBe(verdict !== "ends" && isFamilyGood);
-      }
-    },
-  );
+  it.each(Object.keys(PLACES) as Place[])("has one answer at %s", async (place) => {
+    const verdict = VERDICTS[name][place];
+    for (const attempt of attempts[place](kind)) {
+      const issued = await issuers[name](kind);
+      const answer = await attempt(kind, issued);
+      // Only `openid` has the standard endpoint.
+      if (place === "standard" && kind === "oauth2") expect(answer.status).toBe(404);
+      else expectVerdict(answer, verdict);
+      const isFamilyGood = verdict !== "ends its family";
+      expect((await issued.isFamilyGood?.()) ?? isFamilyGood).toBe(isFamilyGood);
+      expect(await issued.isGood()).toBe(verdict !== "ends" && isFamilyGood);
+    }
+  });
 });
 
 it("a person's token that is for no API lacks only the scope at the standard userinfo", async () => {

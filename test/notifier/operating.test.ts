@@ -99,7 +99,7 @@ describe("service.notifications", () => {
     }
   });
 
-  it("pauses and resumes a receiver, and reports it [D-NOTIFY-5]", async () => {
+  it("pauses and resumes a receiver, and reports it [D-NOTIFY-5, D-HEALTH-7]", async () => {
     const sub = await stage.one("/a");
     const emitted: unknown[] = [];
     service.events.on("receiver.paused", (argument) => void emitted.push(argument));

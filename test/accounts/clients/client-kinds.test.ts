@@ -171,7 +171,7 @@ describe("the addresses of a public client", () => {
     ["while all deployments are on loopback, localhost with a port", "http://localhost:5173/"],
     ["while all deployments are on loopback, a literal", "http://127.0.0.1:5173/callback"],
     ["while all deployments are on loopback, an IPv6 literal", "http://[::1]:5173/callback"],
-  ])("may be %s", async (_what, address) => {
+  ])("may be %s [D-KIND-11]", async (_what, address) => {
     const settings = { redirect_uris: [address], post_logout_redirect_uris: [address] };
     await expect(register({ ...PUBLIC, ...settings })).resolves.toBeDefined();
   });
@@ -215,7 +215,7 @@ describe("the addresses of a public client", () => {
     ["a space", native, "com.example.app:/call back"],
     ["a user name on loopback", native, "http://127.0.0.1@evil.example/callback"],
     ["an empty label", native, "com..app:/callback"],
-  ])("are never %s", async (_what, client, address) => {
+  ])("are never %s [D-KIND-4, D-KIND-11]", async (_what, client, address) => {
     domain = domain.reopen({ production: true });
     await expect(register({ ...client, redirect_uris: [address] })).rejects.toThrow(
       /client\.redirect_uris\[0\]: must /u,
@@ -280,7 +280,7 @@ describe("the addresses of a public client", () => {
 });
 
 describe("the origins of a public client", () => {
-  it("are those of its https redirect addresses, unless it names others", async () => {
+  it("are those of its https redirect addresses, unless it names others [D-KIND-12]", async () => {
     const redirect_uris = [
       CALLBACK,
       "https://app.example/other",
@@ -318,14 +318,14 @@ describe("the origins of a public client", () => {
     "https://ada@app.example",
     "com.example.app:",
     "",
-  ])("are never %j", async (origin) => {
+  ])("are never %j [D-KIND-12]", async (origin) => {
     domain = domain.reopen({ production: true });
     await expect(register({ ...PUBLIC, origins: [origin] })).rejects.toThrow(/client\.origins\[0\]: must /u);
   });
 });
 
 describe("the keys of a client", () => {
-  it.each(["web", "machine"] as const)("replace the secret of a %s client", async (kind) => {
+  it.each(["web", "machine"] as const)("replace the secret of a %s client [D-KIND-9]", async (kind) => {
     const keys = [{ ...RSA, kid: "1", alg: "PS256" }, { ...EC, use: "sig" }, ED];
     const { client_id, ...rest } = await register({ ...KINDS[kind], jwks: { keys } });
     expect(rest).toEqual({});
@@ -382,7 +382,7 @@ describe("the keys of a client", () => {
     ],
     ["something else", { keys: ["key"] }, /keys\[0\]: must be an object/u],
     ["the name of a method as a type", { keys: [{ kty: "constructor" }] }, /keys\[0\]: must be of the type/u],
-  ])("are never %s", async (_what, jwks, problem) => {
+  ])("are never %s [D-KIND-9]", async (_what, jwks, problem) => {
     await expect(register({ ...WEB, jwks })).rejects.toThrow(problem);
   });
 });

@@ -58,7 +58,7 @@ describe("a new password", () => {
     }
   });
 
-  it("has at least 15 characters with the strict profile, and as many as configured otherwise [D-PASSWORD-1]", () => {
+  it("has at least 15 characters with the strict profile, and as many as configured otherwise [D-PASSWORD-1, D-RUN-5]", () => {
     expect(passwordLength({ minLength: 8, maxLength: 128 }, "strict")).toEqual({ min: 15, max: 128 });
     expect(passwordLength({ minLength: 20, maxLength: 128 }, "strict")).toEqual({ min: 20, max: 128 });
     expect(passwordLength({ minLength: 10, maxLength: 64 }, "documented")).toEqual({ min: 10, max: 64 });

@@ -117,7 +117,7 @@ describe("the public port", () => {
 });
 
 describe("the metrics port", () => {
-  it("serves metrics and every part of the health on loopback [D-HEALTH-3]", async () => {
+  it("serves metrics and every part of the health on loopback [D-HEALTH-3, D-HEALTH-7]", async () => {
     const { aside } = await serve({ port: 0 });
     const health = await fetch(`${aside}/health`);
     expect([health.status, await health.json()]).toEqual([
