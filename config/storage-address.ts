@@ -141,8 +141,11 @@ function hostOf({ hostname }: URL): string | undefined {
 /** What TLS verifies about the server: its certificate and its name, only its certificate, or nothing. */
 const TLS_MODES = ["verify-full", "verify-ca", "no-verify"] as const;
 
+const CHANNEL_BINDINGS = ["disable", "prefer", "require"] as const;
+
 /** The parts of a PostgreSQL address: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?pool_size=10&…`. */
 export interface PostgresAddress {
+  /** A host, or the folder of a Unix socket, which begins with a slash. */
   readonly host: string;
   readonly port: number;
   readonly user: string | undefined;
@@ -155,6 +158,10 @@ export interface PostgresAddress {
   readonly applicationName: string;
   /** Options of the server for each connection, such as `-c search_path=sign_in`. */
   readonly options: string | undefined;
+  /** Seconds for opening a connection; `undefined`: as long as a call may take. */
+  readonly connectTimeoutSeconds: number | undefined;
+  /** Whether the password is bound to the TLS connection (SCRAM-SHA-256-PLUS): if the server can, or else not at all. */
+  readonly channelBinding: (typeof CHANNEL_BINDINGS)[number];
   /** `undefined`: without TLS. The others are paths of PEM files. */
   readonly tls:
     | {
@@ -170,6 +177,10 @@ const POSTGRES_PORT = 5432;
 const POOL_SIZE = 10;
 const MAX_POOL_SIZE = 1_000;
 const POSTGRES_PARAMETERS: ReadonlySet<string> = new Set([
+  "host",
+  "port",
+  "connect_timeout",
+  "channel_binding",
   "pool_size",
   "password_file",
   "sslmode",
@@ -180,43 +191,87 @@ const POSTGRES_PARAMETERS: ReadonlySet<string> = new Set([
   "options",
 ]);
 
+/** Stands for a host that is not there: a URL with a user needs one. */
+const NO_HOST = "-";
+
+/** `postgresql://USER@/DATABASE?host=…`, which libpq reads and the parser of URLs does not. */
+const WITHOUT_HOST = /^(postgres(?:ql)?:\/\/[^/?#]*@)(?=[:/?#]|$)/u;
+
+function parsePostgresUrl(text: string): URL | undefined {
+  if (!isPrintable(text) || /\s/u.test(text)) return undefined;
+  const url = URL.parse(text.replace(WITHOUT_HOST, `$1${NO_HOST}`));
+  return url !== null && /^postgres(?:ql)?:$/u.test(url.protocol) ? url : undefined;
+}
+
+/** What is wrong with the names of the parameters. A misspelt `sslmode` must not become a connection without TLS. */
+function parameterProblem({ search, searchParams }: URL): string | undefined {
+  const names = [...searchParams.keys()];
+  const wrong = names.find((name, index) => !POSTGRES_PARAMETERS.has(name) || names.indexOf(name) !== index);
+  if (wrong === undefined) return undefined;
+  const known = [...POSTGRES_PARAMETERS].join(", ");
+  // After an unencoded `?` or `#` in a password, its rest would look like a parameter.
+  if (search.includes("@") || !/^[a-z][a-z_]{0,40}$/iu.test(wrong))
+    return `knows only these parameters, each once: ${known}`;
+  return POSTGRES_PARAMETERS.has(wrong)
+    ? `has the parameter \`${wrong}\` twice`
+    : `has the unknown parameter \`${wrong}\`; it knows these: ${known}`;
+}
+
+/** A whole number from a parameter; `undefined` if it is none. */
+function numberIn(text: string, least: number, most: number): number | undefined {
+  const number = /^\d{1,5}$/u.test(text) ? Number(text) : -1;
+  return number >= least && number <= most ? number : undefined;
+}
+
 /** @returns the address, or a problem that does not quote it. */
 export function readPostgresAddress(text: string): PostgresAddress | string {
-  const url = isUrl(text, /^postgres(?:ql)?:$/u) ? URL.parse(text) : null;
-  if (url === null) return "is not a `postgresql://` URL with a host";
-  const [user, password, host, database] = [
+  const url = parsePostgresUrl(text);
+  if (url === undefined) return "is not a `postgresql://` URL with a host";
+  const [user, password, named, database] = [
     decoded(url.username),
     decoded(url.password),
-    hostOf(url),
+    url.hostname === NO_HOST ? "" : hostOf(url),
     decoded(url.pathname.slice(1)),
   ];
-  if (user === undefined || password === undefined || host === undefined || database === undefined) {
+  if (user === undefined || password === undefined || named === undefined || database === undefined) {
     return "has a part in which a `%` is not followed by two hexadecimal digits";
   }
   const parameters = new Map(url.searchParams);
-  // A misspelt `sslmode` must not become a connection without TLS.
-  const isKnown = [...parameters.keys()].every((name) => POSTGRES_PARAMETERS.has(name));
-  if (!isKnown || url.searchParams.size !== parameters.size || url.hash !== "") {
-    return `knows only these parameters, each once: ${[...POSTGRES_PARAMETERS].join(", ")}`;
-  }
-  const poolSize = parameters.get("pool_size") ?? String(POOL_SIZE);
-  if (!/^[1-9]\d{0,3}$/u.test(poolSize) || Number(poolSize) > MAX_POOL_SIZE) {
-    return `needs a \`pool_size\` from 1 to ${MAX_POOL_SIZE}`;
-  }
+  const problem = parameterProblem(url);
+  if (problem !== undefined) return problem;
+  if (url.hash !== "") return "has a `#`, which must be written as %23";
+  if (named !== "" && parameters.has("host")) return "has two hosts: one before the database, and `host`";
+  if (url.port !== "" && parameters.has("port")) return "has two ports";
+  const host = parameters.get("host") ?? named;
+  if (host === "") return "is not a `postgresql://` URL with a host";
+  const port = numberIn(parameters.get("port") ?? (url.port || String(POSTGRES_PORT)), 1, 65_535);
+  if (port === undefined) return "needs a `port` from 1 to 65535";
+  const poolSize = numberIn(parameters.get("pool_size") ?? String(POOL_SIZE), 1, MAX_POOL_SIZE);
+  if (poolSize === undefined) return `needs a \`pool_size\` from 1 to ${MAX_POOL_SIZE}`;
+  const timeout = numberIn(parameters.get("connect_timeout") ?? "0", 0, 99_999);
+  if (timeout === undefined) return "needs a `connect_timeout` in whole seconds";
   const passwordFile = parameters.get("password_file");
   if (passwordFile !== undefined && password !== "") return "has both a password and a `password_file`";
   const tls = readTls(parameters);
   if (typeof tls === "string") return tls;
+  if (tls !== undefined && host.startsWith("/")) return "has TLS for a Unix socket, which needs none";
+  const wanted = parameters.get("channel_binding") ?? "disable";
+  const channelBinding = CHANNEL_BINDINGS.find((each) => each === wanted);
+  if (channelBinding === undefined) return "needs a `channel_binding` of `require`, `prefer` or `disable`";
+  if (channelBinding === "require" && tls === undefined)
+    return "needs an `sslmode` with TLS for `channel_binding=require`";
   return {
     host,
-    port: url.port === "" ? POSTGRES_PORT : Number(url.port),
+    port,
     user: user || undefined,
     password: password || undefined,
     passwordFile,
     database: database || undefined,
-    poolSize: Number(poolSize),
+    poolSize,
     applicationName: parameters.get("application_name") ?? "sign-in-service",
     options: parameters.get("options"),
+    connectTimeoutSeconds: timeout === 0 ? undefined : timeout,
+    channelBinding,
     tls,
   };
 }

@@ -1,4 +1,5 @@
 /** The connection pool to PostgreSQL, with its time-outs and the translation of the driver's errors. */
+import type { EventEmitter } from "node:events";
 import { readFile } from "node:fs/promises";
 import { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
@@ -118,8 +119,39 @@ const SESSION = [
   "SET jit = off",
 ].join("; ");
 
+/** The code of a connection whose server does not bind the password to it. */
+export const UNBOUND = "CHANNEL_BINDING";
+
+/**
+ * A client that only connects with SCRAM-SHA-256-PLUS. The driver itself would also take a weaker way that the server, or somebody in
+ * between, asks for.
+ */
+function boundClient({ Client: Plain }: Driver): typeof Client {
+  return class BoundClient extends Plain {
+    constructor(config?: ClientConfig | string) {
+      super(config);
+      const { connection } = this as unknown as {
+        readonly connection: EventEmitter & { readonly stream: Socket };
+      };
+      let isBound = false;
+      const refuse = (): void =>
+        void connection.stream.destroy(Object.assign(new Error("no channel binding"), { code: UNBOUND }));
+      connection.on("authenticationSASL", ({ mechanisms }: { readonly mechanisms: readonly string[] }) => {
+        if (!mechanisms.includes("SCRAM-SHA-256-PLUS")) refuse();
+      });
+      for (const way of ["authenticationCleartextPassword", "authenticationMD5Password"])
+        connection.on(way, refuse);
+      connection.on("authenticationSASLFinal", () => (isBound = true));
+      connection.on("authenticationOk", () => {
+        if (!isBound) refuse();
+      });
+    }
+  };
+}
+
 export class Connections {
   readonly #driver: Driver;
+  readonly #Client: typeof Client;
   readonly #pool: Pool;
   readonly #address: PostgresAddress;
   readonly #tls: ConnectionOptions | undefined;
@@ -138,8 +170,10 @@ export class Connections {
     this.#driver = driver;
     this.#address = address;
     this.#tls = tls;
+    this.#Client = address.channelBinding === "require" ? boundClient(driver) : driver.Client;
     this.#pool = new driver.Pool({
       ...this.#options(),
+      Client: this.#Client,
       max: address.poolSize,
       idleTimeoutMillis: 30_000,
       // The pool awaits the returned promise, though its types don't say so.
@@ -163,6 +197,7 @@ export class Connections {
 
   #options(): ClientConfig {
     const { host, port, user, password, passwordFile, database, applicationName, options } = this.#address;
+    const { channelBinding, connectTimeoutSeconds = Infinity } = this.#address;
     return {
       host,
       port,
@@ -173,7 +208,8 @@ export class Connections {
       application_name: applicationName,
       options,
       ssl: this.#tls,
-      connectionTimeoutMillis: CALL_TIMEOUT_MS,
+      enableChannelBinding: channelBinding !== "disable" && this.#tls !== undefined,
+      connectionTimeoutMillis: Math.min(CALL_TIMEOUT_MS, connectTimeoutSeconds * 1000),
       query_timeout: CALL_TIMEOUT_MS,
       statement_timeout: CALL_TIMEOUT_MS,
       keepAlive: true,
@@ -262,7 +298,7 @@ export class Connections {
   async listen(channel: string, onListening: () => void, onMessage: (text: string) => void): Promise<void> {
     while (this.#closing === undefined) {
       const socket = this.#newSocket();
-      const client = new this.#driver.Client({ ...this.#options(), stream: () => socket });
+      const client = new this.#Client({ ...this.#options(), stream: () => socket });
       this.#listener = client;
       // The calls below and the closed socket reveal the error as well.
       client.on("error", () => undefined);

@@ -1,6 +1,6 @@
 /** Opens a database: its version, its schema, and whether anybody else could run code there as the service. */
 import { ConfigurationError, SignInError, StorageMissing, StorageUnavailable } from "../../core/errors.ts";
-import { type Connections, sqlState } from "./connection.ts";
+import { type Connections, sqlState, UNBOUND } from "./connection.ts";
 import { SCHEMA } from "./schema.ts";
 
 /** The oldest version that has all features the statements use. */
@@ -13,6 +13,10 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["28P01", "PostgreSQL refuses the user or the password"],
   ["28000", "PostgreSQL refuses the user or the password"],
   ["3D000", "PostgreSQL has no database of this name"],
+  [
+    UNBOUND,
+    "PostgreSQL does not bind the password to the connection, which channel_binding=require asks for",
+  ],
   ["42501", "PostgreSQL refuses the user: name one that may create tables and functions"],
 ]);
 

@@ -4,8 +4,10 @@ import { resolve } from "node:path";
 import { defaults } from "../../config/defaults.ts";
 import { isSecret } from "../../config/keys.ts";
 import {
+  backendOf,
   databaseFile,
   isInMemory,
+  readPostgresAddress,
   readRedisAddress,
   redisProblem,
   storageProblem,
@@ -159,6 +161,9 @@ function describeRedis(address: string): string {
 /** The address of a storage without user, password and options. */
 function describeStorage(storage: string): string {
   if (databaseFile(storage) !== undefined) return storage;
+  const address = backendOf(storage) === "postgresql" ? readPostgresAddress(storage) : "";
+  if (typeof address !== "string" && address.host.startsWith("/"))
+    return `postgresql:///${address.database ?? ""}?host=${address.host}`;
   const [, scheme = "", , rest = ""] = /^([a-z+]+:\/\/)([^/]*@)?([^?]*)/u.exec(storage) ?? [];
   return scheme + rest;
 }

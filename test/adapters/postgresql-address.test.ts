@@ -16,10 +16,12 @@ const clock = new ManualClock();
 
 /** How each user authenticates. */
 const HBA = `
+local all postgres trust
 host all postgres 127.0.0.1/32 trust
 hostssl all tls_user 127.0.0.1/32 trust
 hostssl all cert_user 127.0.0.1/32 cert
 host all file_user 127.0.0.1/32 scram-sha-256
+hostssl all md5_user 127.0.0.1/32 md5
 `;
 
 let server: OwnPostgres;
@@ -111,6 +113,55 @@ describe("TLS", () => {
     ["cert_user", "localhost", CA, REFUSED],
   ])("%s at %s with %j: %s", async (user, host, query, expected) => {
     expect(await outcome(address(user, host, query))).toBe(expected);
+  });
+});
+
+/** The address of a user with a password, over TLS. */
+const withPassword = (query: Readonly<Record<string, string>>): string =>
+  address("file_user", "localhost", { ...CA, ...query }).replace(
+    "file_user@",
+    `file_user:${encodeURIComponent(PASSWORD)}@`,
+  );
+
+describe("channel_binding", () => {
+  it.each(["require", "prefer", "disable"])("%s opens a server that binds the password", async (wanted) => {
+    expect(await outcome(withPassword({ channel_binding: wanted }))).toBe("opened");
+  });
+
+  it("require refuses a server that asks for no password, and prefer does not", async () => {
+    expect(await outcome(address("tls_user", "localhost", { ...CA, channel_binding: "require" }))).toBe(
+      "config.storage: PostgreSQL does not bind the password to the connection, which channel_binding=require asks for",
+    );
+    expect(await outcome(address("tls_user", "localhost", { ...CA, channel_binding: "prefer" }))).toBe(
+      "opened",
+    );
+  });
+
+  it("require refuses a server that asks for the password itself, and sends none", async () => {
+    await administrator.query("SET password_encryption = 'md5'");
+    await administrator.query(`CREATE ROLE md5_user SUPERUSER LOGIN PASSWORD '${PASSWORD}'`);
+    await administrator.query("RESET password_encryption");
+    const url = withPassword({}).replace("file_user:", "md5_user:");
+    expect(await outcome(url)).toBe("opened");
+    expect(await outcome(`${url}&channel_binding=require`)).toContain("channel_binding=require asks for");
+  });
+});
+
+describe("a Unix socket", () => {
+  it.each([
+    (socket: string, { port, pathname }: URL) => `postgresql://postgres@:${port}${pathname}?host=${socket}`,
+    (socket: string, { port, pathname }: URL) =>
+      `postgresql://postgres@${pathname}?host=${socket}&port=${port}`,
+    (socket: string, { port, pathname }: URL) =>
+      `postgresql://postgres@${encodeURIComponent(socket)}:${port}${pathname}`,
+  ])("is opened with each form of its address (%#)", async (form) => {
+    expect(await outcome(form(server.folder, database))).toBe("opened");
+  });
+
+  it("that is not there is said in words", async () => {
+    expect(await outcome("postgresql://postgres@/x?host=/nowhere/at/all&connect_timeout=3")).toBe(
+      `${NO_USE} (ENOENT)`,
+    );
   });
 });
 

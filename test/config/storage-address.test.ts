@@ -58,6 +58,8 @@ const POSTGRES = {
   poolSize: 10,
   applicationName: "sign-in-service",
   options: undefined,
+  connectTimeoutSeconds: undefined,
+  channelBinding: "disable",
   tls: undefined,
 };
 const TLS = { mode: "verify-full", ca: undefined, cert: undefined, key: undefined };
@@ -80,6 +82,25 @@ it.each([
     "postgresql://db.example?application_name=a&options=-c%20search_path%3Db",
     { ...POSTGRES, applicationName: "a", options: "-c search_path=b" },
   ],
+  [
+    "postgresql://u:p@/x?host=/var/run/postgresql",
+    { ...POSTGRES, host: "/var/run/postgresql", user: "u", password: "p", database: "x" },
+  ],
+  [
+    "postgresql:///x?host=/cloudsql/project:region:instance&port=5433",
+    { ...POSTGRES, host: "/cloudsql/project:region:instance", port: 5433, database: "x" },
+  ],
+  [
+    "postgresql://u@:5433/x?host=db.internal",
+    { ...POSTGRES, host: "db.internal", port: 5433, user: "u", database: "x" },
+  ],
+  ["postgresql://db.example?connect_timeout=10", { ...POSTGRES, connectTimeoutSeconds: 10 }],
+  ["postgresql://db.example?connect_timeout=0", POSTGRES],
+  [
+    "postgresql://db.example?sslmode=verify-full&channel_binding=require",
+    { ...POSTGRES, channelBinding: "require", tls: TLS },
+  ],
+  ["postgresql://db.example?channel_binding=prefer", { ...POSTGRES, channelBinding: "prefer" }],
   ["postgresql://db.example?sslmode=verify-full", { ...POSTGRES, tls: TLS }],
   ["postgresql://db.example?sslmode=no-verify", { ...POSTGRES, tls: { ...TLS, mode: "no-verify" } }],
   ["postgresql://db.example?sslmode=disable", POSTGRES],
@@ -93,10 +114,15 @@ it.each([
 });
 
 it.each([
-  ["sslmod=verify-full", /^knows only these parameters, each once: pool_size, password_file, sslmode, /],
-  ["statement_timeout=0", /^knows only/],
-  ["ssl=true", /^knows only/],
-  ["sslmode=disable&sslmode=verify-full", /^knows only these parameters, each once/],
+  ["sslmod=verify-full", /^has the unknown parameter `sslmod`; it knows these: host, port, .*, sslmode, /],
+  ["statement_timeout=0", /^has the unknown parameter `statement_timeout`/],
+  ["ssl=true", /^has the unknown parameter `ssl`/],
+  ["sslmode=disable&sslmode=verify-full", /^has the parameter `sslmode` twice$/],
+  ["pass&word@host/x", /^knows only these parameters, each once: host, port, /],
+  ["host=/var/run/postgresql", /^has two hosts/],
+  ["connect_timeout=1.5", /^needs a `connect_timeout` in whole seconds$/],
+  ["channel_binding=yes", /^needs a `channel_binding` of `require`, `prefer` or `disable`$/],
+  ["channel_binding=require", /^needs an `sslmode` with TLS for `channel_binding=require`$/],
   ["__proto__=secret", /^knows only/],
   ["sslmode=require", /^needs an `sslmode` of `verify-full`/],
   ["sslmode=prefer", /^needs an `sslmode`/],
@@ -116,7 +142,17 @@ it.each([
 });
 
 it.each([
+  ["postgresql:///x?host=/run&sslmode=verify-full", /^has TLS for a Unix socket/],
+  ["postgresql://h:1/x?port=2", /^has two ports$/],
+  ["postgresql://h/x?port=0", /^needs a `port` from 1 to 65535$/],
+  ["postgresql://h/x#y", /^has a `#`/],
+])("refuses %s", (text, problem) => {
+  expect(storageProblem(text)).toMatch(problem);
+});
+
+it.each([
   "postgresql://",
+  "postgresql://u@/x",
   "postgresql:///x",
   "postgresql://h:none/x",
   "postgresql://h h/x",

@@ -18,6 +18,8 @@ export interface Standby {
 }
 
 export interface OwnPostgres {
+  /** Where its Unix socket is. */
+  readonly folder: string;
   /** An empty database. */
   newDatabase(): Promise<string>;
   /** Kills it, as if its machine lost power. */
@@ -68,7 +70,7 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
   const url = (database: string, at = port): string => `postgresql://postgres@127.0.0.1:${at}/${database}`;
   const settings = [
     "listen_addresses=127.0.0.1",
-    "unix_socket_directories=",
+    `unix_socket_directories=${folder}`,
     "max_connections=200",
     "shared_buffers=64MB",
   ];
@@ -143,6 +145,7 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
   await start();
   let databases = 0;
   return {
+    folder,
     start,
     kill,
     run,
