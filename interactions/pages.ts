@@ -1,5 +1,6 @@
 /** The pages that people see: views, texts and theme combined. */
 import { hash } from "node:crypto";
+import ejs from "ejs";
 import type { InteractionSettings } from "../config/pages/settings.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../core/errors.ts";
@@ -139,12 +140,32 @@ function frame(
 
 /** The problems of the views; a partial may break many pages. */
 function brokenPages(pages: Pages, locale: string): readonly string[] {
+  const checking: Pick<Pages, "render"> = {
+    render(page, visit, data) {
+      const html = pages.render(page, visit, data);
+      const { problems = [] } = page.locals(pages.translator(visit.locale), data) as ShownProblems;
+      const silent = problems.find(({ text }) => !html.includes(ejs.escapeXML(text)));
+      if (silent !== undefined) throw new Error(silentProblem(page.view, silent.fields.at(-1)));
+      return html;
+    },
+  };
   return samplePages("Sample").flatMap((sample) => {
     try {
-      sample.render(pages, { locale, here: "Sample" });
+      sample.render(checking, { locale, here: "Sample" });
       return [];
     } catch (error) {
       return [`config.interactions.views: ${renderProblem(error)}`];
     }
   });
+}
+
+interface ShownProblems {
+  readonly problems?: readonly { readonly fields: readonly string[]; readonly text: string }[];
+}
+
+/** Without the text, people would not learn why a form comes back. */
+function silentProblem(view: string, field: string | undefined): string {
+  return field === undefined
+    ? `${view}.ejs shows no text when something is wrong; add include("problems")`
+    : `${view}.ejs shows no text when something is wrong with ${field}; add include("field-problem", { name: "${field}" })`;
 }

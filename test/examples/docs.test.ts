@@ -1,6 +1,6 @@
 /** Checks README and docs against the software. */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
@@ -16,7 +16,7 @@ const write = (block: Block, change?: (code: string) => string): string => write
 
 /** Starts a block on a free port. @param cwd default: a new folder. */
 async function run(name: RegExp, ready: RegExp, cwd?: string): Promise<{ running: Running; origin: string }> {
-  const block = TYPESCRIPT.find((each) => name.test(each.name) && each.info === "ts runnable");
+  const block = TYPESCRIPT.find((each) => name.test(each.name) && /^ts\b.*runnable$/.test(each.info));
   const port = await freePorts();
   const running = start(
     write(block!, (code) => code.replaceAll("3000", String(port))),
@@ -46,6 +46,40 @@ describe("the commands in README and docs", () => {
       ]);
     }
   });
+});
+
+describe("the package", () => {
+  /** A name that nobody has published could become somebody else's package. */
+  const BY_NAME = /\bnpm (?:install|i|add|exec)\b[^\n`]*(?<![\w/.-])sign-in-service(?![\w./*-])/;
+
+  it("is installed from its file everywhere, and never by a name that nobody owns", () => {
+    const folders = ["docs", "examples", "deploy"].flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+        .filter((file) => /\.(?:md|ya?ml|sh|service|json|ts)$|Dockerfile/.test(file))
+        .map((file) => join(folder, file)),
+    );
+    const found = ["README.md", ...folders].filter((file) =>
+      BY_NAME.test(textOf(file).replaceAll("\\\n", " ")),
+    );
+    expect(found).toEqual([]);
+    for (const planted of [
+      "npm install sign-in-service",
+      "npm install --prefix /opt/sign-in-service sign-in-service@0.2.0",
+      "npm i koa sign-in-service",
+    ])
+      expect([planted, BY_NAME.test(planted)]).toEqual([planted, true]);
+    expect(BY_NAME.test("npm install node@24 ../sign-in-service/sign-in-service-0.2.0.tgz")).toBe(false);
+  });
+});
+
+describe("the choice of a deployment", () => {
+  it.each(["README.md", "docs/getting-started.md", "docs/clients.md", "docs/embedding.md"])(
+    "is a sentence in %s",
+    (document) => {
+      const text = textOf(document).replaceAll(/\s+/g, " ");
+      expect(text).toMatch(/Use the OpenID Connect (?:one|deployment)(?:, `openid`)?, unless your clients? /);
+    },
+  );
 });
 
 /** Calls of the program in shell blocks and inline code, each as its words. */

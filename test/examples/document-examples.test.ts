@@ -244,12 +244,12 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     printed.mockRestore();
   },
 
-  async "docs/embedding.md 3"() {
+  async "docs/embedding.md 4"() {
     const { startSignIn } = await moduleOf<{ startSignIn: () => Promise<SignInService> }>(
-      "docs/embedding.md 3",
+      "docs/embedding.md 4",
     );
     expect(startSignIn).toBeInstanceOf(Function);
-    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "docs-embedding-md-3.ts"))};
+    const script = `import { startSignIn } from ${JSON.stringify(join(ROOT, FOLDER, "docs-embedding-md-4.ts"))};
       import { writeFileSync } from "node:fs";
       writeFileSync("sign-in.json", JSON.stringify({ deployments: ${JSON.stringify(LOCAL)}, storage: "sqlite::memory:" }));
       const service = await startSignIn();
@@ -261,9 +261,9 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(process.output()).toContain("locales en pl");
   },
 
-  async "docs/embedding.md 5"() {
+  async "docs/embedding.md 6"() {
     const service = await createSignInService(config());
-    const { welcome, watch } = await moduleOf<EmbeddingExample>("docs/embedding.md 5");
+    const { welcome, watch } = await moduleOf<EmbeddingExample>("docs/embedding.md 6");
     await service.directory.services.put("1", { name: "News" });
     watch(service);
     await welcome(service);
@@ -322,7 +322,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     expect(parked).toBeDefined();
   },
 
-  async "docs/pages.md 12"() {
+  async "docs/pages.md 14"() {
     const own = router();
     const host = await startService({
       config: { storage: "sqlite::memory:" },
@@ -331,7 +331,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
         application.use(own.routes());
       },
     });
-    await snippet("docs/pages.md 12", { router: own, service: host.service, render });
+    await snippet("docs/pages.md 14", { router: own, service: host.service, render });
     const news = relyingParty(host, "oauth2", NEWS);
     const browser = await news.browser().get(news.authorizeUrl());
     expect([browser.status, browser.html]).toEqual([200, expect.stringContaining("<title>Own</title>")]);
@@ -402,12 +402,22 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   async "docs/getting-started.md 8 and 9"() {
     const port = await freePorts(3);
     const moved = (text: string): string =>
-      text.replaceAll("3000", `${port}`).replaceAll("3001", `${port + 1}`);
+      text
+        .replaceAll("3000", `${port}`)
+        .replaceAll("3001", `${port + 1}`)
+        .replaceAll("3002", `${port + 2}`);
     const file = join(ROOT, FOLDER, "getting-started.json");
     const { seed, ...settings } = JSON.parse(moved(found("docs/getting-started.md 4").code));
     writeFileSync(file, JSON.stringify({ ...settings, seed, storage: "sqlite::memory:" }), { mode: 0o600 });
     const server = start("cli/main.ts", { args: ["serve", "--config", file] });
     await server.until(/listening on/);
+    // The two examples that use the same file.
+    const beside = found("docs/getting-started.md 6").code.trimEnd().split("\n");
+    const programs = beside.map((line) => /^npx node (\S+) --config sign-in\.json$/.exec(line)?.[1] ?? line);
+    const examples = programs.map((program) => start(program, { args: ["--config", file] }));
+    await Promise.all(examples.map((each) => each.until(/http:\S+/)));
+    expect(await (await fetch(`http://localhost:${port + 1}/`)).text()).toContain("You are not signed in.");
+    for (const each of examples) await each.stop();
     const browser = new Browser({ stopAt: `http://localhost:${port + 1}/callback` });
     await browser.get(moved(found("docs/getting-started.md 7").code.trim()));
     const [{ username, password }] = seed.accounts;
@@ -437,16 +447,16 @@ interface EmbeddingExample {
 
 /** The blocks that another test runs, and those that have nothing to run. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  "README.md 4": "docs.test.ts",
+  "README.md 4": "docs.test.ts and installed-documents.test.ts",
   "docs/adding-a-kind.md 1": "records/adding-a-kind.test.ts",
   "docs/adding-a-kind.md 2": "a line of a list: records/adding-a-kind.test.ts adds it",
-  "docs/developing-a-ui.md 3": "developing.test.ts",
-  "docs/developing-a-ui.md 4":
+  "docs/developing-a-ui.md 4": "developing.test.ts and installed-documents.test.ts",
+  "docs/developing-a-ui.md 6":
     "Next.js, which is not installed for the tests: developing.test.ts compares it with Vite's",
-  "docs/embedding.md 1": "docs.test.ts",
-  "docs/pages.md 7": "installed-documents.test.ts",
-  "docs/pages.md 9": "one line: docs.test.ts compiles it",
-  "docs/pages.md 11": "types only: docs.test.ts compiles them",
+  "docs/embedding.md 1": "docs.test.ts and installed-documents.test.ts",
+  "docs/pages.md 8": "installed-documents.test.ts",
+  "docs/pages.md 10": "one line: docs.test.ts compiles it",
+  "docs/pages.md 13": "types only: docs.test.ts compiles them",
   "docs/receiving-notifications.md 1": "docs.test.ts",
   "docs/storage-backends.md 1": "own-store.test.ts",
   "docs/storage-backends.md 2": "own-store.test.ts, with the runner of the tests",
@@ -457,9 +467,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/testing.md 3": "docs.test.ts",
   "docs/testing.md 4": "docs.test.ts",
   "docs/testing.md 5": "docs.test.ts compiles it; testing/test-sign-in.test.ts delivers to such a receiver",
-  "docs/your-application.md 3": "your-application.test.ts",
-  "docs/your-application.md 4": "your-application.test.ts",
-  "docs/your-application.md 5": "your-application.test.ts",
+  "docs/your-application.md 4": "your-application.test.ts and installed-documents.test.ts",
+  "docs/your-application.md 6": "your-application.test.ts and installed-documents.test.ts",
+  "docs/your-application.md 7": "your-application.test.ts",
 };
 
 describe("the examples in README and docs", () => {

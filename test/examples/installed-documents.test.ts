@@ -10,9 +10,12 @@ import { type Block, blocks, ROOT } from "./documents.ts";
 import { Reader } from "./reader.ts";
 
 const { PATH = "" } = process.env;
+const REPOSITORY = "sign-in-service";
 /** Those of a terminal, but that nothing is fetched. */
 const PROGRAMS = {
   npm: [
+    // The file is there already.
+    `if [ "$1" = pack ]; then exec ls sign-in-service-*.tgz; fi`,
     `if [ "$1" = install ]; then shift; exec "${process.execPath}" "${join(ROOT, "test/examples/npm-install.ts")}" "$@"; fi`,
     `PATH="${PATH}" exec npm "$@"`,
   ].join("\n"),
@@ -31,10 +34,7 @@ beforeAll(async () => {
   browser = await TestBrowser.launch();
 }, 120_000);
 beforeEach(async () => {
-  const place = mkdtempSync(join(work, "reader-"));
-  mkdirSync(join(place, "sign-in-service"));
-  linkSync(packed, join(place, "sign-in-service", basename(packed)));
-  reader = await Reader.at(place, PROGRAMS);
+  reader = await newReader();
 });
 afterEach(async () => {
   await reader.end();
@@ -44,6 +44,14 @@ afterAll(async () => {
   await browser?.close();
   rmSync(work, { recursive: true, force: true });
 });
+
+/** A person with the repository, whose terminal is open in this folder beside it. */
+async function newReader(folder?: string): Promise<Reader> {
+  const place = mkdtempSync(join(work, "reader-"));
+  mkdirSync(join(place, REPOSITORY));
+  linkSync(packed, join(place, REPOSITORY, basename(packed)));
+  return Reader.at(place, PROGRAMS, folder);
+}
 
 /** A block of a document. @param mark a line of it, or the text after its fence. */
 function block(document: string, mark: string): Block {
@@ -87,6 +95,56 @@ async function signsIn(page: Page, password: string): Promise<void> {
 const CALLBACK = "http://localhost:3001/callback";
 const AUTHORIZE = "http://localhost:3000/oauth2/authorize?client_id=news&response_type=code&state=abc";
 
+/** A service in the folder of the first hour, with Ada. @param more for its configuration. */
+async function firstHour(more: (config: Json) => Json): Promise<void> {
+  await reader.type(
+    "npm init --yes\nnpm install node@24 ../sign-in-service/*.tgz\nnpx sign-in-service init --yes --url http://localhost:3000",
+  );
+  const config = more(JSON.parse(reader.read("sign-in.json")) as Json);
+  reader.save({ info: "", code: JSON.stringify(config) }, "sign-in.json");
+  await reader.serve("npx sign-in-service serve", /listening on/);
+  const created = await reader.type(
+    "npx sign-in-service accounts create --email ada@example.com --username ada --json",
+  );
+  const { sub } = JSON.parse(created) as { readonly sub: string };
+  reader.save({ info: "", code: "lovelace-1843" }, "password.txt");
+  await reader.type(`npx sign-in-service accounts set-password ${sub} < password.txt`);
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const REGISTER = `npx sign-in-service services put 1 --name News
+  npx sign-in-service clients register --client-id news --name News --service 1 --redirect-uri ${CALLBACK}`;
+
+describe("README.md", () => {
+  it("installs the package, shows the demo, and runs its program beside it", async () => {
+    reader = await newReader(REPOSITORY);
+    const { code } = block("README.md", "npx sign-in-service serve --demo");
+    const lines = code.trimEnd().split("\n");
+    await reader.type(lines.slice(0, -1).join("\n"));
+    await reader.serve(`env PORT=3000 ${lines.at(-1) ?? ""}`, /Ctrl\+C stops it/);
+    const demo = await open("http://localhost:3001");
+    await demo.getByText("You are not signed in.").waitFor();
+    await reader.end();
+
+    expect(reader.read("package.json")).toContain('"type": "commonjs"');
+    reader.save(block("README.md", "ts main.mts runnable"));
+    await typeAndServe(block("README.md", "npx node main.mts"), /set this in your client/);
+    await signsIn(await open(AUTHORIZE), "lovelace-1843");
+  });
+});
+
+describe("docs/embedding.md", () => {
+  it("has a program that runs in an empty folder", async () => {
+    reader.save(block("docs/embedding.md", "ts main.mts runnable"));
+    await typeAndServe(block("docs/embedding.md", "npx node main.mts"), /ready/);
+    const page = await open("http://localhost:3000/");
+    await page.getByText("my own page").waitFor();
+    const ours = await fetch(reader.filled("http://localhost:3000/auth/oauth2/authorize"));
+    expect(ours.status).toBe(400);
+  });
+});
+
 describe("docs/pages.md", () => {
   it("has a complete page, which signs in at both deployments, and a program that serves it", async () => {
     reader.save(block("docs/pages.md", "html login.html"));
@@ -101,5 +159,65 @@ describe("docs/pages.md", () => {
     }
     const lost = await open("http://localhost:3000/login?interaction=/elsewhere/interaction/1");
     await lost.getByText("sign in from there").waitFor();
+  });
+
+  it("has views that sign in in the folder of the first hour", async () => {
+    for (const name of ["brand", "login"]) reader.save(block("docs/pages.md", `ejs views/${name}.ejs`));
+    const { interactions } = JSON.parse(
+      block("docs/pages.md", '{ "interactions": { "views": ["./views"] } }').code,
+    ) as { readonly interactions: object };
+    await firstHour((config) => ({
+      ...config,
+      interactions: { ...(config["interactions"] as object), ...interactions },
+    }));
+    await reader.type(REGISTER);
+    const page = await open(AUTHORIZE);
+    await page.locator('img[src="/static/logo.svg"]').waitFor({ state: "attached" });
+    await signsIn(page, "lovelace-1843");
+  });
+});
+
+describe("docs/developing-a-ui.md", () => {
+  it("has a development server in front, with the complete page", async () => {
+    reader.save(block("docs/developing-a-ui.md", '  "proxy": ["127.0.0.1", "::1"],'), "development.json");
+    reader.save(block("docs/developing-a-ui.md", "js vite.config.js"));
+    const page = block("docs/pages.md", "html login.html");
+    const adapted = page.code
+      .replace('"/passkeys.js"', '"sign-in-service/browser"')
+      .replace(String.raw`(\/openid)?`, String.raw`(\/auth(\/openid)?)`);
+    reader.save({ ...page, code: adapted });
+    await reader.type("npm init --yes\nnpm install node@24 ../sign-in-service/*.tgz");
+    const serve = "npx sign-in-service serve --config development.json";
+    await reader.serve(block("docs/developing-a-ui.md", serve).code.trim(), /listening on/);
+    const config = "--config development.json";
+    await reader.type(REGISTER.replaceAll(/$/gm, ` ${config}`));
+    const created = await reader.type(
+      `npx sign-in-service accounts create --email ada@example.com --username ada --json ${config}`,
+    );
+    reader.save({ info: "", code: "lovelace-1843" }, "password.txt");
+    const { sub } = JSON.parse(created) as { readonly sub: string };
+    await reader.type(`npx sign-in-service accounts set-password ${sub} ${config} < password.txt`);
+    await typeAndServe(block("docs/developing-a-ui.md", "npx vite"), /Local:/);
+    const opened = await open(AUTHORIZE.replace("3000", "5173/auth"));
+    expect(new URL(opened.url()).pathname).toBe("/login");
+    await signsIn(opened, "lovelace-1843");
+  });
+});
+
+describe("docs/your-application.md", () => {
+  it.each(["express", "koa"])("has a program with %s that signs people in", async (framework) => {
+    const { seed } = JSON.parse(block("docs/your-application.md", '  "seed": {').code) as Json;
+    await firstHour((config) => ({ ...config, seed }));
+    await reader.type(block("docs/your-application.md", "npm install openid-client iron-session").code);
+    reader.save(block("docs/your-application.md", `ts examples/your-application/${framework}.ts`), "app.mts");
+    const packages = framework === "koa" ? "koa @koa/router" : framework;
+    const { code } = block("docs/your-application.md", `npm install ${packages}`);
+    const [install = "", ...run] = code.trimEnd().split("\n");
+    await reader.type(install);
+    await reader.serve(`env ${run.join("\n")}`, /listening on/);
+    const page = await open("http://localhost:3001/account");
+    await enter(page, "lovelace-1843");
+    await page.getByText("ada@example.com").waitFor();
+    expect(page.url()).toBe(reader.filled("http://localhost:3001/account"));
   });
 });

@@ -54,20 +54,32 @@ export class Reader {
   /** Those of the documents → free ones. */
   readonly #ports: ReadonlyMap<string, string>;
 
-  private constructor(work: string, port: number, programs: Readonly<Record<string, string>>) {
+  private constructor(
+    work: string,
+    port: number,
+    { programs, folder }: { readonly programs: Readonly<Record<string, string>>; readonly folder: string },
+  ) {
     this.#bin = join(work, "bin");
-    this.#folder = join(work, "sign-in");
+    this.#folder = join(work, folder);
     this.#ports = new Map(PORTS.map((each, index) => [each, `${port + index}`]));
-    for (const folder of [this.#bin, this.#folder]) mkdirSync(folder);
+    for (const each of [this.#bin, this.#folder]) mkdirSync(each, { recursive: true });
     for (const [name, script] of Object.entries(programs)) {
       writeFileSync(join(this.#bin, name), `#!/bin/sh\n${script}\n`);
       chmodSync(join(this.#bin, name), 0o755);
     }
   }
 
-  /** @param work an empty folder. @param programs shell scripts that the terminal finds before others, by name. */
-  static async at(work: string, programs: Readonly<Record<string, string>>): Promise<Reader> {
-    return new Reader(work, await freePorts(PORTS.length), programs);
+  /**
+   * @param work an empty folder.
+   * @param programs shell scripts that the terminal finds before others, by name.
+   * @param folder where the terminal opens, below `work`.
+   */
+  static async at(
+    work: string,
+    programs: Readonly<Record<string, string>>,
+    folder: string = "sign-in",
+  ): Promise<Reader> {
+    return new Reader(work, await freePorts(PORTS.length), { programs, folder });
   }
 
   get folder(): string {

@@ -140,6 +140,42 @@ describe("views of a team", () => {
     expect(problemsWith({ views: [folder] })).toEqual([refused]);
   });
 
+  const OWN_FIELDS = [
+    '<form method="post" action="<%= action %>"><input type="hidden" name="csrf" value="<%= csrf %>">',
+    '<input name="username" value="<%= username %>"><input name="password" type="password"></form>',
+  ].join("\n");
+  const FIELD_PROBLEMS = ["username", "password"]
+    .map((name) => `<%- include("field-problem", { name: "${name}" }) %>`)
+    .join("\n");
+  it.each([
+    [
+      "a wrong password",
+      '<%- include("problems") %>',
+      /something is wrong with \w+; add include\("field-problem"/,
+    ],
+    [
+      "too many attempts",
+      FIELD_PROBLEMS,
+      /shows no text when something is wrong; add include\("problems"\)$/,
+    ],
+  ])("with inputs of their own that say nothing about %s fail the start", (_what, shown, problem) => {
+    const problems = problemsWith({ views: [viewsFolder({ "login.ejs": shown + OWN_FIELDS })] });
+    expect(problems.length).toBeGreaterThan(0);
+    for (const each of problems) expect(each).toMatch(/^config\.interactions\.views: login\.ejs /);
+    expect(problems).toContainEqual(expect.stringMatching(problem));
+  });
+
+  it.each([
+    ["the parts for them", `<%- include("problems") %>${FIELD_PROBLEMS}`],
+    ["texts of their own", "<% problems.forEach(({ text }) => { %><b><%= text %></b><% }); %>"],
+  ])("with inputs of their own and %s are accepted", (_what, shown) => {
+    expect(() => pagesWith({ views: [viewsFolder({ "login.ejs": shown + OWN_FIELDS })] })).not.toThrow();
+  });
+
+  it("that change nothing pass the same checks", () => {
+    expect(() => pagesWith({ views: [viewsFolder({})] })).not.toThrow();
+  });
+
   it.each([
     ["lgoin.ejs", "did you mean login.ejs?"],
     ["Login.ejs", "did you mean login.ejs?"],
