@@ -27,6 +27,7 @@ import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
+import { registeredResources } from "./resources.ts";
 import {
   pageHeaders,
   publicDiscovery,
@@ -66,6 +67,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const atomic = atomically(units);
   const inBrowser = ofBrowser(parts.findBrowser);
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
+  const resources = registeredResources(parts.directory);
   const credentials = clientCredentials(clients, limits, audit);
   const requireRegistered = createRedirectCheck(parts);
   const owners = new TokenOwners();
@@ -78,6 +80,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     authorize: {
       "*": [
         exactParameters,
+        resources,
         inBrowser,
         atomic,
         prefetchSession(units, parts.sessionCookie),
@@ -92,12 +95,20 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
       ],
     },
     device: {
-      "*": [authorizationBody, credentials, deviceRequest(limits, audit), atomic, deviceCodes(protocol)],
+      "*": [
+        authorizationBody,
+        resources,
+        credentials,
+        deviceRequest(limits, audit),
+        atomic,
+        deviceCodes(protocol),
+      ],
     },
     resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize, units)] },
     token: {
       "*": [
         formBody,
+        resources,
         repeatingLostRefresh([
           atomic,
           prefetchPresented(units, presentedGrant),
@@ -121,6 +132,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     par: {
       "*": [
         authorizationBody,
+        resources,
         credentials,
         checkPushed(strictness, requireRegistered),
         pushedPoint({ limits, audit }),

@@ -25,7 +25,7 @@ export interface EndpointParts {
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
-  readonly directory: Pick<DirectoryRecords, "hasApis">;
+  readonly directory: Pick<DirectoryRecords, "hasApis" | "findApi">;
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
   readonly audit: AuditLog;

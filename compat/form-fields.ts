@@ -60,6 +60,13 @@ export class Fields {
     return new Fields([...this.without([name]).entries(), [name, value]]);
   }
 
+  /** A copy in which the values of a parameter are replaced. */
+  map(name: string, replace: (value: string) => string): Fields {
+    return new Fields(
+      this.#entries.map(([other, value]) => [other, other === name ? replace(value) : value] as const),
+    );
+  }
+
   /** As `application/x-www-form-urlencoded`. */
   toString(): string {
     return this.#entries.map(([name, value]) => `${encoded(name)}=${encoded(value)}`).join("&");

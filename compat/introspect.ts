@@ -42,6 +42,7 @@ export function introspection(protocol: Protocol, hasIssuer: boolean): Step {
     const all: Record<string, unknown> = {
       sub: found["client_id"],
       ...found,
+      ...exchange.signInClaims,
       scope: publicScope(found["scope"]) || undefined,
     };
     all["roles"] = exchange.roles?.length ? exchange.roles : undefined;

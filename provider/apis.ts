@@ -78,6 +78,9 @@ interface FoundToken {
   readonly aud?: unknown;
   readonly resource?: unknown;
   readonly generations?: unknown;
+  readonly authTime?: unknown;
+  readonly acr?: unknown;
+  readonly amr?: unknown;
 }
 
 /** The scopes that the client may ask for and the API has, as they are now. */
@@ -247,9 +250,9 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
 
     async tokenClaims(ctx, token) {
       const { api } = exchangeOf(ctx);
-      if (token.kind !== "AccessToken" || api === undefined) return undefined;
+      if (token.kind !== "AccessToken") return undefined;
       const { client, account } = ctx.oidc;
-      if (api.tokens !== "jwt" || !account || !client) return signInClaims(ctx);
+      if (api?.tokens !== "jwt" || !account || !client) return signInClaims(ctx);
       const { record } = account as OidcAccount;
       const shown = mayShowRoles(clientRecord(client), record, api);
       const roles = shown ? await findRoles(directory, record, api.service) : [];
@@ -263,7 +266,9 @@ export function createApiTokens(parts: ApiParts): ApiTokens {
         return isValidForApi(ctx, client.clientId, token);
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
       const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
-      return record !== undefined && isCurrent(token.generations, record, clientRecord(client));
+      if (record === undefined || !isCurrent(token.generations, record, clientRecord(client))) return false;
+      if (token.kind === "RefreshToken") exchangeOf(ctx).signInClaims = claimsOf(token);
+      return true;
     },
   };
 }
@@ -274,18 +279,28 @@ function mayShowRoles(client: ClientRecord, account: AccountRecord, api: ApiReco
   return ownValue(consentOf(account, client.client_id).apis ?? {}, api.identifier) !== undefined;
 }
 
+/** How the person of a code or a token signed in. */
+interface ShownSignIn {
+  readonly authTime?: unknown;
+  readonly acr?: unknown;
+  readonly amr?: unknown;
+}
+
+function claimsOf({ authTime, acr, amr }: ShownSignIn): Record<string, unknown> {
+  return {
+    ...(authTime !== undefined && { auth_time: authTime }),
+    ...(acr !== undefined && { acr }),
+    ...(amr !== undefined && { amr }),
+  };
+}
+
 /**
  * How the person signed in (RFC 9068 section 2.2.1).
  * @param ctx of the request that issues the token.
  */
 function signInClaims(ctx: KoaContextWithOIDC): Record<string, unknown> {
   const { RefreshToken, AuthorizationCode, DeviceCode } = ctx.oidc.entities;
-  const { authTime, acr, amr } = RefreshToken ?? AuthorizationCode ?? DeviceCode ?? {};
-  return {
-    ...(authTime !== undefined && { auth_time: authTime }),
-    ...(acr !== undefined && { acr }),
-    ...(amr !== undefined && { amr }),
-  };
+  return claimsOf(RefreshToken ?? AuthorizationCode ?? DeviceCode ?? {});
 }
 
 /**

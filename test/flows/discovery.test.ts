@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
-import { type Answer, basic, type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import { type Answer, basic, readTokens, type RelyingParty, relyingParty, send } from "./relying-party.ts";
 import { ACR_PASSWORD, KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
   ADA,
@@ -290,6 +290,22 @@ describe("claims", () => {
 });
 
 describe("the standard userinfo and introspection", () => {
+  it("say of a client's own tokens how the person signed in [D-API-13]", async () => {
+    const before = Math.floor(Date.now() / 1000);
+    const shown = { active: true, sub: running.ada.sub, acr: ACR_PASSWORD, amr: ["pwd"] };
+    for (const scope of [undefined, "openid", "email"]) {
+      const signedIn = await news.tokens({ scope });
+      const refreshed = readTokens(await news.refresh(signedIn.refresh_token));
+      const granted = readTokens(await news.password(ADA, { scope }));
+      for (const { access_token, refresh_token } of [signedIn, refreshed, granted])
+        for (const token of [access_token, refresh_token]) {
+          const { body } = await introspect(token);
+          expect(body).toMatchObject(shown);
+          expect(body["auth_time"]).toBeGreaterThanOrEqual(before);
+        }
+    }
+  });
+
   it("respond to invalid tokens with 401, and to other clients' tokens as unknown [D-DEPLOY-4, D-DEPLOY-8]", async () => {
     const userinfo = `${running.openid}/oauth2/userinfo`;
     const { access_token, refresh_token } = await news.tokens({ scope: "openid" });
