@@ -124,3 +124,22 @@ describe("the unit of systemd", () => {
     expect(text).toContain("TimeoutStopSec=40\n");
   });
 });
+
+describe("the examples of a proxy", () => {
+  it.each(["docs/operating.md", "examples/cluster/nginx.conf"])(
+    "in %s sends the name and the address that the browser used, and takes neither from it",
+    (file) => {
+      const set = new Map(
+        [...textOf(file).matchAll(/^ *proxy_set_header (\S+) (\S+);$/gm)].map(([, name, value]) => [
+          name,
+          value,
+        ]),
+      );
+      expect(Object.fromEntries(set)).toMatchObject({
+        Host: "$http_host",
+        "X-Forwarded-Host": "$http_host",
+        "X-Forwarded-For": "$proxy_add_x_forwarded_for",
+      });
+    },
+  );
+});

@@ -1,4 +1,4 @@
-/** Follows "The first hour", what can be built on it, and "Day two" command by command, in an empty folder, and compares what is printed. */
+/** Follows "The first hour", what can be built on it, "Day two" and "Backup and restore" command by command, in an empty folder, and compares what is printed. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -104,5 +104,11 @@ it("A page, an API, a job and a command-line program are clients of that service
 it("Day two goes on where the first hour ended", async () => {
   const steps = stepsOf("day-two");
   expect(steps.length).toBeGreaterThan(12);
+  for (const step of steps) await reader.follow(step);
+}, 60_000);
+
+it("A backup of it is restored as Backup and restore says", async () => {
+  const steps = stepsOf("backup");
+  expect(steps.length).toBeGreaterThan(6);
   for (const step of steps) await reader.follow(step);
 }, 60_000);
