@@ -42,7 +42,7 @@ async function audience(answer: Answer): Promise<unknown> {
 }
 
 describe.each(["oauth2", "openid"] as const)("the API https://host, named https://host/ on %s", (kind) => {
-  it("is found at authorization, exchange and refresh [D-API-12]", async () => {
+  it("is found at authorization, exchange and refresh [D-API-14]", async () => {
     const news = relyingParty(running, kind, NEWS);
     for (const written of [WRITTEN, PLAIN]) {
       const code = await news.code({ resource: written, scope: SCOPE });
@@ -54,7 +54,7 @@ describe.each(["oauth2", "openid"] as const)("the API https://host, named https:
     }
   });
 
-  it("is found by a public client, a device and a machine [D-API-12]", async () => {
+  it("is found by a public client, a device and a machine [D-API-14]", async () => {
     const app = new PublicParty(running, kind, APP);
     const issued = await app.code({ resource: WRITTEN, scope: SCOPE });
     expect(await audience(await app.exchange(issued, { resource: WRITTEN }))).toBe(PLAIN);
@@ -70,7 +70,7 @@ describe.each(["oauth2", "openid"] as const)("the API https://host, named https:
     expect(await audience(machine)).toBe(PLAIN);
   });
 
-  it("is nothing that is registered otherwise, or not at all [D-API-12]", async () => {
+  it("is nothing that is registered otherwise, or not at all [D-API-14]", async () => {
     const news = relyingParty(running, kind, NEWS);
     expect(await audience(await news.exchange(await news.code({ resource: SLASHED, scope: SCOPE })))).toBe(
       SLASHED,
@@ -91,7 +91,7 @@ describe.each(["oauth2", "openid"] as const)("the API https://host, named https:
   });
 });
 
-it("a pushed request names it too [D-API-12]", async () => {
+it("a pushed request names it too [D-API-14]", async () => {
   const app = new PublicParty(running, "openid", APP);
   const { verifier, code_challenge } = newProof();
   const pushed = await app.post("/oauth2/par", {

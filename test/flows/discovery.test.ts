@@ -290,7 +290,7 @@ describe("claims", () => {
 });
 
 describe("the standard userinfo and introspection", () => {
-  it("say of a client's own tokens how the person signed in [D-API-13]", async () => {
+  it("say of a client's own tokens how the person signed in [D-API-12]", async () => {
     const before = Math.floor(Date.now() / 1000);
     const shown = { active: true, sub: running.ada.sub, acr: ACR_PASSWORD, amr: ["pwd"] };
     for (const scope of [undefined, "openid", "email"]) {
