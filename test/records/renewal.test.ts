@@ -35,6 +35,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
     if (!("sub" in before)) return expect(after).toEqual(before);
     return isHigher(before, after, ["sessions_generation", "tokens_generation", "password_generation"]);
   },
+  identifier: "kept",
   "sign-in-name": "kept",
   "user-id": "kept",
   "removed-client": "kept",
