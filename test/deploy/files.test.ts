@@ -135,6 +135,8 @@ describe("the examples of a proxy", () => {
           value,
         ]),
       );
+      // A second line for a header would send it twice.
+      expect(textOf(file).match(/^ *proxy_set_header /gm)).toHaveLength(set.size);
       expect(Object.fromEntries(set)).toMatchObject({
         Host: "$http_host",
         "X-Forwarded-Host": "$http_host",
