@@ -41,7 +41,7 @@ export class ObservedStore implements RecordStore {
   readonly pool?: NonNullable<RecordStore["pool"]>;
   readonly #store: RecordStore;
   readonly #observers: Observers;
-  /** When a write last succeeded, by the monotonic clock; `undefined` if one has failed since. */
+  /** When a write last succeeded, by the monotonic clock; `undefined` if a call has failed since. */
   #wroteAt: number | undefined;
   #probedAt = -Infinity;
   #probe: Promise<void> = Promise.resolve();
@@ -75,13 +75,8 @@ export class ObservedStore implements RecordStore {
   }
 
   async commit(change: Commit): Promise<void> {
-    try {
-      await this.#observed("commit", () => this.#store.commit(change));
-      this.#wroteAt = performance.now();
-    } catch (error) {
-      if (!(error instanceof ConditionFailed)) this.#wroteAt = undefined;
-      throw error;
-    }
+    await this.#observed("commit", () => this.#store.commit(change));
+    this.#wroteAt = performance.now();
   }
 
   next(counter: string, atLeast?: number): Promise<number> {
@@ -133,11 +128,16 @@ export class ObservedStore implements RecordStore {
       listener()?.({ store: this.name, operation, result, seconds: (performance.now() - startedAt) / 1000 });
     try {
       const answer = await call();
+      // It works again, so a probe that failed says nothing any more.
+      if (this.#wroteAt === undefined) this.#probedAt = -Infinity;
       ended("success");
       return answer;
     } catch (error) {
       ended(error instanceof ConditionFailed ? "conflict" : "failure");
-      if (error instanceof StorageUnavailable) error.call ??= { store: this.name, operation };
+      if (error instanceof StorageUnavailable) {
+        error.call ??= { store: this.name, operation };
+        this.#wroteAt = undefined;
+      }
       throw error;
     }
   }

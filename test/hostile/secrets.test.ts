@@ -167,7 +167,7 @@ describe("a secret", () => {
     const all = log.join("");
     // Unexpected errors are logged with their type, code and location, not their message.
     const unexpectedOnes = log.filter(
-      (line) => line.includes("unexpected error") && line.includes('"code":"ODD"'),
+      (line) => line.includes("unexpected error") && line.includes('"error_code":"ODD"'),
     );
     expect(unexpectedOnes.length).toBeGreaterThanOrEqual(4);
     expect(unexpectedOnes.every((line) => line.includes("secrets.test.ts"))).toBe(true);
@@ -188,7 +188,7 @@ describe("a secret", () => {
 
   it("is not in responses to refused requests", () => {
     expect(answers.length).toBeGreaterThan(30);
-    expect(statuses).toEqual([503, 503, 400]);
+    expect(statuses).toEqual([503, 503, 503]);
     // The login form contains the e-mail address of login_hint.
     expect(secrets.in(answers.filter((text) => !text.includes("<form")).join("\n"))).toEqual([]);
     expect(answers.filter((text) => text.includes(CALLBACK))).toEqual([]);
