@@ -5,6 +5,7 @@ import type { AccountRecord, ClientRecord, Consent } from "../records/directory/
 import type { Transaction } from "../records/records.ts";
 import type { CallOptions } from "./arguments.ts";
 import type { SignInName } from "./names.ts";
+import type { SeedMark } from "./seed-marks.ts";
 import type { FactorChanges, Factors, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
@@ -326,6 +327,12 @@ interface NewAddressUndo {
 
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
 export interface AccountInternals extends FactorChanges {
+  /**
+   * Imports an account of a seed, unless one of the marks is there: then another process has just made it.
+   * @param marks are stored with the account.
+   * @throws as `Accounts.import`.
+   */
+  seed(account: ImportedAccount, marks: readonly SeedMark[]): Promise<void>;
   /** The full record behind `find`, with generations and consents. */
   record(sub: string): Promise<AccountRecord | undefined>;
   /** The full record behind `findByLogin`. A name that no account has costs the same reads. */

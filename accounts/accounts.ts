@@ -1,7 +1,7 @@
 /** Creates, reads, updates and deletes accounts, and assembles the other calls for them. */
 import { type KeyObject, randomInt, randomUUID } from "node:crypto";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
-import type { Caller } from "../records/audit/audit-event.ts";
+import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
@@ -37,6 +37,7 @@ import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
+import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { normalName, readName } from "./names.ts";
 import { pastBirthDateProblem } from "./text-rules.ts";
 
@@ -94,8 +95,10 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     {
       within,
       passkey,
+      marks = [],
       ...more
     }: {
+      readonly marks?: readonly SeedMark[];
       readonly within?: Transaction;
       readonly passkey?: NewPasskey | undefined;
       readonly terms_version?: string;
@@ -110,6 +113,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       caller,
       async (before, tx) => {
         if (before !== undefined) throw new AlreadyExists("an account with this sub");
+        for (const mark of marks) if (await readMark(tx, mark)) return undefined;
+        putMarks(tx, marks);
         const userId = input.user_id ?? (await directory.nextUserId());
         const now = seconds(clock);
         for (const [service, names] of Object.entries(input.roles ?? {}))
@@ -135,12 +140,26 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     );
     const { record } = await made.catch((error: unknown) => {
       // A client was registered with the random `sub`.
-      if (isNew && error instanceof IdentifierTaken) return store(action, input, hash, caller, more);
+      if (isNew && error instanceof IdentifierTaken)
+        return store(action, input, hash, caller, { marks, ...more });
       throw error;
     });
     // Only now: a caller may go on with the transaction when a name is taken.
     const recoveryCodes = (await addition?.put()) ?? [];
     return { record: record as AccountRecord, recoveryCodes };
+  }
+
+  async function importAccount(
+    input: ImportedAccount,
+    caller: Caller,
+    marks: readonly SeedMark[] = [],
+  ): Promise<AccountRecord> {
+    const account = checked("account", importedAccount, input);
+    checkBirthDate("account", account);
+    const hash = account.password_hash ?? (await hashOf(account, "imported"));
+    if (account.user_id !== undefined) await directory.passUserId(account.user_id);
+    const { record } = await store("account.imported", account, hash, caller, { marks });
+    return record;
   }
 
   async function changePassword(
@@ -182,14 +201,10 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       return toAccount(record);
     },
 
-    async import(input, callOptions) {
-      const account = checked("account", importedAccount, input);
-      checkBirthDate("account", account);
-      const caller = callerOf(callOptions);
-      const hash = account.password_hash ?? (await hashOf(account, "imported"));
-      if (account.user_id !== undefined) await directory.passUserId(account.user_id);
-      const { record } = await store("account.imported", account, hash, caller);
-      return toAccount(record);
+    import: async (input, callOptions) => toAccount(await importAccount(input, callerOf(callOptions))),
+
+    async seed(account, marks) {
+      await importAccount(account, SYSTEM, marks);
     },
 
     async find(sub) {

@@ -6,7 +6,7 @@ import { isLoopback } from "../config/value-forms.ts";
 import { UnknownReference } from "../core/errors.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Caller } from "../records/audit/audit-event.ts";
+import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { Transaction } from "../records/records.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { API, CLIENT, ENTRIES, isOpen, newTokensEpoch } from "../records/directory/directory-kinds.ts";
@@ -25,6 +25,7 @@ import {
   whenValid,
 } from "./arguments.ts";
 import { isConfidential } from "./clients/client-kinds.ts";
+import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
 import { clientIdProblem, keyProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
 
 const MAX_IDENTIFIER = 256;
@@ -185,7 +186,9 @@ export interface ApisOptions {
 }
 
 /** The APIs of one storage. */
-export function createApis({ storage, deployments }: ApisOptions): Apis {
+export function createApis({ storage, deployments }: ApisOptions): Apis & {
+  readonly seed: (identifier: string, settings: ApiSettings, mark: SeedMark) => Promise<Seeded>;
+} {
   const { records, directory, audit } = storage;
 
   /** An API below a deployment could pass for the service itself. */
@@ -195,51 +198,64 @@ export function createApis({ storage, deployments }: ApisOptions): Apis {
         throw new TypeError("identifier: must not begin with the base URL of a deployment");
   }
 
+  async function put(
+    text: string,
+    input: ApiSettings,
+    caller: Caller,
+    mark?: SeedMark,
+  ): Promise<{ readonly record: ApiRecord | undefined; readonly done: Seeded }> {
+    const identifier = checked("identifier", apiIdentifier, text);
+    requireForeign(identifier);
+    const settings = checked("api", apiSettings, input);
+    const { tokens, introspection = [] } = settings;
+    if (tokens === "jwt" && deployments.openid === undefined)
+      throw new TypeError(
+        "api.tokens: jwt needs the openid deployment, whose issuer and JWKS verify the tokens",
+      );
+    return records.transact(async (tx) => {
+      const isMarked = mark !== undefined && (await readMark(tx, mark));
+      const stored = await tx.get(API.ref(identifier));
+      if (isMarked && stored === undefined) return { record: undefined, done: { kind: "removed" } };
+      if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
+      if (stored !== undefined && stored.tokens !== tokens)
+        throw new TypeError(`api.tokens: the API has ${stored.tokens} tokens, and that can't be changed`);
+      const record: ApiRecord = {
+        identifier,
+        name: settings.name,
+        service: settings.service,
+        scopes: settings.scopes,
+        tokens,
+        lifetime: settings.lifetime ?? (tokens === "jwt" ? DEFAULT_JWT_SECONDS : MAX_OPAQUE_SECONDS),
+        introspection,
+        assign: settings.assign ?? false,
+        // Its tokens belong to the service that people are assigned to and unassigned from.
+        tokens_epoch: stored?.service === settings.service ? stored.tokens_epoch : newTokensEpoch(),
+      };
+      // Both come from JSON and keep the order of their members, so equal text is an equal record.
+      if (stored !== undefined && JSON.stringify(withoutMark(stored)) === JSON.stringify(record))
+        return { record, done: { kind: "same" } };
+      if (!isOpen(await tx.get(ENTRIES.service.ref(record.service)), records.clock))
+        throw new UnknownReference(`service ${record.service}`);
+      for (const client_id of introspection) {
+        const client = await tx.get(CLIENT.ref(client_id));
+        if (client === undefined || client.service === null)
+          throw new UnknownReference(`client ${client_id}`);
+        if (!isConfidential(client.kind))
+          throw new TypeError(`api.introspection: a ${client.kind} client can't prove who it is`);
+      }
+      tx.put(API.record(record));
+      const action = stored === undefined ? "api.created" : "api.updated";
+      tx.create(audit.recordOf({ ...caller, action, subject: identifier }));
+      return { record, done: stored === undefined ? { kind: "created" } : { kind: "updated", fields: [] } };
+    });
+  }
+
   return {
-    async put(text, input, options) {
-      const identifier = checked("identifier", apiIdentifier, text);
-      requireForeign(identifier);
-      const settings = checked("api", apiSettings, input);
-      const { tokens, introspection = [] } = settings;
-      if (tokens === "jwt" && deployments.openid === undefined)
-        throw new TypeError(
-          "api.tokens: jwt needs the openid deployment, whose issuer and JWKS verify the tokens",
-        );
-      const caller = callerOf(options);
-      return records.transact(async (tx) => {
-        const stored = await tx.get(API.ref(identifier));
-        if (stored !== undefined && stored.tokens !== tokens)
-          throw new TypeError(`api.tokens: the API has ${stored.tokens} tokens, and that can't be changed`);
-        const record: ApiRecord = {
-          identifier,
-          name: settings.name,
-          service: settings.service,
-          scopes: settings.scopes,
-          tokens,
-          lifetime: settings.lifetime ?? (tokens === "jwt" ? DEFAULT_JWT_SECONDS : MAX_OPAQUE_SECONDS),
-          introspection,
-          assign: settings.assign ?? false,
-          // Its tokens belong to the service that people are assigned to and unassigned from.
-          tokens_epoch: stored?.service === settings.service ? stored.tokens_epoch : newTokensEpoch(),
-        };
-        // Both come from JSON and keep the order of their members, so equal text is an equal record.
-        if (stored !== undefined && JSON.stringify(withoutMark(stored)) === JSON.stringify(record))
-          return toApi(record);
-        if (!isOpen(await tx.get(ENTRIES.service.ref(record.service)), records.clock))
-          throw new UnknownReference(`service ${record.service}`);
-        for (const client_id of introspection) {
-          const client = await tx.get(CLIENT.ref(client_id));
-          if (client === undefined || client.service === null)
-            throw new UnknownReference(`client ${client_id}`);
-          if (!isConfidential(client.kind))
-            throw new TypeError(`api.introspection: a ${client.kind} client can't prove who it is`);
-        }
-        tx.put(API.record(record));
-        const action = stored === undefined ? "api.created" : "api.updated";
-        tx.create(audit.recordOf({ ...caller, action, subject: identifier }));
-        return toApi(record);
-      });
+    async put(identifier, settings, options) {
+      const { record } = await put(identifier, settings, callerOf(options));
+      return toApi(record as ApiRecord);
     },
+    seed: async (identifier, settings, mark) => (await put(identifier, settings, SYSTEM, mark)).done,
     async find(identifier) {
       const record = await directory.findApi(checked("identifier", anyString, identifier));
       return record && toApi(record);

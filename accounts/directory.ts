@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
-import type { Caller } from "../records/audit/audit-event.ts";
+import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
 import { type DirectoryRecords, withoutMark } from "../records/directory/directory-records.ts";
@@ -11,7 +11,7 @@ import { removeEntry } from "../records/directory/directory-records.ts";
 import { ConfigurationError, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
-import { type Apis, type ApisOptions, createApis } from "./apis.ts";
+import { type Apis, type ApiSettings, type ApisOptions, createApis } from "./apis.ts";
 import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
 import {
   type ReceiverSettings,
@@ -21,6 +21,7 @@ import {
   signingSecrets,
 } from "./receivers.ts";
 import { serviceRoles } from "./roles.ts";
+import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
 import { keyProblem, receiverAddressProblem, textProblem } from "./text-rules.ts";
 
 /** The settings of a group or portal. */
@@ -84,6 +85,22 @@ export interface Directory {
   readonly groups: Entries<EntrySettings, Entry>;
   readonly portals: Entries<EntrySettings, Entry>;
   readonly apis: Apis;
+}
+
+/** The members of {@link Directory}: a host application gets these, and none of the internal calls. */
+export const DIRECTORY_CALLS: Readonly<Record<keyof Directory, true>> = {
+  services: true,
+  groups: true,
+  portals: true,
+  apis: true,
+};
+
+/** Calls that only a seed uses. */
+export interface DirectoryInternals {
+  /** Puts the entry, unless it was removed since a seed made it. */
+  seedEntry(kind: EntryKind, key: string, settings: ServiceSettings, mark: SeedMark): Promise<Seeded>;
+  /** The same for an API. */
+  seedApi(identifier: string, settings: ApiSettings, mark: SeedMark): Promise<Seeded>;
 }
 
 const notificationTypes = z
@@ -169,7 +186,7 @@ export function createDirectory({
   storage,
   sealer,
   deployments,
-}: ApisOptions & { readonly sealer: Sealer }): Directory {
+}: ApisOptions & { readonly sealer: Sealer }): Directory & DirectoryInternals {
   const { records, directory, audit } = storage;
 
   /** Writes only what differs, so that a seed that is applied at every start writes nothing. */
@@ -177,16 +194,20 @@ export function createDirectory({
     kind: EntryKind,
     { key, name, group = null, roles = [], receiver }: ServiceSettings & { readonly key: string },
     caller: Caller,
-  ): Promise<EntryRecord> {
+    mark?: SeedMark,
+  ): Promise<{ readonly record: EntryRecord | undefined; readonly done: Seeded }> {
     return records.transact(async (tx) => {
+      const isMarked = mark !== undefined && (await readMark(tx, mark));
       const stored = await tx.get(ENTRIES[kind].ref(key));
+      if (isMarked && stored === undefined) return { record: undefined, done: { kind: "removed" } };
+      if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
       const isSame =
         stored !== undefined &&
         stored.name === name &&
         stored.group === group &&
         (stored.roles ?? []).join(" ") === roles.join(" ") &&
         sameReceiver(sealer, kind, key, stored.receiver, receiver);
-      if (isSame) return withoutMark(stored);
+      if (isSame) return { record: withoutMark(stored), done: { kind: "same" } };
       if (group !== null && !isOpen(await tx.get(ENTRIES.group.ref(group)), records.clock))
         throw new UnknownReference(`group ${group}`);
       const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
@@ -194,7 +215,7 @@ export function createDirectory({
       tx.put(ENTRIES[kind].record(record));
       const action = `${kind}.${stored === undefined ? "created" : "updated"}` as const;
       tx.create(audit.recordOf({ ...caller, action, subject: key }));
-      return record;
+      return { record, done: stored === undefined ? { kind: "created" } : { kind: "updated", fields: [] } };
     });
   }
 
@@ -206,7 +227,8 @@ export function createDirectory({
     return {
       async put(key, settings, options) {
         const changed = { key: checked("key", entryKey, key), ...checked(kind, schema, settings) };
-        return show(await put(kind, changed, callerOf(options)));
+        const { record } = await put(kind, changed, callerOf(options));
+        return show(record as EntryRecord);
       },
       async find(key) {
         const record = await directory.findEntry(kind, checked("key", anyString, key));
@@ -225,11 +247,15 @@ export function createDirectory({
     };
   }
 
+  const { seed: seedApi, ...apis } = createApis({ storage, deployments });
   return {
     services: entries("service", serviceSettings, toServiceEntry),
     groups: entries("group", entrySettings, toEntry),
     portals: entries("portal", entrySettings, toEntry),
-    apis: createApis({ storage, deployments }),
+    apis,
+    seedApi,
+    seedEntry: async (kind, key, settings, mark) =>
+      (await put(kind, { key, ...settings }, SYSTEM, mark)).done,
   };
 }
 

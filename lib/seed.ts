@@ -1,29 +1,31 @@
 /** The seed: portals, groups, services, APIs, clients and first accounts that every start writes to the storage. */
+import type { KeyObject } from "node:crypto";
+import type { Logger } from "pino";
 import { z } from "zod";
-import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
 import { apiIdentifier, type ApiSettings, apiSettings } from "../accounts/apis.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
-import type { Accounts } from "../accounts/account.ts";
-import type { ImportedAccount } from "../accounts/account.ts";
-import { exactly, isObject, mapOf, pathIn } from "../accounts/arguments.ts";
-import type { AnyNewClient, ClientChanges, NewClient } from "../accounts/clients/client.ts";
-import { hasSetting } from "../accounts/clients/client-kinds.ts";
-import {
-  type ClientInput,
-  type IdentifiedClient,
-  identifiedClient,
-} from "../accounts/clients/client-schema.ts";
-import type { Clients } from "../accounts/clients/client.ts";
+import type { AccountInternals, Accounts, ImportedAccount } from "../accounts/account.ts";
+import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
+import type {
+  ClientInput,
+  ClientInternals,
+  Clients,
+  IdentifiedClient,
+  NewClient,
+} from "../accounts/clients/client.ts";
+import { identifiedClient } from "../accounts/clients/client-schema.ts";
 import {
   type Directory,
+  type DirectoryInternals,
   entryKey,
   type EntrySettings,
   entrySettings,
   type ServiceSettings,
   serviceSettings,
 } from "../accounts/directory.ts";
-import { textProblem } from "../accounts/text-rules.ts";
+import { normalName } from "../accounts/names.ts";
+import { putMarks, readMark, type Seeded, seedMark, type SeedMark } from "../accounts/seed-marks.ts";
 import {
   AlreadyExists,
   ConfigurationError,
@@ -33,6 +35,9 @@ import {
   UnknownReference,
 } from "../core/errors.ts";
 import { createLogger } from "../core/logger.ts";
+import type { EntryKind } from "../records/directory/directory.ts";
+import { SEEDED } from "../records/directory/directory-kinds.ts";
+import type { Storage } from "../records/storage.ts";
 
 /** A client in a seed. The id and secret are required, because generated ones would be unknown. */
 export interface SeedClient extends Omit<NewClient, "name"> {
@@ -55,21 +60,24 @@ export interface Seed {
   readonly services?: Readonly<Record<string, ServiceSettings>> | undefined;
   /** Identifier → API. Created, or updated to these values. */
   readonly apis?: Readonly<Record<string, ApiSettings>> | undefined;
-  /** Registered, or updated to these values; a setting that is left out gets its default. */
+  /** Registered. Of a client that exists, the settings that are named are set; its secret and keys stay. */
   readonly clients?: readonly (SeedClient | OtherSeedClient)[] | undefined;
-  /** Created unless the e-mail address or username is taken. Existing accounts are not changed. */
+  /** Created unless the e-mail address or username is taken. Existing accounts are never changed. */
   readonly accounts?: readonly ImportedAccount[] | undefined;
 }
 
-/** The running service that a seed is applied to. */
-export interface SeededService {
-  readonly accounts: Pick<Accounts, "findByLogin" | "import">;
-  readonly clients: Pick<Clients, "register" | "update" | "find" | "list">;
-  readonly directory: Directory;
-  readonly configuration?: Pick<Configuration, "logger">;
+/** The parts of a service that a seed is applied to. */
+export interface SeededParts {
+  readonly accounts: Pick<Accounts & AccountInternals, "find" | "findByLogin" | "seed">;
+  readonly clients: Pick<Clients & ClientInternals, "find" | "list" | "seed">;
+  readonly directory: Directory & DirectoryInternals;
+  readonly storage: Pick<Storage, "records">;
+  /** The HMAC key of the marks. */
+  readonly seedKey: KeyObject;
+  readonly logger?: Pick<Logger, "info" | "warn"> | undefined;
 }
 
-/** How many of the clients that are missing in the seed the log names. */
+/** How many names one line of the log has. */
 const MAX_NAMED = 20;
 
 /** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
@@ -103,148 +111,238 @@ export const seedSchema: z.ZodType<CheckedSeed> = exactly({
   }),
   clients: described(z.array(seedClient, { error: "must be a list" }).optional(), {
     form: "a list of clients",
-    description: "Registered, or updated to these values; a setting that is left out gets its default",
+    description:
+      "Registered; of a client that exists, the settings that are named are set, but not its secret or keys",
     otherwise: "none",
   }),
   accounts: described(z.array(importedAccount, { error: "must be a list" }).optional(), {
     form: "a list of accounts",
-    description: "Created unless the e-mail address or username is taken; existing accounts are not changed",
+    description:
+      "Created unless the e-mail address or username is taken; existing accounts are never changed",
     otherwise: "none",
   }),
 });
 
+/** @throws ConfigurationError with every problem that can be found without a storage. */
+export function checkSeed(seed: unknown): CheckedSeed {
+  const result = seedSchema.safeParse(seed);
+  if (result.success) return result.data;
+  throw new ConfigurationError(result.error.issues.map((issue) => problem(issue.path, issue.message)));
+}
+
+/** Something that a seed names, and how it is made or brought to the values of the seed. */
+interface Item {
+  readonly path: readonly PropertyKey[];
+  /** Such as `client news`. */
+  readonly name: string;
+  readonly mark: SeedMark;
+  /** The names of what it refers to. */
+  readonly needs: readonly string[];
+  exists(): Promise<boolean>;
+  apply(): Promise<Seeded & { readonly keepsCredentials?: boolean }>;
+}
+
 /** See `start-service.ts`. */
-export async function applySeed(service: SeededService, seed: Seed | undefined): Promise<void> {
+export async function applySeed(parts: SeededParts, seed: Seed | undefined): Promise<void> {
   if (seed === undefined) return;
-  const result = seedSchema.safeParse(named(seed));
-  if (!result.success) {
-    throw new ConfigurationError(result.error.issues.map((issue) => problem(issue.path, issue.message)));
+  const checked = checkSeed(seed);
+  const { logger = createLogger() } = parts;
+  const items = itemsOf(parts, checked);
+  const gone = await removedItems(parts, items);
+  const updated = new Map<string, readonly string[]>();
+  const left = new Map<string, string>();
+  const rotated = new Set<string>();
+
+  /** Why it is left as it is: something that it refers to was removed. */
+  function reasonToLeave(needs: readonly string[]): string | undefined {
+    const missing = needs.filter((each) => gone.has(each));
+    return missing.length === 0 ? undefined : `it needs ${missing.join(", ")}`;
   }
-  const { portals = {}, groups = {}, services = {}, apis = {}, clients = [], accounts = [] } = result.data;
-  const { directory } = service;
-  // In this order, so that every reference leads to an entry that exists.
-  for (const [key, entry] of Object.entries(portals)) {
-    await located(["portals", key], () => directory.portals.put(key, entry));
+
+  for (const item of items) {
+    const { path, name } = item;
+    if (gone.has(name)) continue;
+    const reason = reasonToLeave(item.needs);
+    if (reason !== undefined) {
+      left.set(name, reason);
+      continue;
+    }
+    const done = await located(path, () => item.apply());
+    if (done.kind === "removed") gone.add(name);
+    if (done.kind === "updated") updated.set(name, done.fields);
+    if (done.keepsCredentials === true) rotated.add(name);
   }
-  for (const [key, entry] of Object.entries(groups)) {
-    await located(["groups", key], () => directory.groups.put(key, entry));
+  for (const [index, account] of (checked.accounts ?? []).entries()) {
+    const path = ["accounts", index];
+    const name = pathIn("config.seed", path);
+    const { portal, services = {} } = account;
+    const needs = [
+      ...(typeof portal === "string" ? [`portal ${portal}`] : []),
+      ...Object.keys(services).map((key) => `service ${key}`),
+    ];
+    const outcome = await located(path, () => applyAccount(parts, account, reasonToLeave(needs)));
+    if (outcome === "removed") gone.add(name);
+    else if (outcome !== undefined) left.set(name, outcome.reason);
   }
-  for (const [key, entry] of Object.entries(services)) {
-    await located(["services", key], () => directory.services.put(key, entry));
-  }
-  // Clients and APIs name each other, so an API is first put with the clients that it already names.
-  for (const [identifier, api] of Object.entries(apis)) {
-    await located(["apis", identifier], async () => {
-      const { introspection = [] } = (await directory.apis.find(identifier)) ?? {};
-      await directory.apis.put(identifier, { ...api, introspection });
+
+  for (const [name, fields] of updated)
+    logger.info(
+      `seed: ${name} is brought to its values${fields.length === 0 ? "" : `: ${fields.join(", ")}`}`,
+    );
+  for (const name of rotated)
+    logger.warn(
+      `seed: the secret or the keys of ${name} differ from the seed and stay as they are; if the seed is right, run sign-in-service clients rotate-secret ${name.slice("client ".length)} --from-seed`,
+    );
+  if (gone.size > 0)
+    logger.warn(
+      `seed: removed since, and not made again: ${listed([...gone])} (take it out of the seed, or make it with a command)`,
+    );
+  if (left.size > 0)
+    logger.warn(`seed: not applied: ${listed([...left].map(([name, reason]) => `${name} (${reason})`))}`);
+  const { clients = [] } = checked;
+  if (clients.length > 0) await logOthers(parts, logger, new Set(clients.map(({ client_id }) => client_id)));
+}
+
+/** Everything that a seed names but for accounts, in an order in which each reference leads to something that exists. */
+function itemsOf(
+  { clients, directory, seedKey }: SeededParts,
+  { portals = {}, groups = {}, services = {}, apis = {}, clients: seeded = [] }: CheckedSeed,
+): Item[] {
+  const entries = (kind: EntryKind, all: Readonly<Record<string, ServiceSettings>>): Item[] =>
+    Object.entries(all).map(([key, entry]) => {
+      const mark = seedMark(seedKey, kind, key);
+      return {
+        path: [`${kind}s`, key],
+        name: `${kind} ${key}`,
+        mark,
+        needs: typeof entry.group === "string" ? [`group ${entry.group}`] : [],
+        exists: async () => (await directory[`${kind}s`].find(key)) !== undefined,
+        apply: () => directory.seedEntry(kind, key, entry, mark),
+      };
     });
+  /** @param introspection the clients that may introspect its tokens, in place of those in the seed. */
+  const apisWith = (introspection: (identifier: string) => Promise<readonly string[] | undefined>): Item[] =>
+    Object.entries(apis).map(([identifier, api]) => {
+      const mark = seedMark(seedKey, "api", identifier);
+      return {
+        path: ["apis", identifier],
+        name: `api ${identifier}`,
+        mark,
+        needs: [`service ${api.service}`, ...(api.introspection ?? []).map((id) => `client ${id}`)],
+        exists: async () => (await directory.apis.find(identifier)) !== undefined,
+        apply: async () =>
+          directory.seedApi(
+            identifier,
+            { ...api, introspection: (await introspection(identifier)) ?? api.introspection },
+            mark,
+          ),
+      };
+    });
+  return [
+    ...entries("portal", portals),
+    ...entries("group", groups),
+    ...entries("service", services),
+    // Clients and APIs name each other, so an API is first put with the clients that it already names.
+    ...apisWith(async (identifier) => (await directory.apis.find(identifier))?.introspection ?? []),
+    ...seeded.map((client, index): Item => {
+      const { client_id, service } = client;
+      const mark = seedMark(seedKey, "client", client_id);
+      const nameOfNew = Object.hasOwn(services, service) ? services[service]?.name : undefined;
+      return {
+        path: ["clients", index],
+        name: `client ${client_id}`,
+        mark,
+        needs: [`service ${service}`, ...Object.keys(client.apis ?? {}).map((api) => `api ${api}`)],
+        exists: async () => (await clients.find(client_id)) !== undefined,
+        apply: () => clients.seed(client, { nameOfNew: nameOfNew ?? client_id, mark }),
+      };
+    }),
+    ...apisWith(async () => undefined),
+  ];
+}
+
+/** What a seed has made before, and somebody has removed since. */
+async function removedItems(
+  { storage: { records } }: SeededParts,
+  items: readonly Item[],
+): Promise<Set<string>> {
+  // The marks first: whoever makes something writes its mark at the same moment.
+  const marks = await records.get<unknown[]>(items.map(({ mark }) => SEEDED.ref(mark)));
+  const gone = new Set<string>();
+  for (const [index, item] of items.entries())
+    if (marks[index] !== undefined && !(await item.exists())) gone.add(item.name);
+  return gone;
+}
+
+/**
+ * Creates the account unless somebody has it, or had it.
+ * @param reasonToLeave why a new account is left out.
+ */
+async function applyAccount(
+  { accounts, storage: { records }, seedKey }: SeededParts,
+  account: ImportedAccount,
+  reasonToLeave: string | undefined,
+): Promise<"removed" | { readonly reason: string } | undefined> {
+  const { email, username, sub } = account;
+  const marks = [
+    seedMark(seedKey, "account", normalName(email)),
+    ...(sub === undefined ? [] : [seedMark(seedKey, "sub", sub)]),
+  ];
+  async function exists(): Promise<boolean> {
+    for (const login of [email, username])
+      if (typeof login === "string" && (await accounts.findByLogin(login)) !== undefined) return true;
+    return sub !== undefined && (await accounts.find(sub)) !== undefined;
   }
-  for (const [index, client] of clients.entries()) {
-    await located(["clients", index], () => applyClient(service.clients, client));
+  const remember = (): Promise<void> =>
+    records.transact(async (tx) => {
+      const missing: SeedMark[] = [];
+      for (const mark of marks) if (!(await readMark(tx, mark))) missing.push(mark);
+      putMarks(tx, missing);
+    });
+
+  // The marks first: whoever makes it writes them at the same moment.
+  const found = await records.get<unknown[]>(marks.map((mark) => SEEDED.ref(mark)));
+  if (await exists()) {
+    if (found.includes(undefined)) await remember();
+    return undefined;
   }
-  for (const [identifier, api] of Object.entries(apis)) {
-    await located(["apis", identifier], () => directory.apis.put(identifier, api));
+  if (found.some((mark) => mark !== undefined)) return "removed";
+  if (reasonToLeave !== undefined) return { reason: reasonToLeave };
+  try {
+    await accounts.seed(account, marks);
+    return undefined;
+  } catch (error) {
+    if (error instanceof IdentifierTaken) throw error;
+    if (!(error instanceof NameTaken || error instanceof AlreadyExists)) throw error;
+    // Another account has, or had, its identifiers; or another process has made it in the meantime.
+    if (!(await exists())) return { reason: error.message };
+    await remember();
+    return undefined;
   }
-  for (const [index, account] of accounts.entries()) {
-    await located(["accounts", index], () => applyAccount(service.accounts, account));
-  }
-  if (clients.length > 0) await logOthers(service, new Set(clients.map(({ client_id }) => client_id)));
 }
 
 /** Removing a client from the seed does not remove it from the service, so the log names those that are left. */
 async function logOthers(
-  { clients, configuration }: SeededService,
+  { clients }: SeededParts,
+  logger: Pick<Logger, "info">,
   inSeed: ReadonlySet<string>,
 ): Promise<void> {
   const others = (await clients.list()).map(({ client_id }) => client_id).filter((id) => !inSeed.has(id));
   if (others.length === 0) return;
-  const more = others.length - MAX_NAMED;
-  const list = others.slice(0, MAX_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
-  const logger = configuration?.logger ?? createLogger();
   logger.info(
-    `registered, but not in the seed: ${list} (they stay registered; remove them with clients.remove)`,
+    `registered, but not in the seed: ${listed(others)} (they stay registered; remove them with clients.remove)`,
   );
 }
 
-/** Names a client after its service. Other problems of the client are found later. */
-function named(seed: unknown): unknown {
-  if (!isObject(seed) || !Array.isArray(seed["clients"])) return seed;
-  const services = isObject(seed["services"]) ? seed["services"] : {};
-  const clients = seed["clients"].map((client: unknown) => {
-    if (!isObject(client) || client["name"] !== undefined) return client;
-    const key = String(client["service"]);
-    const service: unknown = Object.hasOwn(services, key) ? services[key] : undefined;
-    const candidates = [isObject(service) ? service["name"] : undefined, client["client_id"]];
-    return { ...client, name: candidates.find((name) => isName(name)) ?? "Client" };
-  });
-  return { ...seed, clients };
-}
-
-function isName(name: unknown): boolean {
-  return typeof name === "string" && textProblem(name) === undefined;
-}
-
-async function applyClient(clients: SeededService["clients"], client: IdentifiedClient): Promise<void> {
-  const { client_id, kind = "web", id_token_signed_response_alg: alg, ...settings } = client;
-  const known = await clients.find(client_id);
-  if (known === undefined) {
-    try {
-      await clients.register(client as AnyNewClient);
-      return;
-    } catch (error) {
-      if (!(error instanceof AlreadyExists) || error instanceof IdentifierTaken) throw error;
-      // Another process registered it in the meantime.
-    }
-  }
-  if (known !== undefined && (alg ?? "RS256") !== known.id_token_signed_response_alg) {
-    throw new TypeError(
-      `client.id_token_signed_response_alg: the client is registered with ${known.id_token_signed_response_alg}, and that can't be changed`,
-    );
-  }
-  if (known !== undefined && kind !== known.kind) {
-    throw new TypeError(`client.kind: the client is registered as ${known.kind}, and that can't be changed`);
-  }
-  const defaults: ClientChanges = {
-    post_logout_redirect_uris: [],
-    backchannel_logout_uri: null,
-    grant_types: ["authorization_code", "refresh_token"],
-    password_grant: settings.grant_types?.includes("password") ?? false,
-    native: false,
-    origins: null,
-    first_party: true,
-    second_factor: "optional",
-    refresh_tokens: {},
-    error_status: kind === "web" ? "documented" : "standard",
-    client_uri: null,
-    policy_uri: null,
-    tos_uri: null,
-    logo: null,
-    apis: {},
-  };
-  await clients.update(client_id, {
-    ...Object.fromEntries(Object.entries(defaults).filter(([name]) => hasSetting(kind, name))),
-    ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
-  });
-}
-
-async function applyAccount(accounts: SeededService["accounts"], account: ImportedAccount): Promise<void> {
-  const logins = [account.email, ...(typeof account.username === "string" ? [account.username] : [])];
-  for (const login of logins) {
-    if ((await accounts.findByLogin(login)) !== undefined) return;
-  }
-  try {
-    await accounts.import(account);
-  } catch (error) {
-    if (error instanceof IdentifierTaken) throw error;
-    // Another process created it in the meantime.
-    if (!(error instanceof NameTaken || error instanceof AlreadyExists)) throw error;
-  }
+function listed(names: readonly string[]): string {
+  const more = names.length - MAX_NAMED;
+  return names.slice(0, MAX_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 /** Adds the path in the seed to problems that only the service can find. */
-async function located(path: readonly PropertyKey[], work: () => Promise<unknown>): Promise<void> {
+async function located<T>(path: readonly PropertyKey[], work: () => Promise<T>): Promise<T> {
   try {
-    await work();
+    return await work();
   } catch (error) {
     const isProblem =
       error instanceof TypeError ||

@@ -5,9 +5,6 @@ import type { Logger } from "pino";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
-import { databaseFile } from "../config/storage-address.ts";
-import { networkFileSystem } from "../adapters/sqlite/file-system.ts";
-import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 import type { Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier } from "../notifier/notifier.ts";
@@ -16,15 +13,16 @@ import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts
 import { AccessCleanup } from "../accounts/access-cleanup.ts";
 import { createAccounts } from "../accounts/accounts.ts";
 import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
-import {
-  ACCOUNT_CLIENT,
-  CLIENT_CALLS,
-  CONSOLE_CLIENT,
-  type ClientInternals,
-  type Clients,
-} from "../accounts/clients/client.ts";
+import { CLIENT_CALLS, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
 import { createClients } from "../accounts/clients/clients.ts";
-import { createDirectory, type Directory, requireIssuer, unusableRecords } from "../accounts/directory.ts";
+import {
+  createDirectory,
+  type Directory,
+  DIRECTORY_CALLS,
+  type DirectoryInternals,
+  requireIssuer,
+  unusableRecords,
+} from "../accounts/directory.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
@@ -47,8 +45,10 @@ import { GRANTABLE } from "../provider/grants/grant.ts";
 import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
 import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
+import type { Seed } from "./seed.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
+import { putInternalClients, warnAboutNetwork } from "./start-checks.ts";
 
 /** A running service; see `createSignInService`. */
 export interface SignInService {
@@ -78,6 +78,8 @@ export interface SignInService {
   readonly provider: Provider;
   /** The configuration with all defaults. */
   readonly configuration: Configuration;
+  /** What the function `applySeed` calls. */
+  applySeed(seed: Seed | undefined): Promise<void>;
   /** Finishes running requests and deliveries, for 30 seconds at most, and closes the storage. Safe to call twice. */
   close(): Promise<void>;
 }
@@ -86,6 +88,7 @@ export interface SignInService {
 export interface InternalService extends SignInService {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
+  readonly directory: Directory & DirectoryInternals;
 }
 
 /** Documented in `start-service.ts`, which loads this module. */
@@ -99,6 +102,7 @@ export function withoutInternals(service: InternalService): SignInService {
     ...service,
     accounts: only<Accounts>(ACCOUNT_CALLS, service.accounts),
     clients: only<Clients>(CLIENT_CALLS, service.clients),
+    directory: only<Directory>(DIRECTORY_CALLS, service.directory),
     get provider() {
       return service.provider;
     },
@@ -211,6 +215,7 @@ async function build(
     logger,
   });
   try {
+    const catalog = createDirectory({ storage, sealer, deployments: configuration.deployments });
     const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "server", sealer),
@@ -349,7 +354,7 @@ async function build(
       routes: () => routes,
       accounts,
       clients,
-      directory: createDirectory({ storage, sealer, deployments: configuration.deployments }),
+      directory: catalog,
       notifications: notifier.notifications,
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,
@@ -363,6 +368,13 @@ async function build(
         return currentProvider().provider;
       },
       configuration,
+      applySeed: async (seed) => {
+        const { applySeed } = await import("./seed.ts");
+        await applySeed(
+          { accounts, clients, directory: catalog, storage, seedKey: keys.seeds, logger },
+          seed,
+        );
+      },
       health: () =>
         storageHealth(storage, {
           // Notifications wait in the storage, so without a queue a server still signs people in.
@@ -389,18 +401,6 @@ function endpointNames({ deployments: { oauth2, openid } }: Configuration): read
 function signingSince(list: readonly SigningKey[]): { readonly alg: string; readonly created_at: number }[] {
   return list.flatMap(({ alg, state, published_at }) =>
     state === "signing" && published_at !== null ? [{ alg, created_at: published_at }] : [],
-  );
-}
-
-async function warnAboutNetwork(
-  { storage }: Configuration,
-  onWarning: (text: string) => void,
-): Promise<void> {
-  const database = databaseFile(storage);
-  const name = database === undefined ? undefined : await networkFileSystem(database);
-  if (name === undefined) return;
-  onWarning(
-    `the database is on a network file system (${name}): let one machine use it at a time, or several damage it; for more machines, use PostgreSQL or MongoDB`,
   );
 }
 
@@ -431,31 +431,6 @@ function passwordSurroundings(
 function mailDeployment({ deployments, mail, mailer }: Configuration): DeploymentKind | undefined {
   if (mailer === undefined && mail === undefined) return undefined;
   return deployments.openid === undefined ? "oauth2" : "openid";
-}
-
-/**
- * Registers the internal clients, through which the account pages and the console sign people in. All servers and both
- * deployments share them.
- */
-async function putInternalClients(
-  configuration: Configuration,
-  clients: ClientInternals,
-  onWarning: (text: string) => void,
-): Promise<void> {
-  const redirect_uris = callbackAddresses(configuration.deployments);
-  const name = configuration.interactions.theme.name ?? "Account";
-  if (configuration.profile === "strict" && configuration.operators.length > 0)
-    await clients.putInternal({
-      client_id: CONSOLE_CLIENT,
-      name,
-      redirect_uris,
-      second_factor: "required",
-    });
-  const { replaced } = await clients.putInternal({ client_id: ACCOUNT_CLIENT, name, redirect_uris });
-  if (replaced === undefined || replaced.redirect_uris.join() === redirect_uris.join()) return;
-  onWarning(
-    `the last server on this storage was at ${baseUrls(replaced.redirect_uris)}, and this one is at ${baseUrls(redirect_uris)}: servers that share a storage need the same deployments, or the account pages work on the server that started last only`,
-  );
 }
 
 const SWEEP_INTERVAL_MS = 30_000;

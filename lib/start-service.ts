@@ -5,7 +5,7 @@
 import type { SignInServiceConfig } from "../config/input.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { olderNodeProblem } from "../core/node-version.ts";
-import type { Seed, SeededService } from "./seed.ts";
+import type { Seed } from "./seed.ts";
 import type { SignInService } from "./service.ts";
 
 /**
@@ -22,14 +22,16 @@ export async function createSignInService(config: SignInServiceConfig): Promise<
 }
 
 /**
- * Creates or updates what the seed describes. Applying it again, or in several processes, has no further effect. What
- * the seed does not name stays unchanged. The log names registered clients that are missing in a seed with clients.
+ * Creates what the seed describes and is missing, and brings directory and clients to its values. Existing accounts, and the
+ * secrets and keys of existing clients, never change; what was removed since a seed made it is not made again. The log
+ * names all of it. Applying a seed again, or in several processes, has no further effect.
  * @param seed as in the configuration file; `undefined` does nothing.
  * @throws ConfigurationError with every problem as `config.seed.PATH: PROBLEM`.
  * @throws StorageUnavailable when the storage fails; the seed can be applied again.
  */
-export async function applySeed(service: SeededService, seed: Seed | undefined): Promise<void> {
-  if (seed === undefined) return;
-  const seeding = await import("./seed.ts");
-  await seeding.applySeed(service, seed);
+export async function applySeed(
+  service: Pick<SignInService, "applySeed">,
+  seed: Seed | undefined,
+): Promise<void> {
+  await service.applySeed(seed);
 }

@@ -2,16 +2,15 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
-import type { ClientKind, StoredLogo } from "../../records/directory/directory.ts";
+import type { StoredLogo } from "../../records/directory/directory.ts";
 import { apiIdentifier, scopeProblem } from "../apis.ts";
 import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import {
   type ClientChanges,
-  type ClientKeys,
+  type ClientInput,
   GRANT_TYPES,
   ID_TOKEN_ALGORITHMS,
-  type NewClient,
-  type PublicSettings,
+  type IdentifiedClient,
 } from "./client.ts";
 import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
 import {
@@ -132,12 +131,14 @@ const apis = mapOf(apiIdentifier, apiScopes).refine((all) => Object.keys(all).le
   error: `must have at most ${MAX_APIS} APIs`,
 });
 
+const nameTexts = {
+  form: "a text of 1 to 256 characters",
+  description: "Display name",
+  otherwise: "the name of its service",
+};
+
 const settings = {
-  name: described(ruled(textProblem), {
-    form: "a text of 1 to 256 characters",
-    description: "Display name",
-    otherwise: "the name of its service",
-  }),
+  name: described(ruled(textProblem), nameTexts),
   service: described(ruled(keyProblem), {
     form: "the key of a service",
     description: "The service that it belongs to",
@@ -286,14 +287,6 @@ const kind = described(
   },
 );
 
-/** A new client of any kind. What each kind has is checked. */
-export type ClientInput = Omit<NewClient, "kind" | "redirect_uris"> &
-  PublicSettings & {
-    readonly kind?: ClientKind | undefined;
-    readonly redirect_uris?: readonly string[] | undefined;
-    readonly jwks?: ClientKeys | undefined;
-  };
-
 /** The configuration that the rules for clients depend on. */
 export interface ClientRules {
   /** Whether a deployment is reachable from other machines. */
@@ -323,7 +316,7 @@ const whenKindIsValid = whenValid(
 /** The rules that depend on the kind. */
 function ofOneKind({
   production,
-}: ClientRules): (client: Partial<ClientInput>, context: z.RefinementCtx) => void {
+}: ClientRules): (client: Omit<Partial<ClientInput>, "name">, context: z.RefinementCtx) => void {
   return (client, context) => {
     const ofKind: KindSettings = { ...client, kind: client.kind ?? "web" };
     const foreign = kindProblems(ofKind);
@@ -344,10 +337,7 @@ export function newClient(rules: ClientRules): z.ZodType<ClientInput> {
   }).superRefine(ofOneKind(rules), whenKindIsValid);
 }
 
-/** A client of a seed: its id is required, and its secret where the kind has one. */
-export type IdentifiedClient = ClientInput & { readonly client_id: string };
-
-/** The same with a required id, and a required secret or keys if it is `web` or `machine`. */
+/** A client of a seed: with a required id, and a required secret or keys if it is `web` or `machine`. */
 export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient> {
   return exactly({
     client_id: described(ruled(clientIdProblem), {
@@ -362,6 +352,7 @@ export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient
     }),
     kind,
     ...settings,
+    name: described(ruled(textProblem).optional(), nameTexts),
     id_token_signed_response_alg: signingAlgorithm,
   }).superRefine((client, context) => {
     ofOneKind(rules)(client, context);

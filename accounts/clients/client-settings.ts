@@ -1,6 +1,6 @@
 /** Turns the settings of a client into members of its record. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
-import type { ClientChanges } from "./client.ts";
+import type { ClientChanges, IdentifiedClient } from "./client.ts";
 import { storedLogo } from "./client-schema.ts";
 
 /** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
@@ -81,4 +81,42 @@ export function logoOf(
   { logo }: Pick<ClientChanges, "logo">,
 ): StoredLogo | null | undefined {
   return logo === undefined || logo === null ? logo : storedLogo(client_id, logo);
+}
+
+/** What a seed sets of a client that exists: what it names, but for credentials, which may have been rotated. */
+export function seededChanges({
+  kind: _kind,
+  id_token_signed_response_alg: _algorithm,
+  client_secret: _secret,
+  jwks: _keys,
+  client_id: _id,
+  ...settings
+}: IdentifiedClient): ClientChanges {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+/** @throws TypeError when a seed names another kind or algorithm than the client has. */
+export function refuseFixed(
+  { kind, id_token_signed_response_alg: registered = "RS256" }: ClientRecord,
+  seeded: IdentifiedClient,
+): void {
+  const { kind: named = "web", id_token_signed_response_alg: algorithm = registered } = seeded;
+  if (named !== kind)
+    throw new TypeError(`client.kind: the client is registered as ${kind}, and that can't be changed`);
+  if (algorithm !== registered)
+    throw new TypeError(
+      `client.id_token_signed_response_alg: the client is registered with ${registered}, and that can't be changed`,
+    );
+}
+
+/** Members that are not settings. */
+const OWN_MEMBERS: ReadonlySet<string> = new Set(["created_at", "updated_at", "tokens_epoch"]);
+
+/** The names of the settings that differ. */
+export function changedMembers(before: ClientRecord, after: ClientRecord): string[] {
+  const members = Object.keys({ ...before, ...after }) as (keyof ClientRecord)[];
+  return members
+    .filter((member) => !OWN_MEMBERS.has(member))
+    .filter((member) => JSON.stringify(before[member]) !== JSON.stringify(after[member]))
+    .map((member) => (member === "secrets" ? "client_secret" : member));
 }

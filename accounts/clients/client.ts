@@ -3,6 +3,7 @@ import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { ClientKey, ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
 import { isObjectName } from "../../core/untrusted-keys.ts";
 import type { CallOptions } from "../arguments.ts";
+import type { Seeded, SeedMark } from "../seed-marks.ts";
 import { originsOf } from "./client-kinds.ts";
 
 /** The `client_id` of the internal client of the account pages; no other client can have it. */
@@ -277,8 +278,34 @@ export interface InternalClient {
   readonly second_factor?: "required";
 }
 
+/** A new client of any kind. What each kind has is checked. */
+export type ClientInput = Omit<NewClient, "kind" | "redirect_uris"> &
+  PublicSettings & {
+    readonly kind?: ClientKind | undefined;
+    readonly redirect_uris?: readonly string[] | undefined;
+    readonly jwks?: ClientKeys | undefined;
+  };
+
+/** A client of a seed: its id is required, and its secret where the kind has one. */
+export type IdentifiedClient = Omit<ClientInput, "name"> & {
+  readonly client_id: string;
+  readonly name?: string | undefined;
+};
+
+/** What a seed has done with a client, and whether that has another secret or other keys than the seed says. */
+export type SeededClient = Seeded & { readonly keepsCredentials: boolean };
+
 /** Calls that only the service itself uses. */
 export interface ClientInternals {
+  /**
+   * Registers the client of a seed, unless it was removed since a seed made it; of one that exists, sets the members that
+   * the seed names, but for its secret and keys.
+   * @param made.nameOfNew the name of a new client, if the seed has none.
+   */
+  seed(
+    client: IdentifiedClient,
+    made: { readonly nameOfNew: string; readonly mark: SeedMark },
+  ): Promise<SeededClient>;
   /** The record of any client, also of disabled and internal ones. */
   record(client_id: string): Promise<ClientRecord | undefined>;
   /** The origins of all enabled public clients. */

@@ -1,6 +1,6 @@
 /** Registering, changing and removing clients. */
 import { type KeyObject, randomBytes } from "node:crypto";
-import { type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
+import { type AuditDetail, type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
 import {
@@ -21,7 +21,9 @@ import { forgetInApis, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
   type AnyNewClient,
+  type ClientChanges,
   type ClientCredentials,
+  type ClientInput,
   type ClientInternals,
   type Clients,
   isPublic,
@@ -29,6 +31,7 @@ import {
   type NewClient,
   type NewMachineClient,
   type RegisteredClient,
+  type SeededClient,
   toClient,
 } from "./client.ts";
 import {
@@ -41,7 +44,8 @@ import {
 } from "./client-kinds.ts";
 import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
 import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
-import { logoOf, withSettings } from "./client-settings.ts";
+import { changedMembers, logoOf, refuseFixed, seededChanges, withSettings } from "./client-settings.ts";
+import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
 export interface ClientsOptions {
@@ -109,11 +113,14 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   function change(
     client_id: string,
     caller: Caller,
-    decide: (before: ClientRecord | undefined) => ClientDecision | undefined,
+    decide: (before: ClientRecord | undefined, isMarked: boolean) => ClientDecision | undefined,
+    mark?: SeedMark,
   ): Promise<{ readonly record: ClientRecord | undefined; readonly changed: boolean }> {
     return storage.records.transact(async (tx) => {
+      const isMarked = mark !== undefined && (await readMark(tx, mark));
       const [before, owner] = await tx.peekAll([CLIENT.ref(client_id), IDENTIFIER.ref(client_id)]);
-      const decision = decide(before);
+      const decision = decide(before, isMarked);
+      if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
       if (decision === undefined) return { record: before, changed: false };
       const { action, logo } = decision;
       const record = decision.record && { ...decision.record, updated_at: seconds(clock) };
@@ -137,8 +144,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         putRemoval(tx, "client", client_id, clock);
         tx.afterCommit(() => cleanup.clientEnded(client_id));
       }
-      const detail = action === "client.registered" && record && { detail: { kind: record.kind } };
-      tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id, ...detail }));
+      const detail = record && auditDetail(action, before, record);
+      tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id, ...(detail && { detail }) }));
       tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
       return { record, changed: true };
     });
@@ -194,13 +201,22 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   async function register(input: AnyNewClient, callOptions?: CallOptions): Promise<RegisteredClient> {
     const client = checked("client", newClient({ production }), input);
     const caller = callerOf(callOptions);
-    const { kind = "web", client_id = generateId(), jwks, id_token_signed_response_alg: algorithm } = client;
-    const hasSecret = isConfidential(kind) && jwks === undefined;
-    const { client_secret = generateSecret() } = client;
-    const digest: ClientSecret = {
+    const { client_id = generateId(), client_secret = generateSecret() } = client;
+    const record = newRecord(client, client_id, {
       hash: hmac(secretKey, client_secret),
       ...(client.client_secret === undefined && { generated: true }),
-    };
+    });
+    if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
+    await change(client_id, caller, (before) => {
+      if (before !== undefined) throw new AlreadyExists("a client with this client_id");
+      return { action: "client.registered", record, logo: logoOf(client_id, client) };
+    });
+    return { client_id, ...(record.secrets.length > 0 && { client_secret }) };
+  }
+
+  function newRecord(client: ClientInput, client_id: string, secret: ClientSecret): ClientRecord {
+    const { kind = "web", jwks, id_token_signed_response_alg: algorithm } = client;
+    const hasSecret = isConfidential(kind) && jwks === undefined;
     if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
       throw new TypeError(
         `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
@@ -215,7 +231,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         kind,
         name: client.name,
         service: client.service,
-        secrets: hasSecret ? [digest] : [],
+        secrets: hasSecret ? [secret] : [],
         redirect_uris: [],
         grant_types: GRANTS_OF[kind].filter((grant) => grant !== "password"),
         error_status: kind === "web" ? "documented" : "standard",
@@ -226,12 +242,24 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       client,
     );
     requireIssuer(record, "client");
-    if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
-    await change(client_id, caller, (before) => {
-      if (before !== undefined) throw new AlreadyExists("a client with this client_id");
-      return { action: "client.registered", record, logo: logoOf(client_id, client) };
-    });
-    return { client_id, ...(hasSecret && { client_secret }) };
+    return record;
+  }
+
+  /** Whether a client has the secret, or the keys, that a seed names. */
+  function hasCredentials(record: ClientRecord, { jwks, client_secret }: ClientInput): boolean {
+    if (jwks !== undefined) return JSON.stringify(record.jwks) === JSON.stringify(jwks);
+    if (client_secret === undefined) return true;
+    return secretMatches(secretKey, record, client_secret, clock.now() / 1000) !== undefined;
+  }
+
+  /** The client with other settings. Its codes and tokens belong to the service that people were asked about. */
+  function withChanges(before: ClientRecord, changes: ClientChanges): ClientRecord {
+    refuse(kindProblems({ ...changes, kind: before.kind }));
+    const updated = withSecret(withSettings(before, changes), changes.client_secret);
+    const after = updated.service === before.service ? updated : withoutTokens(updated);
+    refuse(addressProblems(after, production));
+    if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after, "changes");
+    return after;
   }
 
   return {
@@ -253,13 +281,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const changes = checked("changes", clientChanges({ production }), input);
       const { record } = await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
-        const { kind } = before;
-        refuse(kindProblems({ ...changes, kind }));
-        const updated = withSecret(withSettings(before, changes), changes.client_secret);
-        // Its codes and tokens belong to the service that people were asked about.
-        const after = updated.service === before.service ? updated : withoutTokens(updated);
-        refuse(addressProblems(after, production));
-        if (after.backchannel_logout_uri !== before.backchannel_logout_uri) requireIssuer(after, "changes");
+        const after = withChanges(before, changes);
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
         return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
@@ -327,6 +349,41 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       return true;
     },
 
+    async seed(client, { nameOfNew, mark }) {
+      const { client_id, name = nameOfNew, client_secret = "" } = client;
+      const fresh = checked("client", newClient({ production }), { ...client, name });
+      const changes = seededChanges(client);
+      let done: SeededClient = { kind: "same", keepsCredentials: false };
+      if ((await directory.findClient(client_id)) === undefined) await forgetRemoved(client_id, SYSTEM);
+      await change(
+        client_id,
+        SYSTEM,
+        (before, isMarked) => {
+          done = { kind: isMarked ? "removed" : "created", keepsCredentials: false };
+          if (before === undefined && isMarked) return undefined;
+          if (before === undefined) {
+            const record = newRecord(fresh, client_id, { hash: hmac(secretKey, client_secret) });
+            return { action: "client.registered", record, logo: logoOf(client_id, fresh) };
+          }
+          if (!isPublic(before)) throw new TypeError("client.client_id: belongs to the service");
+          refuseFixed(before, client);
+          const { refresh_tokens: rules } = changes;
+          const merged = rules && { refresh_tokens: { ...before.refresh_tokens, ...rules } };
+          const after = withChanges(before, { ...changes, ...merged });
+          const fields = changedMembers(before, after);
+          const keepsCredentials = !hasCredentials(before, fresh);
+          if (fields.length === 0) {
+            done = { kind: "same", keepsCredentials };
+            return undefined;
+          }
+          done = { kind: "updated", fields, keepsCredentials };
+          return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
+        },
+        mark,
+      );
+      return done;
+    },
+
     async record(client_id) {
       const record = await directory.findClient(client_id);
       return record !== undefined && isUsable(record) ? record : undefined;
@@ -385,6 +442,16 @@ function withoutTokens(record: ClientRecord): ClientRecord {
 /** Ends the tokens of a `machine` client. Those of people don't depend on the secret. */
 function withoutMachineTokens(record: ClientRecord): ClientRecord {
   return record.kind === "machine" ? withoutTokens(record) : record;
+}
+
+function auditDetail(
+  action: ClientDecision["action"],
+  before: ClientRecord | undefined,
+  after: ClientRecord,
+): AuditDetail | undefined {
+  if (action === "client.registered") return { kind: after.kind };
+  if (action !== "client.updated" || before === undefined) return undefined;
+  return { fields: changedMembers(before, after).join(" ") };
 }
 
 /** @throws TypeError with one part for each problem. */

@@ -28,6 +28,8 @@ export interface ServiceKeys {
   readonly networks: KeyObject;
   /** The HMAC key for codes and links that are sent by mail, and for recovery codes. */
   readonly confirmations: KeyObject;
+  /** The HMAC key for what seeds have made. */
+  readonly seeds: KeyObject;
   /** The HMAC key for the codes that people type for their devices. */
   readonly userCodes: KeyObject;
 }
@@ -176,6 +178,7 @@ export async function loadServiceKeys(
     rateLimits: deriveKey(clientSecrets, "sign-in-service rate limits"),
     networks: deriveKey(clientSecrets, "sign-in-service networks of the log"),
     confirmations: deriveKey(clientSecrets, "sign-in-service confirmations"),
+    seeds: deriveKey(clientSecrets, "sign-in-service seeds"),
     userCodes: deriveKey(clientSecrets, "sign-in-service user codes"),
   };
 }

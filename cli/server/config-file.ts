@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import { textsOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
+import { ConfigurationError, type Seed as ServiceSeed, type SignInServiceConfig } from "../../lib/index.ts";
 import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
 import { pathIn } from "../../accounts/arguments.ts";
@@ -12,7 +12,7 @@ import { addressProblems } from "../../accounts/clients/client-kinds.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
-export type Seed = Parameters<typeof applySeed>[1];
+export type Seed = ServiceSeed | undefined;
 
 /** A file that has been checked as far as possible without a storage. */
 export interface ConfigFile {
@@ -183,22 +183,9 @@ function problemsOf(check: () => unknown): readonly string[] {
   }
 }
 
-/** Checks a seed. `applySeed` checks everything before its first call, so a service whose calls all fail is enough. */
+/** The schemas of a seed are loaded only for a file that has one. */
 async function seedProblems(seed: unknown): Promise<readonly string[]> {
-  const sound = new Error("the seed is valid");
-  const stop = (): Promise<never> => Promise.reject(sound);
-  const entries = { put: stop, find: stop, list: stop, remove: stop };
-  const service = {
-    accounts: { findByLogin: stop, import: stop },
-    clients: { register: stop, update: stop, find: stop, list: stop },
-    directory: { services: entries, groups: entries, portals: entries, apis: entries },
-  };
-  try {
-    await applySeed(service, seed as Seed);
-    return [];
-  } catch (error) {
-    if (error === sound) return [];
-    if (error instanceof ConfigurationError) return error.problems;
-    throw error;
-  }
+  if (seed === undefined) return [];
+  const { checkSeed } = await import("../../lib/seed.ts");
+  return problemsOf(() => checkSeed(seed));
 }

@@ -185,7 +185,7 @@ const ACTIONS = {
     means: "An end user's consent for a client was deleted",
   },
   "client.registered": { about: "client", means: "A client was registered, of the kind in `detail`" },
-  "client.updated": { about: "client", means: "Settings of a client were changed" },
+  "client.updated": { about: "client", means: "Settings of a client were changed; `fields` names them" },
   "client.secret_rotated": { about: "client", means: "A client received a new secret" },
   "client.tokens_revoked": { about: "client", means: "All tokens of a client were revoked" },
   "client.disabled": { about: "client", means: "A client was disabled" },

@@ -212,6 +212,18 @@ export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   personal: "the `sub`",
 });
 
+/** Something that a seed has made or found. */
+export const SEEDED: Kind<{ readonly mark: string }> = defineKind({
+  name: "seeded",
+  holds: "that a seed has made or found an account, a client or an entry of the directory",
+  key: "a keyed hash of its name",
+  keyOf: ({ mark }) => mark,
+  store: "storage",
+  exported: true,
+  afterRestore: "kept",
+  personal: "a keyed hash of an e-mail address",
+});
+
 /** A client that was removed. A new client with the same id must not inherit what it left behind. */
 export const REMOVED_CLIENT: Kind<{ readonly client_id: string }> = defineKind({
   name: "removed-client",

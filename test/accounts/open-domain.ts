@@ -1,4 +1,5 @@
-import { createSecretKey } from "node:crypto";
+import { createSecretKey, type KeyObject } from "node:crypto";
+import { type Logger, pino } from "pino";
 import type { NewDelivery } from "../../records/deliveries/delivery.ts";
 import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
@@ -17,7 +18,7 @@ import { createAccounts } from "../../accounts/accounts.ts";
 import type { ClientInternals, Clients } from "../../accounts/clients/client.ts";
 import { createConfirmations } from "../../accounts/people/confirmations.ts";
 import { createClients } from "../../accounts/clients/clients.ts";
-import { createDirectory, type Directory } from "../../accounts/directory.ts";
+import { createDirectory, type Directory, type DirectoryInternals } from "../../accounts/directory.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
@@ -66,7 +67,10 @@ export interface Domain {
   readonly storage: Storage;
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
-  readonly directory: Directory;
+  readonly directory: Directory & DirectoryInternals;
+  /** For the marks of a seed. */
+  readonly seedKey: KeyObject;
+  readonly logger: Logger;
   readonly sealer: Sealer;
   readonly clock: { now(): number; seconds: number };
   readonly counts: Counts;
@@ -151,6 +155,8 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     accounts,
     clients,
     directory: createDirectory({ storage, sealer, deployments: {} }),
+    seedKey: key,
+    logger: pino({ level: "silent" }),
     sealer,
     clock,
     counts,

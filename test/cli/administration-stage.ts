@@ -18,7 +18,10 @@ import { here, type Outcome } from "./here.ts";
 
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
-  Record<"password" | "app" | "sealing" | "receiver" | "signing" | "mail" | "cookies" | "metrics", string>
+  Record<
+    "password" | "app" | "sealing" | "receiver" | "signing" | "mail" | "cookies" | "metrics" | "seed",
+    string
+  >
 > = {
   password: "correct horse battery staple",
   app: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP",
@@ -28,6 +31,7 @@ export const SECRETS: Readonly<
   mail: "the-password-of-the-mail-server",
   cookies: "the-key-of-the-cookies-is-quite-long",
   metrics: "the-token-of-the-metrics",
+  seed: "the-secret-of-a-client-in-the-seed",
 };
 
 const RECEIVER: Omit<NonNullable<EntrySettings["receiver"]>, "url"> = {
@@ -80,7 +84,9 @@ export class Office {
       writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content), {
         mode: 0o600,
       });
-    write("sign-in.json", { ...config, port: 3000, seed: { services: {} } });
+    const redirect_uris = ["https://news.example.com/callback"];
+    const client = { client_id: "news", client_secret: SECRETS.seed, service: "news", redirect_uris };
+    write("sign-in.json", { ...config, port: 3000, seed: { clients: [client] } });
     write("password.txt", `${SECRETS.password}\n`);
     write("receiver.json", receiver);
     const program = join(folder, "sign-in-service");

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { readConfigFile } from "../../cli/server/config-file.ts";
 import type { NewClient } from "../../accounts/clients/client.ts";
-import { applySeed } from "../../lib/seed.ts";
+import { applySeed } from "../../lib/index.ts";
 import { relyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 
@@ -235,11 +235,13 @@ describe("a seed file", () => {
     return path;
   }
 
-  it("names the logo of a client as a path relative to itself; without one, the logo goes [D-LOOK-3]", async () => {
+  it("names the logo of a client as a path relative to itself; with null, the logo goes [D-LOOK-3]", async () => {
     const { seed } = await readConfigFile(await fileWith("./logo.png"));
     await applySeed(running.service, seed);
     expect((await logoOf("seeded")).headers.get("content-type")).toBe("image/png");
     await applySeed(running.service, { clients: [{ ...NEWS, client_id: "seeded" }] });
+    expect((await logoOf("seeded")).status).toBe(200);
+    await applySeed(running.service, { clients: [{ ...NEWS, client_id: "seeded", logo: null }] });
     expect((await logoOf("seeded")).status).toBe(404);
   });
 

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { NewMachineClient } from "../../accounts/clients/client.ts";
-import { applySeed } from "../../lib/seed.ts";
+import { applySeed } from "../../lib/index.ts";
 import { basic, relyingParty, send } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 import { API, ARTICLES, READER, registerReader, RIGHTS } from "./sample-apis.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { applySeed } from "../../lib/seed.ts";
+import { applySeed } from "../../lib/index.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { Browser, type Send } from "../../testing/browser/browser.ts";
 import { basic, relyingParty, send } from "../flows/relying-party.ts";

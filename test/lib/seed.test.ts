@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
+import { SEEDED } from "../../records/directory/directory-kinds.ts";
 import { ConfigurationError } from "../../core/errors.ts";
-import { applySeed, type Seed, type SeededService } from "../../lib/seed.ts";
+import { applySeed, type Seed, type SeededParts } from "../../lib/seed.ts";
 import { openDomain, type Domain } from "../accounts/open-domain.ts";
 
 const receiver = {
@@ -58,6 +60,28 @@ async function everything({ storage: { directory, deliveries, audit } }: Domain)
     await deliveries.list({ limit: 1000 }),
     await audit.list({ limit: 1000 }),
   ]);
+}
+
+/** Which of these secrets the client has. */
+async function secretsOf(client_id: string, ...secrets: readonly string[]): Promise<unknown[]> {
+  const record = await domain.clients.record(client_id);
+  return secrets.map((secret) => domain.clients.secretMatches(record, secret));
+}
+
+const newKeys = () => {
+  const { publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  return { keys: [publicKey.export({ format: "jwk" }) as Readonly<Record<string, string>>] };
+};
+
+/** What the log says at the start with a seed: levels and texts. */
+async function saidBy(input: Seed): Promise<readonly (readonly [level: number, text: string])[]> {
+  const lines: string[] = [];
+  const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+  await applySeed({ ...domain, logger }, input);
+  return lines.map((line) => {
+    const { level, msg } = JSON.parse(line) as { level: number; msg: string };
+    return [level, msg] as const;
+  });
 }
 
 async function problemsOf(input: unknown): Promise<readonly string[]> {
@@ -130,18 +154,16 @@ describe("a seed", () => {
       roles: [],
       receiver: null,
     });
+    // Of a client, only what the seed names is set, and its secret is not.
     expect(await domain.clients.find("news")).toMatchObject({
-      name: "News",
+      name: "x",
       service: "1",
       redirect_uris: ["http://127.0.0.1:3001/callback"],
-      error_status: "documented",
-      backchannel_logout_uri: null,
+      error_status: "standard",
+      backchannel_logout_uri: "https://old.example/bc",
       password_grant: true,
     });
-    const record = await domain.clients.record("news");
-    expect(
-      ["another-secret-another", SECRET].map((secret) => domain.clients.secretMatches(record, secret)),
-    ).toEqual([undefined, "chosen"]);
+    expect(await secretsOf("news", "another-secret-another", SECRET)).toEqual(["chosen", undefined]);
     expect(await domain.clients.find("other")).toMatchObject({ name: "Other", service: "9" });
     const clients = seed.clients.map((client) => ({ ...client, password_grant: false }));
     await applySeed(domain, { ...seed, clients });
@@ -149,6 +171,157 @@ describe("a seed", () => {
     await domain.clients.disable("news");
     await applySeed(domain, seed);
     expect((await domain.clients.find("news"))?.disabled).toBe(true);
+  });
+
+  it("keeps what an operator has set of a client that it does not name [D-SEED-3]", async () => {
+    await applySeed(domain, seed);
+    const set = { first_party: false, password_grant: false } as const;
+    await domain.clients.update("news", set);
+    const looks = {
+      second_factor: "required",
+      error_status: "standard",
+      refresh_tokens: { rotate: false, reuseWindow: 5 },
+      client_uri: "https://news.example/",
+      name: "Daily News",
+    } as const;
+    await domain.clients.update("news", looks);
+    const [client] = seed.clients;
+    const { password_grant: _grant, ...plain } = client!;
+    await applySeed(domain, { ...seed, clients: [{ ...plain, refresh_tokens: { rotate: true } }] });
+    expect(await domain.clients.find("news")).toMatchObject({
+      ...set,
+      ...looks,
+      refresh_tokens: { rotate: true, reuseWindow: 5 },
+    });
+  });
+
+  it("says in the log and in the audit which members of a client it has changed [D-SEED-3]", async () => {
+    await applySeed(domain, seed);
+    await domain.clients.update("news", { redirect_uris: ["https://old.example/cb"], password_grant: false });
+    await domain.directory.services.put("2", { name: "Old" });
+    const said = await saidBy(seed);
+    expect(said).toEqual([
+      [30, "seed: service 2 is brought to its values"],
+      [30, "seed: client news is brought to its values: redirect_uris, grant_types"],
+    ]);
+    const { records } = await domain.storage.audit.list({ limit: 1 });
+    expect(records).toMatchObject([
+      {
+        action: "client.updated",
+        actor: { kind: "system" },
+        subject: "news",
+        detail: { fields: "redirect_uris grant_types" },
+      },
+    ]);
+    expect(await saidBy(seed)).toEqual([]);
+  });
+
+  it("never brings back a secret that was rotated, and says so [D-SEED-2]", async () => {
+    await applySeed(domain, seed);
+    const { client_secret } = await domain.clients.rotateSecret("news");
+    const warning = [
+      40,
+      expect.stringMatching(/^seed: the secret or the keys of client news differ .*--from-seed$/),
+    ];
+    for (let start = 0; start < 2; start += 1) {
+      expect(await saidBy(seed)).toEqual([warning]);
+      expect(await secretsOf("news", client_secret, SECRET)).toEqual(["generated", undefined]);
+    }
+    // While both work, nothing is wrong.
+    await domain.clients.update("news", { client_secret: SECRET });
+    await domain.clients.rotateSecret("news", { keepOldFor: 3600 });
+    expect(await saidBy(seed)).toEqual([]);
+  });
+
+  it("never brings back keys of a client, nor a secret in place of its keys [D-SEED-2]", async () => {
+    const [first, second] = [newKeys(), newKeys()];
+    const machine = { client_id: "job", kind: "machine", service: "3", name: "Job" } as const;
+    await applySeed(domain, { ...seed, clients: [{ ...machine, jwks: first }] });
+    const stored = (await domain.clients.find("job"))?.jwks;
+    await domain.clients.update("job", { jwks: second });
+    const now = (await domain.clients.find("job"))?.jwks;
+    expect(now).not.toEqual(stored);
+    for (const credentials of [{ jwks: first }, { client_secret: SECRET }]) {
+      const said = await saidBy({ clients: [{ ...machine, ...credentials }] });
+      expect(said).toEqual([[40, expect.stringContaining("keys of client job differ")]]);
+      expect((await domain.clients.find("job"))?.jwks).toEqual(now);
+    }
+  });
+
+  it("does not make again what was removed since, nor people who were deleted, and names them [D-SEED-1]", async () => {
+    await applySeed(domain, seed);
+    const { sub } = (await domain.accounts.findByLogin("ada"))!;
+    await domain.accounts.delete(sub);
+    await domain.clients.remove("news");
+    for (const key of ["1", "2"]) await domain.directory.services.remove(key);
+    await domain.directory.groups.remove("media");
+    const before = await everything(domain);
+    for (let start = 0; start < 2; start += 1) {
+      expect(await saidBy(seed)).toEqual([
+        [
+          40,
+          "seed: removed since, and not made again: group media, service 1, service 2, client news, config.seed.accounts[0] (take it out of the seed, or make it with a command)",
+        ],
+      ]);
+      expect(await everything(domain)).toBe(before);
+    }
+    // What an operator makes again is a part of the seed again.
+    await domain.directory.groups.put("media", { name: "Old" });
+    await domain.directory.services.put("1", { name: "Old" });
+    await domain.accounts.create({ email: "ada@example.com" });
+    await saidBy(seed);
+    expect(await domain.directory.groups.find("media")).toMatchObject({ name: "Media" });
+    expect(await domain.directory.services.find("1")).toMatchObject({ name: "News", group: "media" });
+    expect((await domain.accounts.findByLogin("ada@example.com"))?.username).toBeNull();
+  });
+
+  it("remembers what it has found, and keeps no address of a deleted person [D-SEED-1]", async () => {
+    const { sub } = await domain.accounts.create({ email: "ADA@example.com" });
+    await applySeed(domain, seed);
+    await domain.accounts.delete(sub);
+    await saidBy(seed);
+    expect(await domain.accounts.findByLogin("ada@example.com")).toBeUndefined();
+    const { store } = domain.storage.records;
+    const marks = (await store.scan(SEEDED.name, undefined, 100)).records;
+    expect(marks).toHaveLength(7);
+    expect(JSON.stringify(marks.map(({ key, value }) => [key, value]))).not.toMatch(
+      /ada|example|news|media/iu,
+    );
+  });
+
+  it("finds a person who was deleted by the sub, too, whatever address the seed has now [D-SEED-1]", async () => {
+    const sub = "0190b8e2-7c4d-7abc-8def-0123456789ab";
+    const ada = seed.accounts[0]!;
+    await applySeed(domain, { ...seed, accounts: [{ ...ada, sub }] });
+    await domain.accounts.delete(sub);
+    const moved = { ...ada, sub, email: "countess@example.com", username: "countess" };
+    for (const accounts of [[moved], [{ ...moved, user_id: 1, sub: undefined, email: "third@example.com" }]])
+      expect(await saidBy({ accounts })).toEqual([[40, expect.stringContaining("config.seed.accounts[0]")]]);
+    expect(await domain.accounts.list()).toEqual([]);
+  });
+
+  it("leaves as it is what refers to something that was removed [D-SEED-1]", async () => {
+    await applySeed(domain, seed);
+    const accounts = [
+      ...seed.accounts,
+      { email: "bob@example.com", portal: "main", services: { "1": null } },
+    ];
+    await domain.directory.services.put("1", { name: "News" });
+    await domain.directory.services.put("2", { name: "Video" });
+    await domain.directory.groups.remove("media");
+    await domain.clients.update("news", { service: "3" });
+    await domain.accounts.unassign((await domain.accounts.findByLogin("ada"))?.sub ?? "", ["1", "2"]);
+    await domain.directory.services.remove("1");
+    expect(await saidBy({ ...seed, accounts })).toEqual([
+      [40, expect.stringContaining("not made again: group media, service 1 (")],
+      [
+        40,
+        "seed: not applied: service 2 (it needs group media), client news (it needs service 1), config.seed.accounts[1] (it needs service 1)",
+      ],
+    ]);
+    expect(await domain.directory.services.find("2")).toMatchObject({ name: "Video", group: null });
+    expect(await domain.clients.find("news")).toMatchObject({ service: "3" });
+    expect(await domain.accounts.findByLogin("bob@example.com")).toBeUndefined();
   });
 
   it("never changes an existing account, found by address or username [D-RUN-2]", async () => {
@@ -163,9 +336,13 @@ describe("a seed", () => {
     expect(await domain.bodies()).toEqual([]);
   });
 
-  it("works when many processes start at once [D-RUN-2]", async () => {
-    const processes = Array.from({ length: 8 }, () => domain.reopen());
+  it("works when many processes start at once [D-RUN-2, D-SEED-4]", async () => {
+    const lines: string[] = [];
+    const logger = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+    const processes = Array.from({ length: 8 }, () => ({ ...domain.reopen(), logger }));
     await Promise.all(processes.map((each) => applySeed(each, seed)));
+    // None of them takes what another one has just made for removed.
+    expect(lines).toEqual([]);
     expect([await domain.accounts.list(), await domain.clients.list()].map((list) => list.length)).toEqual([
       1, 1,
     ]);
@@ -185,10 +362,10 @@ describe("registered clients that are not in the seed", () => {
   const lines: string[] = [];
 
   /** The domain with a captured log. */
-  const logged = (): SeededService => {
+  const logged = (): SeededParts => {
     lines.length = 0;
     const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
-    return { ...domain, configuration: { logger } };
+    return { ...domain, logger };
   };
   const entries = (): unknown => lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]);
 
