@@ -53,7 +53,7 @@ export function screenMails(shown: Shown = {}): readonly Screen[] {
   return mailScreens(settings(shown));
 }
 
-const ENDED = { accountUrl: ACCOUNT_URL, host: new URL(ACCOUNT_URL).hostname };
+const ENDED = { accountUrl: ACCOUNT_URL, host: "login.example" };
 
 /** All pages. */
 export function screens(pages: Pages): readonly Screen[] {
