@@ -138,22 +138,17 @@ async function addExpired(store: RecordStore, round: number): Promise<void> {
   }
 }
 
-async function countSweep(addresses: Addresses, count: Count, round: number): Promise<void> {
-  const opened = await openStores({
-    artifacts: addresses.storage,
-    ...addresses,
-    clock: { now: Date.now },
-    sharedKinds: [],
-    watchedKinds: [],
-  });
-  const { main, artifacts } = opened;
+async function countSweep(
+  { main, artifacts }: Awaited<ReturnType<typeof openStores>>,
+  count: Count,
+  round: number,
+): Promise<void> {
   const stores = artifacts === undefined ? [main] : [main, artifacts];
   for (const store of stores) await addExpired(store, round);
   await pause(QUIET);
   await count("sweep of 1,000 records", () =>
     Promise.all(stores.map((store) => store.sweep(SWEPT, Date.now()))),
   );
-  await opened.close();
 }
 
 /** The least of each figure. */
@@ -197,6 +192,14 @@ export async function countOperations(
   const test = await createTestSignIn({ ...addresses, deployments });
   const answer = new Koa().use(test.service.routes()).callback();
   server.on("request", (request, response) => void answer(request, response));
+  // Opened now, because nothing starts on a PostgreSQL with triggers of others.
+  const opened = await openStores({
+    artifacts: addresses.storage,
+    ...addresses,
+    clock: { now: Date.now },
+    sharedKinds: [],
+    watchedKinds: [],
+  });
   try {
     await begin();
     const client = await test.addClient();
@@ -205,11 +208,12 @@ export async function countOperations(
       await countChanges(test, count, round);
       await countTokens(test, client, count);
       await countPasskey(test, client, count);
-      await countSweep(addresses, count, round);
+      await countSweep(opened, count, round);
     }
   } finally {
     server.close();
     server.closeAllConnections();
+    await opened.close();
     await test.close();
   }
   return seen.map(
