@@ -12,6 +12,7 @@ import {
   USED_RP_ID,
 } from "../../records/factors/factor-kinds.ts";
 import { MAIL, type StoredMail } from "../../records/people/mail-kinds.ts";
+import { NOTICE_COUNT } from "../../records/people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../records/people/sign-ins.ts";
 import { CONFIRMATION, type StoredConfirmation } from "../../records/people/confirmation-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
@@ -32,6 +33,7 @@ import {
   CLIENT,
   CLIENT_LOGO,
   ENTRIES,
+  REMOVAL,
   REMOVED_CLIENT,
   SEEDED,
   SERVICE_KEY,
@@ -213,6 +215,8 @@ function mainRecords(index: number, now: number): RecordData[] {
     USER_ID.record({ sub }, { key: String(2 * index + 1) }),
     REMOVED_CLIENT.record({ client_id: `removed ${text(index)}` }),
     SEEDED.record({ mark: `seeded-${index}` }),
+    REMOVAL.record({ of: "account", id: `gone-${index}`, due: now + index }),
+    NOTICE_COUNT.record({ sub, kind: "new-browser", count: 1, endsAt: now + HOUR }),
     ...(index === 0 ? [SERVICE_KEY.record({ name: "check", sealed: text(1) })] : []),
     ...(index < 6 ? [signingKey(index)] : []),
     ...(index === 0 ? [SIGNING_KEY_SET.record({ kids: ["kid 0", "kid 1"] })] : []),
