@@ -29,7 +29,7 @@ import { type Health, storageHealth } from "../records/health.ts";
 import { loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/keys/signing-keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
-import { MAIL_KINDS } from "../accounts/people/messages.ts";
+import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { endpointsOf } from "../config/deployments.ts";
 import { processInfo } from "../config/process-info.ts";
 import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";

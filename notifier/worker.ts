@@ -1,7 +1,7 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
 import { watchHistory } from "../records/storage-identity.ts";
 import { openStorage } from "../records/storage.ts";
-import { MAIL_KINDS } from "../accounts/people/messages.ts";
+import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { processInfo } from "../config/process-info.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";

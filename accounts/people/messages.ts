@@ -158,9 +158,6 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     }),
 };
 
-/** Every kind of mail. */
-export const MAIL_KINDS: readonly string[] = Object.keys(MAILS);
-
 /** The last notice for a while. Most end with a link to the account. */
 const withMore = (content: Content, more: string): Content => {
   const at = content.blocks.findLastIndex((block) => typeof block === "string") + 1;

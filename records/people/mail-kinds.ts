@@ -5,20 +5,23 @@ import { defineKind, type Kind } from "../kinds.ts";
 import type { Sealer } from "../../core/sealing.ts";
 
 /** What a mail is about. */
-export type MailKind =
-  | "password-changed"
-  | "address-changed"
-  | "confirm-registration"
-  | "known-address"
-  | "reset-password"
-  | "confirm-address"
-  | "confirm-factor"
-  | "factors-changed"
-  | "recovery-code-used"
-  | "app-stopped"
-  | "many-failures"
-  | "new-browser"
-  | "device-connected";
+export const MAIL_KINDS = [
+  "password-changed",
+  "address-changed",
+  "confirm-registration",
+  "known-address",
+  "reset-password",
+  "confirm-address",
+  "confirm-factor",
+  "factors-changed",
+  "recovery-code-used",
+  "app-stopped",
+  "many-failures",
+  "new-browser",
+  "device-connected",
+] as const;
+
+export type MailKind = (typeof MAIL_KINDS)[number];
 
 const WITH_CODE: ReadonlySet<MailKind> = new Set([
   "confirm-registration",

@@ -42,7 +42,7 @@ async function answered(person: Person): Promise<{ status: number; html: string;
 
 const shown = ({ status, headers, text }: Answer): unknown => [
   status,
-  [...headers].filter(([name]) => name !== "date"),
+  [...headers].filter(([name]) => name !== "date" && name !== "x-request-id"),
   text,
 ];
 

@@ -138,7 +138,7 @@ async function mailAbout(subject: RegExp, count: number): Promise<MailMessage[]>
 const visible = (browser: Browser): string =>
   browser.html
     .replaceAll(/(?:ada|nobody)/g, "NAME")
-    .replaceAll(/name="csrf" value="[^"]*"|interaction\/[\w-]+/g, "")
+    .replaceAll(/name="(?:csrf|again)" value="[^"]*"|interaction\/[\w-]+/g, "")
     .replaceAll(/in \d+ minutes?/g, "");
 
 const from = (address: string): Browser => news.browser({ headers: { "x-forwarded-for": address } });

@@ -79,7 +79,7 @@ const traces = ({ visitor }: Asked): readonly string[] =>
 
 /** Everything that a refusal shows, without random values. */
 function shown({ status, body }: JsonAnswer) {
-  const { csrf: _csrf, passkey, actions, ...rest } = body;
+  const { csrf: _csrf, again: _again, passkey, actions, ...rest } = body;
   const { challenge: _challenge, ...asked } = passkey?.publicKey ?? { challenge: "" };
   return { status, ...rest, asked, actions: actions.map(({ name, label }) => [name, label]) };
 }

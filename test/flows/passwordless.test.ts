@@ -240,7 +240,9 @@ describe("a person who registers without a password", () => {
 });
 
 /** The answer without what differs from one sign-in to the next. */
-function stable({ step: { csrf: _csrf, actions, email: _email, text: _text, ...rest } }: Waiting) {
+function stable({
+  step: { csrf: _csrf, again: _again, actions, email: _email, text: _text, ...rest },
+}: Waiting) {
   return { ...rest, actions: actions.map(({ name, label }) => [name, label]) };
 }
 

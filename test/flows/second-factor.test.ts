@@ -228,12 +228,18 @@ describe("what was proven", () => {
     ["the end of all sessions", () => running.service.accounts.endSessions(running.ada.sub)],
     ["the removal of the factors", () => running.service.accounts.removeFactors(running.ada.sub)],
     ["disabling the account", () => running.service.accounts.disable(running.ada.sub)],
-    ["deleting the account", () => running.service.accounts.delete(running.ada.sub)],
   ])("ends with %s", async (_name, change) => {
     const { visitor, step } = await halfway();
     await change();
     const { body } = await visitor.act(step, "submit", { code: code() });
     expect([body.step, body.notice?.code]).toEqual(["login", "begin-anew"]);
+    expect(hasSession(visitor)).toBe(false);
+  });
+
+  it("ends with deleting the account, as the sign-in does", async () => {
+    const { visitor, step } = await halfway();
+    await running.service.accounts.delete(running.ada.sub);
+    expect((await visitor.act(step, "submit", { code: code() })).status).toBe(410);
     expect(hasSession(visitor)).toBe(false);
   });
 

@@ -159,7 +159,7 @@ describe("a rotation of the signing keys", () => {
     expect(kidOf(readTokens(await news.password(ADA, { scope: "openid" })))).toBe(kid);
 
     clock.advance(SESSION_MAX - 1);
-    expect(await atBoth(() => signOutWith(last))).toEqual([200, 200]);
+    expect(await atBoth(() => signOutWith(last))).toEqual([303, 303]);
     clock.advance(1);
     expect(await atBoth(jwks)).toEqual([[kid], [kid]]);
     expect(await atBoth(() => signOutWith(last))).toEqual([400, 400]);
@@ -283,7 +283,7 @@ describe("a client's own algorithm", () => {
       clock.advance(HOUR);
       const later = await modern.tokens({ scope: "openid" });
       await expect(verified(later.id_token, credentials.client_id)).resolves.toBe(next?.kid);
-      expect(await atBoth(() => signOutWith(tokens))).toEqual([200, 200]);
+      expect(await atBoth(() => signOutWith(tokens))).toEqual([303, 303]);
       await expect(
         clients.update(credentials.client_id, { id_token_signed_response_alg: "RS256" } as never),
       ).rejects.toThrow(TypeError);
