@@ -53,13 +53,13 @@ function frozen(): Clock {
 }
 
 const withoutDate = (headers: Headers): [string, string][] =>
-  [...headers].filter(([name]) => name !== "date");
+  [...headers].filter(([name]) => name !== "date" && name !== "x-request-id");
 
 /** The page and its headers, without variable parts and the name. */
 function visible(browser: Browser, username: string): unknown {
   const text = browser.html
     .replaceAll(`value="${username}"`, 'value="NAME"')
-    .replace(/name="csrf" value="[^"]*"/, "")
+    .replaceAll(/name="(?:csrf|again)" value="[^"]*"/g, "")
     .replaceAll(/interaction\/[\w-]+/g, "interaction");
   return [text, withoutDate(browser.headers).filter(([name]) => name !== "content-length")];
 }

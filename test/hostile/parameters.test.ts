@@ -129,8 +129,8 @@ describe("a parameter", () => {
         const { payload } = value as { readonly payload?: { readonly request?: string } };
         all += text + Buffer.from(payload?.request?.split(".")[1] ?? "", "base64url").toString();
       }
-    // In the sign-in, and in the pushed request.
-    expect(all.match(/"login_hint":"remembered"/g)?.length).toBeGreaterThan(1);
+    // Also what is sealed, in the sign-in and in the pushed request, was written.
+    expect(all.match(/"sealed/g)?.length ?? 0).toBeGreaterThan(1);
     expect(all).not.toContain(marker);
   });
 });
