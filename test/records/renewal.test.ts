@@ -90,6 +90,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "storage-identity": (before: Values, after: Values) => expect(after["id"]).not.toBe(before["id"]),
   "unfinished-copy": "kept",
   "write-probe": "kept",
+  seeded: "kept",
 };
 
 describe("a storage that has gone back", () => {
