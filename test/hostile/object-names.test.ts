@@ -106,7 +106,9 @@ describe("the clients of a session", () => {
         // The grant of the last authorization is for the request that gave it, and is not kept.
         const sids = names.map((name) => [name, { sid: one.sidFor(name) }]);
         const stored = Object.entries(kept?.authorizations ?? {}) as [string, { sid: string }][];
-        expect(stored.map(([name, { sid }]) => [name, { sid }]).toSorted()).toEqual(sids.toSorted());
+        expect(new Map(stored.map(([name, { sid }]) => [name, { sid }]))).toEqual(
+          new Map(sids as [string, { sid: string }][]),
+        );
         for (const name of names) {
           expect(kept?.sidFor(name)).toBe(one.sidFor(name));
           expect(kept?.grantIdFor(name)).toBeUndefined();
