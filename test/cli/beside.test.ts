@@ -236,7 +236,7 @@ describe("a command that only reads", () => {
       "doctor",
       "storage check",
       "keys reseal",
-      "backup x.bak --key-file x.key",
+      `backup ${join(folder, "x.bak")} --key-file ${join(folder, "x.key")}`,
     ]) {
       const { code, out, err } = await here([...words.split(" "), "--config", config]);
       expect([words, code]).toEqual([words, words === "doctor" ? 0 : 3]);
