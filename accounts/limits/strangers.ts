@@ -62,6 +62,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   identifier: REGISTRATION,
   "user-id": REGISTRATION,
   "removed-client": OPERATOR,
+  seeded: SERVICE,
   removal: PERSON,
   "service-key": SERVICE,
   "signing-key": SERVICE,
