@@ -5,7 +5,7 @@
  * stays in the storage and blocks nobody. Workers also poll by themselves, so a Redis that lost everything only delays
  * deliveries.
  */
-import type { Queue, Worker } from "bullmq";
+import type { Job, Queue, Worker } from "bullmq";
 import { unusable } from "../../adapters/redis/startup.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/storage-address.ts";
@@ -79,11 +79,14 @@ async function tryOut(queue: Queue<WakeUp>): Promise<void> {
 /** Requests wake-ups of any worker. */
 class WakeUps {
   readonly #queue: Queue<WakeUp>;
+  readonly #ofLost: (receiver: string, id: string) => Job<WakeUp>;
   /** When this process last searched for a lost job of each receiver. */
   readonly #searched = new Map<string, number>();
 
-  constructor(queue: Queue<WakeUp>) {
+  /** @param ofLost the job with this id, of which Redis may hold nothing but the deduplication key. */
+  constructor(queue: Queue<WakeUp>, ofLost: (receiver: string, id: string) => Job<WakeUp>) {
     this.#queue = queue;
+    this.#ofLost = ofLost;
   }
 
   async request(receivers: readonly string[]): Promise<void> {
@@ -108,7 +111,8 @@ class WakeUps {
     this.#searched.set(receiver, now);
     const job = await this.#queue.getDeduplicationJobId(receiver);
     if (job === null || (await this.#queue.getJobState(job)) !== "unknown") return;
-    await this.#queue.removeDeduplicationKey(receiver);
+    // Only while the key still names this job: one that has ended meanwhile has left it to the next.
+    await this.#ofLost(receiver, job).removeDeduplicationKey();
     await this.#queue.remove(job);
   }
 }
@@ -123,7 +127,7 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
   const address = readRedisAddress(options.url);
   if (typeof address === "string") throw new ConfigurationError([`config.queue: ${address}`]);
   const redis = await openRedis({ address, timeoutMs: connectTimeoutMs, onWarning });
-  const { DelayedError, Queue: BullQueue, Worker: BullWorker } = await import("bullmq");
+  const { DelayedError, Job: BullJob, Queue: BullQueue, Worker: BullWorker } = await import("bullmq");
   // BullMQ's own check repeats the warning on the console, or calls INFO, which the user may not be allowed to.
   const common = { prefix: address.prefix ?? PREFIX, skipVersionCheck: redis.warned };
   const queue = new BullQueue<WakeUp>(QUEUE, { ...common, connection: redis.client });
@@ -153,7 +157,12 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
         runRetryDelay: RECONNECT_MS,
       },
     );
-  return new BullScheduler(options, { redis, queue, makeWorker });
+  const wakeUps = new WakeUps(
+    queue,
+    (receiver, id) =>
+      new BullJob<WakeUp>(queue, "look", { receiver }, { deduplication: { id: receiver } }, id),
+  );
+  return new BullScheduler(options, { redis, queue, wakeUps, makeWorker });
 }
 
 /** @param serve returns whether there was a slot for the receiver; otherwise another worker gets the wake-up. */
@@ -172,13 +181,18 @@ class BullScheduler implements Scheduler {
 
   constructor(
     options: BullSchedulerOptions,
-    bull: { readonly redis: OpenedRedis; readonly queue: Queue<WakeUp>; readonly makeWorker: MakeWorker },
+    bull: {
+      readonly redis: OpenedRedis;
+      readonly queue: Queue<WakeUp>;
+      readonly wakeUps: WakeUps;
+      readonly makeWorker: MakeWorker;
+    },
   ) {
     this.#options = options;
     this.#redis = bull.redis;
     this.#queue = bull.queue;
     this.#makeWorker = bull.makeWorker;
-    this.#wakeUps = new WakeUps(bull.queue);
+    this.#wakeUps = bull.wakeUps;
     const { deliveries, worker, clock, settings, intervalMs = MINUTE_MS, outage } = options;
     this.#poller = new Poller({
       deliveries,

@@ -60,15 +60,22 @@ async function responseOf(url: string, init?: RequestInit): Promise<unknown[]> {
   return [answer.status, await answer.text(), headers];
 }
 
+/** Its status, once the whole response is here: a paused connection would never see that the server has ended. */
+async function statusOf(url: string, init?: RequestInit): Promise<number> {
+  const answer = await fetch(url, init);
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
 describe("the public port", () => {
   it("says only in /health whether it works, and in /health/live that it answers [D-HEALTH-1, D-HEALTH-6]", async () => {
     const { url } = await serve({ port: 0 });
     const answer = await fetch(`${url}/health`);
     expect([answer.status, await answer.text()]).toEqual([200, '{"ok":true}']);
     expect(answer.headers.get("cache-control")).toBe("no-store");
-    expect((await fetch(`${url}/health`, { method: "HEAD" })).status).toBe(200);
-    expect((await fetch(`${url}/health`, { method: "POST" })).status).toBe(404);
-    expect((await fetch(`${url}/health/`)).status).toBe(404);
+    expect(await statusOf(`${url}/health`, { method: "HEAD" })).toBe(200);
+    expect(await statusOf(`${url}/health`, { method: "POST" })).toBe(404);
+    expect(await statusOf(`${url}/health/`)).toBe(404);
     expect(await (await fetch(`${url}/health/live`)).text()).toBe('{"ok":true}');
   });
 
@@ -90,7 +97,7 @@ describe("the public port", () => {
     const answer = await fetch(`${url}/metrics`, bearer(TOKEN));
     expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "no-store"]);
     expect(await answer.text()).toContain("sign_in_token_responses_total");
-    expect((await fetch(`${url}/metrics?token=${TOKEN}`, bearer(TOKEN))).status).toBe(200);
+    expect(await statusOf(`${url}/metrics?token=${TOKEN}`, bearer(TOKEN))).toBe(200);
     const unknown = await responseOf(`${url}/no-such-page`);
     for (const authorization of [
       "",
@@ -110,7 +117,7 @@ describe("the public port", () => {
       expect(await responseOf(`${url}/metrics`, { headers: { authorization } })).toEqual(unknown);
     }
     expect(await responseOf(`${url}/metrics?access_token=${TOKEN}`)).toEqual(unknown);
-    expect((await fetch(`${url}/metrics`, { ...bearer(TOKEN), method: "POST" })).status).toBe(404);
+    expect(await statusOf(`${url}/metrics`, { ...bearer(TOKEN), method: "POST" })).toBe(404);
     // The details stay on the metrics port, even with the token.
     expect(await (await fetch(`${url}/health`, bearer(TOKEN))).text()).toBe('{"ok":true}');
   });
@@ -127,11 +134,12 @@ describe("the metrics port", () => {
     const metrics = await fetch(`${aside}/metrics?x`);
     expect(metrics.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
     expect(await metrics.text()).toContain("sign_in_token_responses_total");
-    expect((await fetch(`${aside}/metrics`, { method: "HEAD" })).status).toBe(200);
+    expect(await statusOf(`${aside}/metrics`, { method: "HEAD" })).toBe(200);
     for (const path of ["", "/", "/metrics/", "/account", "/oauth2/authorize?client_id=news"]) {
-      expect((await fetch(aside + path)).status).toBe(404);
+      expect(await statusOf(aside + path)).toBe(404);
     }
     const post = await fetch(`${aside}/metrics`, { method: "POST", body: "x".repeat(100_000) });
+    await post.arrayBuffer();
     expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
   });
 
@@ -139,11 +147,12 @@ describe("the metrics port", () => {
     const { url, aside } = await serve({ port: 0, token: TOKEN });
     for (const path of ["/metrics", "/health"]) {
       const refused = await fetch(aside + path);
+      await refused.arrayBuffer();
       expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
-      expect((await fetch(aside + path, bearer(`${TOKEN}.`))).status).toBe(401);
-      expect((await fetch(aside + path, bearer(TOKEN))).status).toBe(200);
+      expect(await statusOf(aside + path, bearer(`${TOKEN}.`))).toBe(401);
+      expect(await statusOf(aside + path, bearer(TOKEN))).toBe(200);
     }
-    expect((await fetch(`${url}/metrics`, bearer(TOKEN))).status).toBe(200);
+    expect(await statusOf(`${url}/metrics`, bearer(TOKEN))).toBe(200);
   });
 
   it("is --metrics-port, which overrides the file", async () => {
@@ -204,7 +213,7 @@ describe("a worker", () => {
     await worker.until(/delivering/);
     const [, port] = /health and metrics on port (\d+)/.exec(worker.output()) ?? [];
     const aside = `http://127.0.0.1:${port}`;
-    expect((await fetch(`${aside}/metrics`)).status).toBe(401);
+    expect(await statusOf(`${aside}/metrics`)).toBe(401);
     expect(await (await fetch(`${aside}/metrics`, bearer(TOKEN))).text()).toContain(
       "sign_in_delivery_attempts_total",
     );
