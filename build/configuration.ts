@@ -114,21 +114,24 @@ interface JsonSchema {
   [keyword: string]: unknown;
 }
 
+/** What a schema says for our own tables. */
+const OWN_KEYWORDS = ["form", "writtenForm", "otherwise", "holds", "restart", "readOnly"];
+
 function schemaOf(type: z.ZodType): JsonSchema {
   return z.toJSONSchema(type, { io: "input", unrepresentable: "any" }) as JsonSchema;
 }
 
-/** The texts of a key for people; an editor shows them. */
+/** Replaces our keywords by a text for people, which an editor shows. */
 function describeKey(schema: JsonSchema, description: string | undefined): void {
   const { form, writtenForm = form, otherwise } = schema;
-  for (const ours of ["form", "writtenForm", "otherwise", "holds", "readOnly"]) delete schema[ours];
+  for (const ours of OWN_KEYWORDS) delete schema[ours];
   const sentences = [
     description,
     // Numbers, flags and objects are described by their keywords.
     typeof writtenForm === "string" && [undefined, "string", "array"].includes(schema["type"] as undefined)
       ? `Allowed: ${writtenForm}`
       : undefined,
-    typeof otherwise === "string" && otherwise !== "required" ? `Default: ${otherwise}` : undefined,
+    typeof otherwise === "string" ? `Default: ${otherwise}` : undefined,
   ];
   const text = sentences.filter((each) => each !== undefined && each !== "").join(". ");
   if (text !== "") schema.description = `${plain(text)}.`;
@@ -139,19 +142,25 @@ export const configurationSchemaFile: Page = {
   file: "docs/sign-in.schema.json",
   generate() {
     const comments = commentsOf(leavesOf(configurationSchema).map(({ path }) => path));
-    function describe(schema: JsonSchema, path: readonly string[]): void {
-      const described = comments.get(path.join("."))?.description ?? schema.description;
-      if (path.length > 0) describeKey(schema, described);
-      for (const [key, child] of Object.entries(schema.properties ?? {})) describe(child, [...path, key]);
-      for (const below of [schema["items"], ...[schema["anyOf"] ?? []].flat()])
-        if (typeof below === "object" && below !== null) describe(below as JsonSchema, [...path, ""]);
+    function describe(schema: JsonSchema, path: readonly string[], description = schema.description): void {
+      describeKey(schema, description);
+      for (const [key, child] of Object.entries(schema.properties ?? {})) {
+        const inner = [...path, key];
+        // A file holds no objects of a program.
+        if (child["holds"] === "code") delete schema.properties?.[key];
+        else describe(child, inner, comments.get(inner.join("."))?.description);
+      }
+      for (const below of [
+        schema["items"],
+        schema["additionalProperties"],
+        schema["propertyNames"],
+        ...[schema["anyOf"] ?? []].flat(),
+      ])
+        if (typeof below === "object" && below !== null) describe(below as JsonSchema, path);
     }
 
     const schema = schemaOf(configurationSchema);
     const { properties = {} } = schema;
-    // A file holds no objects of a program.
-    for (const { path, holds } of leavesOf(configurationSchema))
-      if (holds === "code" && path.length === 1) delete properties[path[0] ?? ""];
     schema.properties = {
       $schema: { type: "string", description: "The path or the address of this schema" },
       ...schemaOf(fileSchema).properties,

@@ -7,7 +7,6 @@ import {
   RECORDS_OF_STRANGERS,
   type StrangerFact,
 } from "../accounts/limits/strangers.ts";
-import { defaults } from "../config/defaults.ts";
 import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
@@ -20,6 +19,7 @@ import {
   VERDICTS,
 } from "../test/hostile/token-table.ts";
 import { type Page, pageWithTables } from "./page.ts";
+import { defaults } from "../config/schema.ts";
 
 function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
   return [heads, heads.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");

@@ -5,8 +5,7 @@ import { makeSecret } from "../config/keys.ts";
 import { isPlainObject } from "../config/plain-data.ts";
 import { writePrivateFile } from "../config/private-file.ts";
 import { readConfiguration } from "../config/read.ts";
-import { defaults } from "../config/defaults.ts";
-import { databaseFile, USUAL_STORAGE } from "../config/storage-address.ts";
+import { databaseFile, USUAL_STORAGE, DEFAULT_STORAGE } from "../config/storage-address.ts";
 import { isLoopback } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
 import { ConfigurationError, neededUser } from "../core/errors.ts";
@@ -61,7 +60,7 @@ const QUESTIONS: readonly Question[] = [
     path: ["storage"],
     asked: `Storage: ${USUAL_STORAGE}`,
     matters: always,
-    byDefault: () => defaults.storage,
+    byDefault: () => DEFAULT_STORAGE,
   },
   {
     option: "mail",

@@ -7,7 +7,7 @@ interface KeyTexts {
   readonly form: string;
   /** The same for a value that comes from a file or a variable, where nobody can pass an object of a program. */
   readonly writtenForm?: string;
-  /** What the key means. Those of the configuration are documented in `configuration.ts`. */
+  /** What the key means, where no comment of its declaration says it. */
   readonly description: string;
   /** What applies when the key is left out and the schema has no default for it. */
   readonly otherwise?: string;
@@ -16,6 +16,8 @@ interface KeyTexts {
    * program can set. Default: an ordinary value.
    */
   readonly holds?: "secret" | "address" | "code";
+  /** A running process keeps the value that it started with; a reload says that it has to be restarted. */
+  readonly restart?: true;
 }
 
 /** Ten years: a longer time is a mistake in the unit. */
@@ -23,11 +25,11 @@ export const MAX_SECONDS: number = 3650 * 24 * 60 * 60;
 
 /** Adds texts to a schema. */
 export function described<S extends z.ZodType>(schema: S, texts: Partial<KeyTexts>): S {
-  return schema.meta({ ...texts });
+  return schema.meta({ ...schema.meta(), ...texts });
 }
 
 /** A whole number in a range. */
-export function whole(min: number, max: number): z.ZodType<number> {
+export function whole(min: number, max: number): z.ZodInt {
   return z
     .int()
     .min(min)
@@ -36,12 +38,12 @@ export function whole(min: number, max: number): z.ZodType<number> {
 }
 
 /** Whole seconds. */
-export function seconds(): z.ZodType<number> {
+export function seconds(): z.ZodInt {
   return whole(1, MAX_SECONDS);
 }
 
 /** Seconds with fractions. */
-export function fractionalSeconds(min: number, max: number): z.ZodType<number> {
+export function fractionalSeconds(min: number, max: number): z.ZodNumber {
   return z
     .number()
     .min(min)
@@ -50,12 +52,12 @@ export function fractionalSeconds(min: number, max: number): z.ZodType<number> {
 }
 
 /** True or false. */
-export function flag(): z.ZodType<boolean> {
+export function flag(): z.ZodBoolean {
   return z.boolean().meta({ form: "`true` or `false`" });
 }
 
 /** A string of 1 to `maxLength` characters that passes a check. */
-export function text(maxLength: number, check: (value: string) => boolean, form: string): z.ZodType<string> {
+export function text(maxLength: number, check: (value: string) => boolean, form: string): z.ZodString {
   return z.string().min(1, { abort: true }).max(maxLength, { abort: true }).refine(check).meta({ form });
 }
 
@@ -64,41 +66,21 @@ function areDifferent(values: readonly unknown[]): boolean {
 }
 
 /** A list of at most a thousand entries, all different. */
-export function list<T>(entry: z.ZodType<T>, minLength: 0 | 1): z.ZodType<readonly T[]> {
+export function list<S extends z.ZodType>(entry: S, minLength: 0 | 1): z.ZodReadonly<z.ZodArray<S>> {
   const form = `a list of different entries, each ${textsOf(entry).form}`;
   return z.array(entry).min(minLength).max(1000).refine(areDifferent).readonly().meta({ form });
 }
 
-/** In place of a default: the key is required. */
-export const REQUIRED: unique symbol = Symbol("required");
+/** The type of {@link section}: members are read only, and keep their comments, in the emitted `.d.ts` as well. */
+export type Section<S extends z.ZodRawShape> = z.ZodReadonly<z.ZodObject<S, z.core.$strict>>;
 
-/** A check for each key, including the optional ones. */
-type Shape<T> = { readonly [K in keyof T]-?: z.ZodType<T[K]> };
-
-/** A default for each key that always has a value. */
-type Defaults<T> = {
-  readonly [K in keyof T as undefined extends T[K] ? never : K]: T[K] | typeof REQUIRED;
-};
-
-function withDefault(schema: z.ZodType, byDefault: unknown): z.ZodType {
-  if (byDefault === REQUIRED) return schema;
-  if (byDefault === undefined) return schema.exactOptional();
-  return bare(schema) instanceof z.ZodObject ? schema.prefault({}) : schema.default(byDefault);
-}
-
-/** An object whose keys the interface `T` documents. A key without a default may be left out and then has no value. */
-export function section<T extends object>(shape: Shape<T>, defaults: Defaults<T>): z.ZodType<T> {
-  const byDefault: ReadonlyMap<string, unknown> = new Map(Object.entries(defaults));
-  const keys = Object.entries<z.ZodType>(shape).map(([key, schema]) => [
-    key,
-    withDefault(schema, byDefault.get(key)).meta({ ...schema.meta() }),
-  ]);
-  const object: z.ZodType = z.strictObject(Object.fromEntries(keys)).meta({ form: "an object" });
-  return object as z.ZodType<T>;
+/** An object of which each key is declared once: its comment is its documentation, everywhere. */
+export function section<S extends z.ZodRawShape>(shape: S): Section<S> {
+  return z.strictObject(shape).readonly().meta({ form: "an object" });
 }
 
 /** An object of the host, used as it is if it has these methods. */
-export function withMethods<T extends object>(...names: readonly (keyof T & string)[]): z.ZodType<T> {
+export function withMethods<T extends object>(...names: readonly (keyof T & string)[]): z.ZodCustom<T, T> {
   return z.custom<T>((value) => {
     try {
       return (
@@ -113,27 +95,28 @@ export function withMethods<T extends object>(...names: readonly (keyof T & stri
 }
 
 /** A function of the host. @param form how messages describe it. */
-export function callable<T>(form: string): z.ZodType<T> {
+export function callable<T>(form: string): z.ZodCustom<T, T> {
   return described(
     z.custom<T>((value) => typeof value === "function"),
     { form, holds: "code" },
   );
 }
 
+/** A schema and what it wraps: defaults and options outside, the check itself last. */
+function layersOf(schema: unknown): readonly unknown[] {
+  const wraps =
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodExactOptional ||
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodNullable ||
+    schema instanceof z.ZodReadonly;
+  return wraps ? [schema, ...layersOf(schema.unwrap())] : [schema];
+}
+
 /** The schema of a key without its wrappers for defaults and options. */
 export function bare(schema: unknown): unknown {
-  let inner = schema;
-  while (
-    inner instanceof z.ZodDefault ||
-    inner instanceof z.ZodPrefault ||
-    inner instanceof z.ZodExactOptional ||
-    inner instanceof z.ZodOptional ||
-    inner instanceof z.ZodNullable ||
-    inner instanceof z.ZodReadonly
-  ) {
-    inner = inner.unwrap();
-  }
-  return inner;
+  return layersOf(schema).at(-1);
 }
 
 /** The objects that the schema accepts: one, none, or the alternatives of a union. */
@@ -156,16 +139,18 @@ function childOf(schema: unknown, key: PropertyKey): unknown {
   return shape.get(key);
 }
 
-/** The texts of a schema itself. */
+/** The texts of a schema, of which the outermost layer that has one decides. */
 export function textsOf(schema: unknown): Partial<KeyTexts> {
-  const { form, writtenForm, description, otherwise, holds } =
-    (schema instanceof z.ZodType ? schema.meta() : undefined) ?? {};
+  const layers = layersOf(schema).toReversed();
+  const { form, writtenForm, description, otherwise, holds, restart }: Record<string, unknown> =
+    Object.assign({}, ...layers.map((layer) => (layer instanceof z.ZodType ? layer.meta() : undefined)));
   return {
     ...(typeof form === "string" && { form }),
     ...(typeof writtenForm === "string" && { writtenForm }),
     ...(typeof description === "string" && { description }),
     ...(typeof otherwise === "string" && { otherwise }),
     ...((holds === "secret" || holds === "address" || holds === "code") && { holds }),
+    ...(restart === true && { restart }),
   };
 }
 
@@ -191,6 +176,12 @@ export interface Leaf extends Partial<KeyTexts> {
   readonly byDefault?: unknown;
 }
 
+/** Whether a key has to be there. */
+function isRequired(schema: unknown): boolean {
+  const isOptional = schema instanceof z.ZodExactOptional;
+  return schema instanceof z.ZodType && !isOptional && !schema.safeParse(undefined).success;
+}
+
 /** All leaves, in the order of the schema. A union with an object in it is a leaf, and so are that object's keys. */
 export function leavesOf(schema: unknown, path: readonly string[] = []): readonly Leaf[] {
   const inner = bare(schema);
@@ -199,7 +190,8 @@ export function leavesOf(schema: unknown, path: readonly string[] = []): readonl
   );
   if (inner instanceof z.ZodObject) return below;
   const byDefault = schema instanceof z.ZodDefault ? { byDefault: schema.def.defaultValue } : {};
-  return [{ path, ...textsOf(schema), ...byDefault }, ...below];
+  const required = isRequired(schema) ? { otherwise: "required" } : {};
+  return [{ path, ...required, ...textsOf(schema), ...byDefault }, ...below];
 }
 
 /** A key at any depth: a leaf, or an object with keys of its own. */

@@ -5,7 +5,7 @@
  * are.
  */
 export function deepFreeze<T>(value: T): T {
-  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  if (typeof value !== "object" || value === null) return value;
   Object.freeze(value);
   for (const part of Object.values(value)) deepFreeze(part);
   return value;

@@ -5,18 +5,18 @@ import { createSystemClock } from "../core/clock.ts";
 import {
   type Configuration,
   type DeploymentKind,
-  type Mailer,
   OWN_STORAGE,
   type ProxyTrust,
-  type SmtpSettings,
+  type CheckedConfig,
 } from "./configuration.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
 import { formatProblem, type Problem, problemsOf } from "./problems.ts";
 import { brokenRules, isProduction, type WrittenBases } from "./rules.ts";
-import { type CheckedConfig, configurationSchema } from "./schema.ts";
+import { configurationSchema } from "./schema.ts";
 import { deepFreeze, isPlainObject, takeSnapshot } from "./plain-data.ts";
 import { toCidr } from "./value-forms.ts";
+import type { Mailer, SmtpSettings } from "./mail.ts";
 
 const HOST_OBJECTS: ReadonlySet<PropertyKey | undefined> = new Set([
   "storage",

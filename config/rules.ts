@@ -1,10 +1,9 @@
 /** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
 import { createRequire } from "node:module";
 import type * as Tldts from "tldts";
-import type { Deployment, DeploymentKind } from "./configuration.ts";
+import type { Deployment, DeploymentKind, CheckedConfig } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
-import type { CheckedConfig } from "./schema.ts";
 import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
 import { isLoopback } from "./value-forms.ts";
 

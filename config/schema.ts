@@ -1,31 +1,12 @@
 /**
- * The one schema of the configuration: what each key accepts on its own, and what applies without it. What the keys mean is in
- * `configuration.ts`, and the rules between them are in `rules.ts`.
+ * Every key of the configuration, declared once: what it means (its comment, also in editors and in `docs/configuration.md`), what
+ * it accepts, and its default. `npm run docs` compares the default that a comment names with the one that is declared. The rules
+ * between keys are in `rules.ts`; the keys of the pages in `pages.ts`, mail in `mail.ts`, and the rate limits in `rate-limits.ts`.
  */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import { z } from "zod";
 import type { Clock } from "../core/clock.ts";
-import {
-  type BreachCheckSettings,
-  type Configuration,
-  type ConfiguredKeys,
-  type Lifetimes,
-  type Mailer,
-  type MailMessage,
-  type MetricsSettings,
-  type NotificationSettings,
-  type OwnershipLimits,
-  type OwnStore,
-  type PasswordRules,
-  type RateLimit,
-  type RateLimits,
-  type RefreshTokenRules,
-  type Settings,
-  type SmtpSettings,
-  STORE_METHODS,
-} from "./configuration.ts";
-import { defaults } from "./defaults.ts";
 import {
   callable,
   described,
@@ -33,17 +14,18 @@ import {
   fractionalSeconds,
   list,
   MAX_SECONDS,
-  REQUIRED,
   seconds,
   section,
   text,
   whole,
   withMethods,
 } from "./documented-schema.ts";
-import { interactions } from "./pages/schema.ts";
-import type { MailInput, SignInServiceConfig } from "./input.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
-import { backendOf, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
+import { mail, type Mailer } from "./mail.ts";
+import { interactions } from "./pages.ts";
+import { deepFreeze } from "./plain-data.ts";
+import { rateLimits } from "./rate-limits.ts";
+import { backendOf, DEFAULT_STORAGE, keepsRecords, REDIS_FORM, STORAGE_FORM } from "./storage-address.ts";
 import {
   isBearerToken,
   isCookiePrefix,
@@ -51,28 +33,64 @@ import {
   isListenAddress,
   isNetwork,
   isPathPrefix,
-  isSender,
   isServiceAddress,
-  isSmtpAddress,
   isTrustworthyNetwork,
   isUuid,
   LISTEN_FORM,
+  NETWORK_FORM,
   PATH_FORM,
   WEB_ADDRESS_FORM,
 } from "./value-forms.ts";
 
-/** The output of the schema: each key is valid on its own, and fixed defaults are filled in. */
-export interface CheckedConfig
-  extends Settings, Pick<SignInServiceConfig, "artifacts" | "mail" | "stripPrefix" | "proxy" | "clock"> {
-  readonly storage: string | OwnStore;
-  readonly deployments: {
-    readonly oauth2?: { readonly url: string };
-    readonly openid?: { readonly url: string; readonly post: boolean };
-  };
-}
+const HOUR = 60 * 60;
+const DAY = 24 * HOUR;
 
-/** The defaults inside objects without a default are used by the sections of these objects. */
-const { deployments: ofDeployments, metrics: ofMetrics, ...fixed } = defaults;
+const baseUrl = described(z.string(), {
+  form: "a base URL: https, or http on loopback, without a trailing slash",
+});
+const deploymentForm = { form: "an object with the key `url`" };
+
+/** The two base URLs. At least one is required. */
+const deployments = section({
+  /** The OAuth 2.0 deployment, `{base_url}`. */
+  oauth2: described(
+    section({
+      /** Base URL of the deployment. */
+      url: baseUrl,
+    }).exactOptional(),
+    deploymentForm,
+  ),
+  /** The OpenID Connect deployment, `{openid_url}`. */
+  openid: described(
+    section({
+      /** Base URL of the deployment. It is also the issuer. */
+      url: baseUrl,
+      /** The authorization endpoint also accepts POST; https only. Default `false`. */
+      post: flag().default(false),
+    }).exactOptional(),
+    deploymentForm,
+  ),
+});
+
+const STORE_METHODS = ["get", "list", "scan", "count", "commit", "next", "sweep", "ping", "close"] as const;
+const LISTED_METHODS = STORE_METHODS.map((name) => `\`${name}\``)
+  .join(", ")
+  .replace(/,(?=[^,]*$)/u, " and");
+
+/**
+ * A store that the host provides: a `RecordStore` of `sign-in-service/adapters`. Only `adapters/` knows what its methods
+ * take; the configuration checks that they are there.
+ */
+export interface OwnStore extends Readonly<
+  Record<(typeof STORE_METHODS)[number], (...values: never[]) => unknown>
+> {}
+
+/** The rules say what is wrong with an address of a known backend. */
+const storageAddress = text(4096, (value) => keepsRecords(backendOf(value)), "");
+const ownStore = withMethods<OwnStore>(...STORE_METHODS);
+/** One check for both, because a union would report that a wrong address is a string. */
+const isStorage = (value: unknown): boolean =>
+  (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
 
 const MIN_COOKIE_KEY_LENGTH = 32;
 const cookieKey = text(
@@ -83,152 +101,110 @@ const cookieKey = text(
 const SIGNING_KEY_FORM = "a private JWK: RSA of at least 2048 bits, P-256, P-384, P-521 or Ed25519";
 const signingKey = z.custom<JWK>(isSigningKey).meta({ form: SIGNING_KEY_FORM });
 /** A day. A new key signs after an hour, and every key stays published for months. */
-const MIN_ROTATION_SECONDS = 24 * 60 * 60;
+const MIN_ROTATION_SECONDS = DAY;
 const atFirstStart = { otherwise: "created at the first start and stored", holds: "secret" } as const;
 
-const keys = section<ConfiguredKeys>(
-  {
-    cookies: described(list(cookieKey, 1), atFirstStart),
-    signing: described(list(signingKey, 1), {
-      form: `a list of entries, each ${SIGNING_KEY_FORM}`,
-      ...atFirstStart,
-    }),
-    secrets: described(list(text(44, isSecret, "32 bytes in Base64"), 1), {
-      otherwise: "SQLite: created at the first start in `PATH.keys`; other storages: required",
-      holds: "secret",
-    }),
-    rotation: section<NonNullable<ConfiguredKeys["rotation"]>>(
-      { signing: described(whole(MIN_ROTATION_SECONDS, MAX_SECONDS), { otherwise: "never" }) },
-      {},
-    ),
-  },
-  {},
-);
+/** Keys for cookies, ID tokens and encryption. */
+const keys = section({
+  /** Keys that sign cookies: the first signs, all verify. Default: created at the first start and stored. */
+  cookies: described(list(cookieKey, 1).exactOptional(), atFirstStart),
+  /** The first signs ID tokens, all are published. Default: created at the first start and stored. */
+  signing: described(list(signingKey, 1).exactOptional(), {
+    form: `a list of entries, each ${SIGNING_KEY_FORM}`,
+    ...atFirstStart,
+  }),
+  /**
+   * Keys that encrypt stored secrets: the first encrypts, all decrypt. Default: SQLite: created at the first start in
+   * `PATH.keys`; other storages: required.
+   */
+  secrets: described(list(text(44, isSecret, "32 bytes in Base64"), 1).exactOptional(), {
+    otherwise: "SQLite: created at the first start in `PATH.keys`; other storages: required",
+    holds: "secret",
+  }),
+  /** Rotates keys that the service created, never those of the configuration. */
+  rotation: section({
+    /** Seconds after which the service creates a new signing key for ID tokens. Default: never. */
+    signing: described(whole(MIN_ROTATION_SECONDS, MAX_SECONDS).exactOptional(), { otherwise: "never" }),
+  }).exactOptional(),
+});
 
-const lifetimes = section<Lifetimes>(
-  {
-    authorizationCode: whole(1, 600),
-    accessToken: seconds(),
-    refreshToken: seconds(),
-    idToken: seconds(),
-    session: seconds(),
-    sessionMax: seconds(),
-    interaction: seconds(),
-  },
-  defaults.lifetimes,
-);
+/** Lifetimes in seconds. */
+const lifetimes = section({
+  /** Lifetime of an authorization code, in seconds. Default 60. */
+  authorizationCode: whole(1, 600).default(60),
+  /** Lifetime of an access token, in seconds: `expires_in` of the response. Default 36000. */
+  accessToken: seconds().default(10 * HOUR),
+  /** Lifetime of a refresh token, in seconds. Default 2592000. */
+  refreshToken: seconds().default(30 * DAY),
+  /** Lifetime of an ID token, in seconds. Default 3600. */
+  idToken: seconds().default(HOUR),
+  /** Seconds without use after which a sign-in session ends. Default 1209600. */
+  session: seconds().default(14 * DAY),
+  /** Seconds after the sign-in when a session ends, even if it is in use. Default 7776000. */
+  sessionMax: seconds().default(90 * DAY),
+  /** Seconds that a person may take to sign in. Default 3600. */
+  interaction: seconds().default(HOUR),
+});
 
-const refreshTokens = section<RefreshTokenRules>(
-  { rotate: flag(), reuseWindow: whole(0, 600), sliding: flag(), maxAge: seconds() },
-  defaults.refreshTokens,
-);
+/** Rules for refresh tokens. A client can override them. */
+const refreshTokens = section({
+  /** Each use returns a new refresh token. Default `false`. */
+  rotate: flag().default(false),
+  /** Seconds for which a rotated token, used again, gets the same response. Default 10. */
+  reuseWindow: whole(0, 600).default(10),
+  /** Each use extends the lifetime of the token. Default `false`. */
+  sliding: flag().default(false),
+  /** Seconds after which a sliding token expires for good. Default 7776000. */
+  maxAge: seconds().default(90 * DAY),
+});
 
-const breachCheck = section<BreachCheckSettings>(
-  {
-    url: text(2048, isServiceAddress, `${WEB_ADDRESS_FORM}, without a query`),
-    timeout: fractionalSeconds(0.1, 4),
-  },
-  { url: "https://api.pwnedpasswords.com/range", timeout: 2 },
-);
+/** The service that knows passwords from data breaches. */
+const breachCheck = section({
+  /**
+   * Base URL of Pwned Passwords or a mirror: the first 5 of the 40 digits of a SHA-1 are added as the last segment. Default
+   * `"https://api.pwnedpasswords.com/range"`.
+   */
+  url: text(2048, isServiceAddress, `${WEB_ADDRESS_FORM}, without a query`).default(
+    "https://api.pwnedpasswords.com/range",
+  ),
+  /** Seconds to wait for an answer; without one, the password is accepted. Default 2. */
+  timeout: fractionalSeconds(0.1, 4).default(2),
+});
 
-const passwords = section<PasswordRules>(
-  {
-    memory: whole(7168, 4_194_304),
-    passes: whole(1, 100),
-    lanes: whole(1, 64),
-    minLength: whole(8, 64),
-    maxLength: whole(64, 1024),
-    parallel: whole(1, 64),
-    breachCheck: described(breachCheck, {
-      form: "an object with `url` and `timeout`; `{}` asks Pwned Passwords",
-      otherwise: "none: that is not checked",
-    }),
-  },
-  defaults.passwords,
-);
-
-function limit(byDefault: RateLimit): z.ZodType<RateLimit> {
-  return section<RateLimit>({ points: whole(1, 1_000_000_000), seconds: seconds() }, byDefault);
-}
-
-const NETWORK_FORM = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
-const limits = defaults.rateLimits;
-const rateLimits = section<RateLimits>(
-  {
-    signIn: section<RateLimits["signIn"]>(
-      {
-        accountAndAddress: limit(limits.signIn.accountAndAddress),
-        account: limit(limits.signIn.account),
-        address: limit(limits.signIn.address),
-      },
-      limits.signIn,
-    ),
-    passwordGrant: section<RateLimits["passwordGrant"]>(
-      {
-        accountAndClient: limit(limits.passwordGrant.accountAndClient),
-        account: limit(limits.passwordGrant.account),
-        client: limit(limits.passwordGrant.client),
-      },
-      limits.passwordGrant,
-    ),
-    mail: section<RateLimits["mail"]>(
-      {
-        recipientAndCaller: limit(limits.mail.recipientAndCaller),
-        recipientAndCallerDaily: limit(limits.mail.recipientAndCallerDaily),
-        recipient: limit(limits.mail.recipient),
-        recipientDaily: limit(limits.mail.recipientDaily),
-        caller: limit(limits.mail.caller),
-        device: limit(limits.mail.device),
-      },
-      limits.mail,
-    ),
-    changes: limit(limits.changes),
-    registrations: limit(limits.registrations),
-    deviceRequests: limit(limits.deviceRequests),
-    deviceCodes: section<RateLimits["deviceCodes"]>(
-      { account: limit(limits.deviceCodes.account), address: limit(limits.deviceCodes.address) },
-      limits.deviceCodes,
-    ),
-    clientSecret: limit(limits.clientSecret),
-    dpopProof: limit(limits.dpopProof),
-    interactions: limit(limits.interactions),
-    authorizations: limit(limits.authorizations),
-    networks: described(z.record(text(50, isTrustworthyNetwork, NETWORK_FORM), whole(1, 1_000)), {
-      form: `an object: each key ${NETWORK_FORM}, each value a whole number from 1 to 1000`,
-    }),
-  },
-  limits,
-);
+/** Password hashing and rules. */
+const passwords = section({
+  /** Argon2id: memory in KiB. Default 19456. */
+  memory: whole(7168, 4_194_304).default(19_456),
+  /**
+   * Argon2id: passes. Memory and passes must cost at least what OWASP recommends: 47104 KiB and 1 pass, 19456 and 2, 12288
+   * and 3, 9216 and 4, or 7168 and 5. Default 2.
+   */
+  passes: whole(1, 100).default(2),
+  /** Argon2id: lanes. Default 1. */
+  lanes: whole(1, 64).default(1),
+  /** Minimum number of characters of a new password; with `profile: strict` never fewer than 15. Default 8. */
+  minLength: whole(8, 64).default(8),
+  /** Maximum number of characters of a password. Default 128. */
+  maxLength: whole(64, 1024).default(128),
+  /** Hashes that a process computes in parallel, each in its own thread. Default 2. */
+  parallel: whole(1, 64).default(2),
+  /**
+   * Refuses new passwords that are known from data breaches; neither they nor their hashes are sent. Default: none: that is
+   * not checked.
+   */
+  breachCheck: described(breachCheck.exactOptional(), {
+    form: "an object with `url` and `timeout`; `{}` asks Pwned Passwords",
+    otherwise: "none: that is not checked",
+  }),
+});
 
 const MAX_OWNED = 1_000_000;
-const owned = described(z.union([z.literal(false), z.int().min(1).max(MAX_OWNED)]), {
+const owned = described(z.union([z.literal(false), z.int().min(1).max(MAX_OWNED)]).default(100), {
   form: `\`false\`, or a whole number from 1 to ${MAX_OWNED}`,
 });
 
 /** Browsers delete cookies that live much longer. */
 const MAX_DAYS = 90;
-
-const secondFactor = section<Configuration["secondFactor"]>(
-  { offer: flag(), remember: described(whole(1, MAX_DAYS), { otherwise: "not offered" }) },
-  defaults.secondFactor,
-);
-
-const cookies = section<Configuration["cookies"]>(
-  {
-    domain: described(
-      text(
-        253,
-        (name) => isHostName(name) && name.includes("."),
-        "a domain of at least two labels, lower case, without a leading dot",
-      ),
-      { otherwise: "none: the host alone" },
-    ),
-    prefix: described(z.string().max(32, { abort: true }).refine(isCookiePrefix), {
-      form: "0 to 32 letters, digits, `_` and `-`, not starting with `__Host-` or `__Secure-`",
-    }),
-  },
-  defaults.cookies,
-);
 
 const receiver = text(
   253,
@@ -236,167 +212,243 @@ const receiver = text(
   "an IP address, a network such as `10.0.0.0/8`, or a host name in lower case",
 );
 const timeout = fractionalSeconds(0.001, 300);
-const MAX_DELAY_SECONDS = 30 * 24 * 60 * 60;
+const MAX_DELAY_SECONDS = 30 * DAY;
+/** Ten attempts over 75.6 hours, so a receiver can be down for a weekend. */
+const RETRY_DELAYS = [5, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
 
-const notifications = section<NotificationSettings>(
-  {
-    retryDelays: described(z.array(fractionalSeconds(0, MAX_DELAY_SECONDS)).max(100).readonly(), {
-      form: "a list of at most 100 numbers of seconds",
-    }),
-    timeouts: section<NotificationSettings["timeouts"]>(
-      { connect: timeout, total: timeout },
-      defaults.notifications.timeouts,
-    ),
-    concurrency: section<NotificationSettings["concurrency"]>(
-      { total: whole(1, 10_000), perReceiver: whole(1, 10_000) },
-      defaults.notifications.concurrency,
-    ),
-    allowedReceivers: list(receiver, 0),
-    breaker: section<NotificationSettings["breaker"]>(
-      { failures: whole(1, 1000), probe: timeout, longestProbe: timeout },
-      defaults.notifications.breaker,
-    ),
-    retention: section<NotificationSettings["retention"]>(
-      { payloads: seconds(), records: seconds() },
-      defaults.notifications.retention,
-    ),
-    poll: timeout,
-    worker: flag(),
-  },
-  defaults.notifications,
-);
-
-const smtpUrl = text(2048, isSmtpAddress, "an `smtp://` or `smtps://` URL");
-
-const mail = z.union([
-  smtpUrl,
-  section<SmtpSettings>(
-    {
-      url: described(smtpUrl, { otherwise: "required", holds: "address" }),
-      from: described(text(320, isSender, "an e-mail address or `Name <address>`"), {
-        otherwise: "`no-reply@` and the host of the deployment",
-      }),
-      allowClearText: described(flag(), { otherwise: "`false`" }),
-    },
-    { url: REQUIRED },
+/** How notifications are delivered. */
+const notifications = section({
+  /** Seconds before each retry: N delays make N + 1 attempts. Default `[5,300,1800,7200,18000,36000,50400,72000,86400]`. */
+  retryDelays: described(
+    z.array(fractionalSeconds(0, MAX_DELAY_SECONDS)).max(100).readonly().default(RETRY_DELAYS),
+    { form: "a list of at most 100 numbers of seconds" },
   ),
-  withMethods<Mailer>("send"),
-  z.custom<(message: MailMessage) => Promise<void>>((value) => typeof value === "function"),
-]);
+  /** Time-outs of an attempt. */
+  timeouts: section({
+    /** Seconds to connect to a receiver. Default 5. */
+    connect: timeout.default(5),
+    /** Seconds for the whole attempt. Default 15. */
+    total: timeout.default(15),
+  }).prefault({}),
+  /** Limits on parallel attempts. */
+  concurrency: section({
+    /** Parallel attempts of a process; one in five is reserved for receivers that have none. Default 50. */
+    total: whole(1, 10_000).default(50),
+    /** Parallel attempts of a process to one receiver. Default 10. */
+    perReceiver: whole(1, 10_000).default(10),
+  }).prefault({}),
+  /** Receivers of notifications and logout tokens that may have private addresses or use plain http. Default `[]`. */
+  allowedReceivers: list(receiver, 0).default([]),
+  /** When a failing receiver is paused, and how often it is probed. */
+  breaker: section({
+    /** Consecutive failures after which a receiver is paused and probed. Default 5. */
+    failures: whole(1, 1000).default(5),
+    /** Seconds until the first probe; doubled after each failed one. Default 30. */
+    probe: timeout.default(30),
+    /** Maximum seconds between two probes. Default 300. */
+    longestProbe: timeout.default(300),
+  }).prefault({}),
+  /** How long finished deliveries are stored. */
+  retention: section({
+    /** Seconds for which payloads are stored after delivery. Default 604800. */
+    payloads: seconds().default(7 * DAY),
+    /** Seconds for which finished records are stored, and parked deliveries with their payloads. Default 7776000. */
+    records: seconds().default(90 * DAY),
+  }).prefault({}),
+  /**
+   * Seconds between polls for deliveries that other processes stored; with SQLite and PostgreSQL they are noticed sooner.
+   * Default 1.
+   */
+  poll: timeout.default(1),
+  /** Deliver in this process. Default `true`. */
+  worker: flag().default(true),
+});
 
 /** Shorter tokens can be guessed, because failed attempts are not limited. */
 const MIN_TOKEN_LENGTH = 16;
 
-const metrics = section<MetricsSettings>(
-  {
-    port: whole(0, 65_535),
-    host: text(253, isListenAddress, LISTEN_FORM),
-    token: described(
-      text(
-        512,
-        (token) => token.length >= MIN_TOKEN_LENGTH && isBearerToken(token),
-        `a text of ${MIN_TOKEN_LENGTH} to 512 letters, digits and \`-._~+/\`, with \`=\` only at its end`,
-      ),
-      { otherwise: "none: no `/metrics` on the public port", holds: "secret" },
-    ),
-  },
-  ofMetrics,
-);
-
-const baseUrl = described(z.string(), {
-  form: "a base URL: https, or http on loopback, without a trailing slash",
-  otherwise: "required",
+/** Health and metrics of the bundled server and the worker. */
+const metrics = section({
+  /** A port of its own for `/metrics` and the detailed `/health`; 0 is any free port, `--metrics-port` wins. */
+  port: described(whole(0, 65_535).exactOptional(), { restart: true }),
+  /** The address on which this port listens. Default `"127.0.0.1"`. */
+  host: described(text(253, isListenAddress, LISTEN_FORM).default("127.0.0.1"), { restart: true }),
+  /**
+   * A Bearer token for `/metrics`, which is then also available on the public port. The separate port requires it too.
+   * Default: none: no `/metrics` on the public port.
+   */
+  token: described(
+    text(
+      512,
+      (token) => token.length >= MIN_TOKEN_LENGTH && isBearerToken(token),
+      `a text of ${MIN_TOKEN_LENGTH} to 512 letters, digits and \`-._~+/\`, with \`=\` only at its end`,
+    ).exactOptional(),
+    { otherwise: "none: no `/metrics` on the public port", holds: "secret" },
+  ),
 });
-const deployment = { form: "an object with the key `url`" };
-const deployments = section<CheckedConfig["deployments"]>(
-  {
-    oauth2: described(section<{ readonly url: string }>({ url: baseUrl }, { url: REQUIRED }), deployment),
-    openid: described(
-      section<{ readonly url: string; readonly post: boolean }>(
-        { url: baseUrl, post: flag() },
-        { url: REQUIRED, post: ofDeployments.openid.post },
-      ),
-      deployment,
-    ),
-  },
-  {},
-);
-
-/** The rules say what is wrong with an address of a known backend. */
-const storageAddress = text(4096, (value) => keepsRecords(backendOf(value)), "");
-const LISTED_METHODS = "`get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`";
-const ownStore = withMethods<OwnStore>(...STORE_METHODS);
-/** One check for both, because a union would report that a wrong address is a string. */
-const isStorage = (value: unknown): boolean =>
-  (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
 
 const networks = list(text(50, isTrustworthyNetwork, NETWORK_FORM), 1);
 
 /** Checks each key on its own. @see readConfiguration for the rules between keys and for readable problems. */
-export const configurationSchema: z.ZodType<CheckedConfig> = section<CheckedConfig>(
-  {
-    deployments: described(deployments, { form: "an object with `oauth2`, `openid` or both" }),
-    storage: described(z.custom<string | OwnStore>(isStorage), {
-      form: `${STORAGE_FORM}, or a store of your own (an object with ${LISTED_METHODS})`,
-      writtenForm: STORAGE_FORM,
-      holds: "address",
-    }),
-    artifacts: described(
-      text(4096, (value) => backendOf(value) !== undefined, `${REDIS_FORM}, or the same as \`storage\``),
-      { otherwise: "same as `storage`", holds: "address" },
-    ),
-    queue: described(
+export const configurationSchema = section({
+  /** The base URLs; at least one is required. */
+  deployments: described(deployments, { form: "an object with `oauth2`, `openid` or both" }),
+  /**
+   * Where everything is stored. Data in memory ends with the process, so production refuses it. The service closes a store
+   * of your own. Default `"sqlite:./sign-in.db"`.
+   */
+  storage: described(z.custom<string | OwnStore>(isStorage).default(DEFAULT_STORAGE), {
+    form: `${STORAGE_FORM}, or a store of your own (an object with ${LISTED_METHODS})`,
+    writtenForm: STORAGE_FORM,
+    holds: "address",
+    restart: true,
+  }),
+  /**
+   * Where codes, tokens, sessions, interactions and rate limits are stored; `?prefix=` sets the prefix of its keys.
+   * Default: same as `storage`.
+   */
+  artifacts: described(
+    text(
+      4096,
+      (value) => backendOf(value) !== undefined,
+      `${REDIS_FORM}, or the same as \`storage\``,
+    ).exactOptional(),
+    { otherwise: "same as `storage`", holds: "address", restart: true },
+  ),
+  /** What triggers deliveries: polling of the storage, or BullMQ. Default `"embedded"`. */
+  queue: described(
+    text(
+      4096,
+      (value) => value === "embedded" || backendOf(value) === "redis",
+      `\`embedded\`, or ${REDIS_FORM}`,
+    ).default("embedded"),
+    { holds: "address", restart: true },
+  ),
+  /** Keys of cookies, ID tokens and encryption. */
+  keys: keys.prefault({}),
+  /** Lifetimes of codes, tokens and sessions. */
+  lifetimes: lifetimes.prefault({}),
+  /** Refresh tokens of clients without rules of their own. */
+  refreshTokens: refreshTokens.prefault({}),
+  /** Password hashing and rules. */
+  passwords: passwords.prefault({}),
+  /** How many failures and requests are let through. */
+  rateLimits: rateLimits.prefault({}),
+  /** What one account may own. */
+  limits: section({
+    /**
+     * Browsers in which an account is signed in. With one more, the least recently used session ends. `false`: no limit. Default
+     * 100.
+     */
+    sessions: owned,
+    /**
+     * Authorizations of an account that one client holds tokens for. With one more, the least recently used one ends with its
+     * tokens. `false`: no limit. Default 100.
+     */
+    grants: owned,
+  }).prefault({}),
+  /** The record of who did what. */
+  audit: section({
+    /** Seconds for which audit records are stored. Default 34560000. */
+    retention: seconds().default(400 * DAY),
+    /** The same for sign-ins, and for everything that failed. At most `retention`. Default 7776000. */
+    signIns: seconds().default(90 * DAY),
+  }).prefault({}),
+  /** The pages. */
+  interactions: interactions.prefault({}),
+  /**
+   * How e-mail is sent; without it, none is sent, and outside production the bundled server shows it at `/dev/mail`.
+   */
+  mail: described(mail.exactOptional(), {
+    form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
+    writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
+    holds: "address",
+  }),
+  /** Second factors. */
+  secondFactor: section({
+    /**
+     * Whether people who sign in with a password are asked now and then to add a passkey, on devices that can create one.
+     * Default `true`.
+     */
+    offer: flag().default(true),
+    /** Days for which people can choose not to be asked for a second factor again in a browser. Default: not offered. */
+    remember: described(whole(1, MAX_DAYS).exactOptional(), { otherwise: "not offered" }),
+  }).prefault({}),
+  /** The service's cookies. */
+  cookies: section({
+    /**
+     * Domain of the session cookie: two deployments on hosts under it share their sign-in, and every subdomain is trusted.
+     * Default: none: the host alone.
+     */
+    domain: described(
       text(
-        4096,
-        (value) => value === "embedded" || backendOf(value) === "redis",
-        `\`embedded\`, or ${REDIS_FORM}`,
-      ),
-      { holds: "address" },
+        253,
+        (name) => isHostName(name) && name.includes("."),
+        "a domain of at least two labels, lower case, without a leading dot",
+      ).exactOptional(),
+      { otherwise: "none: the host alone" },
     ),
-    keys,
-    lifetimes,
-    refreshTokens,
-    passwords,
-    rateLimits,
-    limits: section<OwnershipLimits>({ sessions: owned, grants: owned }, defaults.limits),
-    audit: section<Configuration["audit"]>({ retention: seconds(), signIns: seconds() }, defaults.audit),
-    interactions,
-    mail: described<z.ZodType<MailInput>>(mail, {
-      form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
-      writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
-      holds: "address",
+    /** Prefix of the names of all cookies. Default `""`. */
+    prefix: described(z.string().max(32, { abort: true }).refine(isCookiePrefix).default(""), {
+      form: "0 to 32 letters, digits, `_` and `-`, not starting with `__Host-` or `__Secure-`",
     }),
-    secondFactor,
-    cookies,
-    operators: list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0),
-    features: section<Configuration["features"]>({ dpop: flag() }, defaults.features),
-    stripPrefix: text(256, isPathPrefix, PATH_FORM),
-    notifications,
-    profile: described(z.enum(["documented", "strict"]), { form: "`documented` or `strict`" }),
-    proxy: described(z.union([z.boolean(), z.int().min(1).max(100), networks]), {
-      form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${NETWORK_FORM}`,
-      otherwise: "`false`; required with an https deployment",
-    }),
-    metrics: described(metrics, { form: "an object with `port`, `host` and `token`" }),
-    logger: described(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child"), {
-      form: "a pino logger",
-      otherwise: "pino to the standard output",
-      holds: "code",
-    }),
-    clock: described(withMethods<Clock>("now"), {
-      form: "an object with `now()`, which returns milliseconds since the epoch",
-      otherwise: "the system's clock",
-      holds: "code",
-    }),
-    mailer: described(withMethods<Mailer>("send"), {
-      form: "an object with `send(message)`",
-      otherwise: "made from `mail`",
-      holds: "code",
-    }),
-    fetch: described(callable<typeof globalThis.fetch>("a function like the global `fetch`"), {
-      otherwise:
-        "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
-    }),
-  },
-  { ...fixed, keys: {}, deployments: REQUIRED },
-);
+  }).prefault({}),
+  /** Who may use the console: see deliveries, find people, and remove second factors that were lost. Default `[]`. */
+  operators: list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0).default([]),
+  /** Features that are off by default. */
+  features: section({
+    /** Offers DPoP (RFC 9449). Default `false`. */
+    dpop: flag().default(false),
+  }).prefault({}),
+  /** The path prefix that a proxy removes; part of the base URLs. */
+  stripPrefix: text(256, isPathPrefix, PATH_FORM).exactOptional(),
+  /** How notifications are delivered. */
+  notifications: notifications.prefault({}),
+  /**
+   * `strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters. With it,
+   * third parties and operators need a second factor.
+   * Default `"documented"`.
+   */
+  profile: described(z.enum(["documented", "strict"]).default("documented"), {
+    form: "`documented` or `strict`",
+  }),
+  /**
+   * The trusted proxies, whose `X-Forwarded-For` and `X-Forwarded-Host` count: none (`false`), one hop (`true`), a number
+   * of hops, or networks (CIDR). Default: `false`; required with an https deployment.
+   */
+  proxy: described(z.union([z.boolean(), z.int().min(1).max(100), networks]).exactOptional(), {
+    form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${NETWORK_FORM}`,
+    otherwise: "`false`; required with an https deployment",
+  }),
+  /** Health and metrics of the bundled server and the worker. */
+  metrics: described(metrics.exactOptional(), { form: "an object with `port`, `host` and `token`" }),
+  /** Where the log goes. Default: pino to the standard output. */
+  logger: described(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child").exactOptional(), {
+    form: "a pino logger",
+    otherwise: "pino to the standard output",
+    holds: "code",
+  }),
+  /** The source of time, except for oidc-provider: tests use `createTestSignIn`. Default: the system's clock. */
+  clock: described(withMethods<Clock>("now").exactOptional(), {
+    form: "an object with `now()`, which returns milliseconds since the epoch",
+    otherwise: "the system's clock",
+    holds: "code",
+  }),
+  /** Sends e-mail instead of `mail`. Default: made from `mail`. */
+  mailer: described(withMethods<Mailer>("send").exactOptional(), {
+    form: "an object with `send(message)`",
+    otherwise: "made from `mail`",
+    holds: "code",
+  }),
+  /**
+   * Makes all HTTP requests except notifications, such as those of back-channel logout. Default: the service's own, to
+   * public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's.
+   */
+  fetch: described(callable<typeof globalThis.fetch>("a function like the global `fetch`").exactOptional(), {
+    otherwise:
+      "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
+  }),
+});
+
+/** Every default: the configuration of a caller who names none of the keys that have one. */
+export const defaults = deepFreeze(configurationSchema.parse({ deployments: {} }));

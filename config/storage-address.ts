@@ -52,6 +52,9 @@ const BACKENDS: Readonly<
 
 const { redis: REDIS, ...MAIN } = BACKENDS;
 
+/** Where everything is stored if the configuration doesn't say. */
+export const DEFAULT_STORAGE = "sqlite:./sign-in.db";
+
 /** The addresses of `storage`, for messages. */
 export const STORAGE_FORM: string = Object.values(MAIN)
   .map(({ form }) => form)

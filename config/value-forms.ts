@@ -110,6 +110,9 @@ export function isNetwork(text: string): boolean {
   return version !== 0 && (length === undefined || Number(length) <= BITS[version]);
 }
 
+/** The form of a network that {@link isTrustworthyNetwork}. */
+export const NETWORK_FORM = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
+
 /** Whether this network can be trusted: trusting the whole Internet would leave no client address. */
 export function isTrustworthyNetwork(text: string): boolean {
   return isNetwork(text) && !text.endsWith("/0");

@@ -1,7 +1,6 @@
 /** The pages that people see: views, texts and theme combined. */
 import { hash } from "node:crypto";
 import ejs from "ejs";
-import type { InteractionSettings } from "../config/pages/settings.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../core/errors.ts";
 import { securityHeaders } from "../core/security-headers.ts";
@@ -13,6 +12,7 @@ import { readTheme, type Theme } from "./look/theme.ts";
 import { type Locals, readViews, renderProblem } from "./look/views.ts";
 import type { Page, Pages, SendOptions, Visit, VisitHints } from "./page.ts";
 import { samplePages } from "./sample-pages.ts";
+import type { InteractionSettings } from "../config/pages.ts";
 
 /** Where the script is, below each base URL. */
 const SCRIPT_PATH = "/pages.js";

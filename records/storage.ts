@@ -2,7 +2,6 @@
 import { type OpenedStores, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { defaults } from "../config/defaults.ts";
 import { KINDS } from "./all-kinds.ts";
 import { type ArtifactStore, createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { AuditStore } from "./audit/audit-event.ts";
@@ -25,6 +24,7 @@ import { ObservedStore } from "./observed-store.ts";
 import { Records } from "./records.ts";
 import { createRenewals, type Renewals } from "./backup/renewal.ts";
 import { createStorageWatch, identify, type StorageWatch } from "./storage-identity.ts";
+import { defaults } from "../config/schema.ts";
 
 /** Kinds whose changes other processes need to notice soon. */
 export const WATCHED_KINDS: readonly string[] = [

@@ -9,7 +9,7 @@ import type { DeliveryState, DeliveryStore } from "../records/deliveries/deliver
 import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
-import type { DeploymentKind, MailMessage } from "../config/configuration.ts";
+import type { DeploymentKind } from "../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../config/input.ts";
 import type { Account, ImportedAccount } from "../accounts/account.ts";
 import { normalName, readName } from "../accounts/names.ts";
@@ -32,6 +32,7 @@ import { followClock } from "./provider-clock.ts";
 import { type SignInOptions, TestClient, type TestPerson, type TestTokens } from "./test-client.ts";
 import { TestClock } from "./test-clock.ts";
 import { TestReceiver } from "./test-receiver.ts";
+import type { MailMessage } from "../config/mail.ts";
 
 /** The configuration, in which everything is optional. The clock is the test's. */
 export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;

@@ -2,14 +2,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import ejs from "ejs";
-import type { Configuration, MailAttachment, MailMessage } from "../../config/configuration.ts";
-import type { InteractionSettings } from "../../config/pages/settings.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import { palettes } from "../../core/palette.ts";
 import { MAX_BYTES, readPicture } from "../../core/pictures.ts";
 import { closestLocale, readTexts, type Translator } from "../../core/texts.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
+import type { MailAttachment, MailMessage } from "../../config/mail.ts";
+import type { InteractionSettings } from "../../config/pages.ts";
 
 /** Renders a mail. @param id the id of its record. */
 export type RenderMail = (id: string, mail: NewMail) => MailMessage;

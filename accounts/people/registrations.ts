@@ -4,11 +4,6 @@
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import {
-  REGISTRATION_FIELDS,
-  type RegistrationRequest,
-  type RegistrationSettings,
-} from "../../config/pages/settings.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
@@ -37,6 +32,11 @@ import {
   type PeopleOptions,
   refusalOf,
 } from "./requests.ts";
+import {
+  REGISTRATION_FIELDS,
+  type RegistrationRequest,
+  type RegistrationSettings,
+} from "../../config/pages.ts";
 
 /** The form as the person entered it. `date_of_birth` is `YYYY-MM-DD`. */
 export interface RegistrationForm extends Readonly<Partial<Record<ExtraField, string | undefined>>> {

@@ -1,7 +1,6 @@
 /** Reads the address of a storage from arguments, environment variables and configuration files. */
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
-import { defaults } from "../../config/defaults.ts";
 import { isSecret } from "../../config/keys.ts";
 import {
   backendOf,
@@ -11,6 +10,7 @@ import {
   readRedisAddress,
   redisProblem,
   storageProblem,
+  DEFAULT_STORAGE,
 } from "../../config/storage-address.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
 import type { ReadVariable, CommandContext } from "./command.ts";
@@ -84,7 +84,7 @@ function textMember(file: object, name: string, path: string): string | undefine
 
 /** `storage` and `artifacts` of a configuration. Other keys are ignored. @param where it comes from. */
 function addressIn(config: object, where: string, name: string): StorageAddress {
-  const storage = checkStorage(textMember(config, "storage", where) ?? defaults.storage, name);
+  const storage = checkStorage(textMember(config, "storage", where) ?? DEFAULT_STORAGE, name);
   const artifacts = textMember(config, "artifacts", where);
   const isElsewhere = artifacts !== undefined && artifacts !== storage;
   const keys: unknown = Reflect.get(config, "keys");

@@ -1,8 +1,8 @@
 /** The theme of the pages, as CSS. */
-import type { InteractionSettings } from "../../config/pages/settings.ts";
 import { isColour, isFontList, isPrintable } from "../../config/value-forms.ts";
 import { bestOf, LIGHT, type Palette, palettes, TEXT_CONTRAST } from "../../core/palette.ts";
 import { MAX_BYTES, readPicture } from "../../core/pictures.ts";
+import type { InteractionSettings } from "../../config/pages.ts";
 
 /** The checked theme, or its problems. */
 export interface Theme {

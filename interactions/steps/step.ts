@@ -2,7 +2,6 @@
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import type { RegistrationSettings } from "../../config/pages/settings.ts";
 import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -21,6 +20,7 @@ import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
+import type { RegistrationSettings } from "../../config/pages.ts";
 
 /** The steps that a person can be at. */
 export const STEP_NAMES = [

@@ -3,7 +3,7 @@
  * until it is out of date. If a process dies after sending, the mail is sent again with the same Message-ID.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration, Mailer, SmtpSettings } from "../../config/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { RenderMail } from "../../accounts/people/messages.ts";
 import type { Outbox } from "../../records/people/outbox.ts";
@@ -11,6 +11,7 @@ import { openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { ATTEMPT_TIMEOUT_MS, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
+import type { Mailer, SmtpSettings } from "../../config/mail.ts";
 
 export interface MailSenderOptions {
   readonly configuration: Pick<

@@ -1,9 +1,10 @@
 /** Hands a message to the mail server, or to the configured `send`, and says why one was not accepted. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../../config/configuration.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { isClearSmtp } from "../../config/value-forms.ts";
 import { emailProblem } from "../../accounts/names.ts";
 import type { MailFailure } from "../../core/events.ts";
+import type { Mailer, MailMessage, SmtpSettings } from "../../config/mail.ts";
 
 /** A message was not accepted. It has no message, because the server's may contain the address. */
 export class MailRefused extends Error {

@@ -10,8 +10,8 @@ import {
   readName,
   shownEmail,
 } from "../../accounts/names.ts";
-import { defaults } from "../../config/defaults.ts";
 import { rounds } from "../rounds.ts";
+import { defaults } from "../../config/schema.ts";
 
 const { reservedUsernames } = defaults.interactions;
 const problem = (username: string): string | undefined => chosenUsernameProblem(username, reservedUsernames);

@@ -11,7 +11,6 @@ import { type AuditEvent, SYSTEM } from "../../records/audit/audit-event.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { OwnershipLimits, PasswordRules } from "../../config/configuration.ts";
-import { defaults } from "../../config/defaults.ts";
 import { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { createAccounts } from "../../accounts/accounts.ts";
@@ -24,6 +23,7 @@ import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
 import { type NotificationBody, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { defaults } from "../../config/schema.ts";
 
 export const RULES: PasswordRules = {
   memory: 19_456,

@@ -3,10 +3,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import type { MailMessage } from "../../config/configuration.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { signIn, TestBrowser } from "./chromium.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 const EMAIL = "grace@example.com";
 const NEW_EMAIL = "grace.hopper@example.org";

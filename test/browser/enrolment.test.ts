@@ -3,7 +3,6 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import type { MailMessage } from "../../config/configuration.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
@@ -17,6 +16,7 @@ import {
   TestBrowser,
 } from "./chromium.ts";
 import { ownUi } from "./own-ui.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 const PASSWORD = "a long sentence about nothing";

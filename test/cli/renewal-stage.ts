@@ -1,6 +1,5 @@
 /** Everything that can be valid in a storage, and whether it still is. */
 import { expect } from "@jest/globals";
-import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -10,6 +9,7 @@ import { ADA, BOB, NEWS, type RunningService, startService, UNLIMITED } from "..
 import { API, ARTICLES, READER, registerReader, RIGHTS } from "../flows/sample-apis.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, linkIn } from "../interactions/self-service.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 const JOB = { client_id: "job", client_secret: "the secret of a machine, of 32 and more" };
 

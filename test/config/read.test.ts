@@ -1,9 +1,9 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { describe, expect, it, jest } from "@jest/globals";
-import { defaults } from "../../config/defaults.ts";
 import { keyFileOf } from "../../config/keys.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { NAMED, PRODUCTION, SMALLEST } from "./refusals.ts";
+import { defaults } from "../../config/schema.ts";
 
 const secret = (): string => randomBytes(32).toString("base64");
 
@@ -48,7 +48,7 @@ describe("a valid configuration", () => {
   it("needs only one base URL", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
-    const { deployments: _none, metrics: _notSaid, ...fixed } = defaults;
+    const { deployments: _none, keys: _made, ...fixed } = defaults;
     expect(rest).toEqual({ ...fixed, proxy: false });
     expect({ artifacts, stripPrefix, production, keys }).toEqual({
       artifacts: "sqlite:./sign-in.db",

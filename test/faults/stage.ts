@@ -8,12 +8,12 @@ import { DatabaseSync } from "node:sqlite";
 import Koa from "koa";
 import { pino } from "pino";
 import { openStorage } from "../../records/storage.ts";
-import { defaults } from "../../config/defaults.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Account } from "../../accounts/account.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { createPasswords } from "../../accounts/passwords/passwords.ts";
 import { WatchedStorage } from "./watched-storage.ts";
+import { defaults } from "../../config/schema.ts";
 
 /** What is in the database: table → its rows as JSON, in their order. */
 export type Dump = Readonly<Record<string, readonly string[]>>;

@@ -1,11 +1,11 @@
 /** Changing the e-mail address on the account pages: sign-in, mail, code or link. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import type { MailMessage } from "../../config/configuration.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Person, send, signIn } from "./relying-party.ts";
 import { ADA, BOB, type RunningService, startService } from "./running-service.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { openStorage } from "../../records/storage.ts";
 import { createSealer } from "../../core/sealing.ts";
@@ -24,6 +23,7 @@ import {
   storageIn,
   UNLIMITED,
 } from "./running-service.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 const FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0";
 const HOSTILE = "Visit https://evil.example <script>alert(1)</script> now";

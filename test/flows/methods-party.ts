@@ -1,7 +1,6 @@
 /** A service with mail and passkeys, and a person who uses the page "Sign-in methods" over HTTP. */
 import { expect } from "@jest/globals";
 import type { Factors } from "../../accounts/factors/factor.ts";
-import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import {
   type AnswerOverrides,
@@ -17,6 +16,7 @@ import { codeIn, type SelfService, startSelfService } from "../interactions/self
 import { newStorage } from "../servers/storage.ts";
 import { type Person, signIn } from "./relying-party.ts";
 import type { RunningOptions } from "./running-service.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 export const METHODS = "/account/sign-in-methods";
 

@@ -1,6 +1,5 @@
 /** A person with an app and a passkey whose password is reset by mail, over the JSON interface. */
 import { expect } from "@jest/globals";
-import type { MailMessage } from "../../config/configuration.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { TestAuthenticator } from "../../testing/authenticator.ts";
 import { totpCode } from "../../testing/totp-code.ts";
@@ -10,6 +9,7 @@ import { codeIn } from "../interactions/self-service.ts";
 import { type MethodsService, startMethodsService } from "./methods-party.ts";
 import { type Person, type RelyingParty, relyingParty } from "./relying-party.ts";
 import { ADA, NEWS, type RunningOptions } from "./running-service.ts";
+import type { MailMessage } from "../../config/mail.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 

@@ -13,8 +13,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import Koa from "koa";
 import { pino } from "pino";
-import type { RateLimits } from "../../config/configuration.ts";
-import type { DeploymentsInput, Input, SignInServiceConfig } from "../../config/input.ts";
+import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { Account, ImportedAccount } from "../../accounts/account.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed, SeedClient } from "../../lib/seed.ts";
@@ -102,8 +101,10 @@ export const OPERATOR: ImportedAccount & {
 
 const MANY = { points: 1_000_000, seconds: 900 };
 
+type RateLimitsInput = NonNullable<SignInServiceConfig["rateLimits"]>;
+
 /** Limits that are never reached. */
-export const UNLIMITED: Required<Input<RateLimits>> = {
+export const UNLIMITED: Required<RateLimitsInput> = {
   clientSecret: MANY,
   dpopProof: MANY,
   deviceRequests: MANY,
@@ -126,7 +127,7 @@ export const UNLIMITED: Required<Input<RateLimits>> = {
 };
 
 /** One wrong password locks an account, except in known browsers. */
-export const ONE_GUESS: Input<RateLimits> = {
+export const ONE_GUESS: RateLimitsInput = {
   ...UNLIMITED,
   signIn: { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY },
 };

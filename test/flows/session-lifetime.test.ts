@@ -3,8 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Lifetimes } from "../../config/configuration.ts";
-import type { Input } from "../../config/input.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { newStorage, type StorageConfig } from "../servers/storage.ts";
@@ -27,7 +26,7 @@ afterEach(async () => {
 });
 
 async function start(
-  lifetimes: Input<Lifetimes> = {},
+  lifetimes: NonNullable<SignInServiceConfig["lifetimes"]> = {},
   { kept = {}, port }: { readonly kept?: Partial<StorageConfig>; readonly port?: number } = {},
 ): Promise<void> {
   running = await startService({

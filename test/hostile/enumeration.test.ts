@@ -3,13 +3,13 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { createPasswords } from "../../accounts/passwords/passwords.ts";
-import { defaults } from "../../config/defaults.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { openStorage } from "../../records/storage.ts";
 import { followClock } from "../../testing/provider-clock.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";
+import { defaults } from "../../config/schema.ts";
 
 const TRIES = rounds(4, 40);
 /** As cheap as OWASP allows. */

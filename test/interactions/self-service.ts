@@ -1,6 +1,4 @@
 /** A service in which people help themselves: registration, password resets, and the mail that they get. */
-import type { MailMessage } from "../../config/configuration.ts";
-import type { RegistrationSettings } from "../../config/pages/settings.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import {
   type RunningOptions,
@@ -8,6 +6,8 @@ import {
   startService,
   UNLIMITED,
 } from "../flows/running-service.ts";
+import type { MailMessage } from "../../config/mail.ts";
+import type { RegistrationSettings } from "../../config/pages.ts";
 
 export const TERMS: NonNullable<RegistrationSettings["terms"]> = {
   url: "https://example.org/{locale}/terms",

@@ -4,7 +4,6 @@ import type { ReceiverRecord } from "../../records/directory/directory.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
-import { defaults } from "../../config/defaults.ts";
 import { createDirectory, type Directory } from "../../accounts/directory.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
@@ -18,6 +17,7 @@ import { Poller } from "../../notifier/poller.ts";
 import { Receivers } from "../../notifier/receivers.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
 import { ManualClock, store } from "../records/rules/stage.ts";
+import { defaults } from "../../config/schema.ts";
 
 export const SECOND = 1000;
 export const MINUTE: number = 60 * SECOND;

@@ -1,6 +1,5 @@
 /** Forgotten passwords, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { defaults } from "../../../config/defaults.ts";
 import {
   AT,
   from,
@@ -11,6 +10,7 @@ import {
   type PeopleStage,
   wrongCode,
 } from "./stage.ts";
+import { defaults } from "../../../config/schema.ts";
 
 let stage: PeopleStage;
 let sub: string;

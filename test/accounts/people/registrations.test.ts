@@ -1,13 +1,13 @@
 /** Registration by people themselves, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { RegistrationRequest, RegistrationSettings } from "../../../config/pages/settings.ts";
-import { defaults } from "../../../config/defaults.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { createPeople } from "../../../accounts/people/people.ts";
 import type { PeopleOptions } from "../../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import type { RegistrationForm } from "../../../accounts/people/registrations.ts";
 import { AT, from, openPeople, PASSWORD, PASSWORDS, type PeopleStage, wrongCode } from "./stage.ts";
+import type { RegistrationRequest, RegistrationSettings } from "../../../config/pages.ts";
+import { defaults } from "../../../config/schema.ts";
 
 const FIELDS = {
   username: "optional",

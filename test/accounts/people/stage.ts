@@ -2,8 +2,6 @@
 import { createSecretKey, randomBytes } from "node:crypto";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
-import type { RegistrationSettings } from "../../../config/pages/settings.ts";
-import { defaults } from "../../../config/defaults.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
 import type { EndedAccess } from "../../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../../accounts/account.ts";
@@ -27,6 +25,8 @@ import { createSealer } from "../../../core/sealing.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { newStorage } from "../../servers/storage.ts";
+import type { RegistrationSettings } from "../../../config/pages.ts";
+import { defaults } from "../../../config/schema.ts";
 
 export const PASSWORD = "grapefruit under the stairs";
 export const NEW_PASSWORD = "a lighthouse in the fog";

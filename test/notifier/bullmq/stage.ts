@@ -4,7 +4,6 @@ import type { NewDelivery } from "../../../records/deliveries/delivery.ts";
 import { openStorage } from "../../../records/storage.ts";
 import type { Storage } from "../../../records/storage.ts";
 import type { NotificationSettings } from "../../../config/configuration.ts";
-import { defaults } from "../../../config/defaults.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import { createDirectory } from "../../../accounts/directory.ts";
 import { createEvents } from "../../../core/events.ts";
@@ -18,6 +17,7 @@ import { Receivers } from "../../../notifier/receivers.ts";
 import type { Scheduler } from "../../../notifier/poller.ts";
 import { store } from "../../records/rules/stage.ts";
 import { receiverSettings } from "../stage.ts";
+import { defaults } from "../../../config/schema.ts";
 
 export interface Posted {
   readonly id: string;

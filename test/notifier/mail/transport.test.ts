@@ -1,8 +1,8 @@
 /** One message to a mail server: who gets it, and why it was not accepted. */
 import { afterEach, expect, it } from "@jest/globals";
-import type { MailMessage } from "../../../config/configuration.ts";
 import { createMailTransport } from "../../../notifier/mail/transport.ts";
 import { header, openSmtp, type SmtpServer } from "../../servers/smtp.ts";
+import type { MailMessage } from "../../../config/mail.ts";
 
 const servers: SmtpServer[] = [];
 afterEach(() => Promise.all(servers.splice(0).map((server) => server.close())));
