@@ -56,8 +56,8 @@ export type AccountAction =
   | "account.app_added"
   | "account.passkey_added"
   | "account.passkey_renamed"
-  | "account.invited"
-  | "account.invitation_declined"
+  | "account.passkey_offered"
+  | "account.passkey_offer_declined"
   | "account.factor_removed"
   | "account.factors_removed"
   | "account.factors_undone"
@@ -83,8 +83,8 @@ const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.app_added",
   "account.passkey_added",
   "account.passkey_renamed",
-  "account.invited",
-  "account.invitation_declined",
+  "account.passkey_offered",
+  "account.passkey_offer_declined",
   "account.factor_removed",
   "account.factors_removed",
   "account.factors_undone",

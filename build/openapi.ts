@@ -205,7 +205,7 @@ const canAddPasskey = z
   .union([z.boolean(), z.string()])
   .optional()
   .describe(
-    "`true` where `PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable()` says so: the step `invitation` may follow.",
+    "`true` where `PublicKeyCredential.isUserVerifyingPlatformAuthenticatorAvailable()` says so: the step `offer-passkey` may follow.",
   );
 
 /** What a submission of each step contains. */

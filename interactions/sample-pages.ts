@@ -13,7 +13,7 @@ import { ALL, peoplePage, personPage, removalPage, type ShownLocals } from "./co
 import { type Sample, sample } from "./page.ts";
 import { ACR_PASSKEY } from "../provider/authentication.ts";
 import {
-  sampleInvited,
+  sampleOffered,
   sampleNewcomer,
   sampleMethods,
   sampleOwner,
@@ -93,14 +93,14 @@ export function samplePages(text: string): readonly Sample[] {
     step("wrong code", "second-factor", { problems: [problem("wrong-app-code", "code")] }),
     step("wrong recovery code", "second-factor", { problems: [problem("wrong-recovery-code")] }),
     step("app stopped", "second-factor", { problems: [problem("app-stopped")] }),
-    step("asked", "invitation"),
-    step("limited", "invitation", { problems: [problem("limited")] }),
+    step("asked", "offer-passkey"),
+    step("limited", "offer-passkey", { problems: [problem("limited")] }),
     step("code", "enrol-confirm"),
-    step("invited", "enrol-confirm", { signIn: { state: sampleInvited("enrol-confirm", text) } }),
+    step("offered", "enrol-confirm", { signIn: { state: sampleOffered("enrol-confirm", text) } }),
     step("app and passkey", "enrol"),
     step("wrong code", "enrol", { problems: [problem("wrong-app-code", "code")] }),
     step("refused", "enrol", { problems: [problem("new-passkey-refused")] }),
-    step("invited", "enrol", { signIn: { state: sampleInvited("enrol", text) } }),
+    step("offered", "enrol", { signIn: { state: sampleOffered("enrol", text) } }),
     step("new account", "enrol", { signIn: sampleNewcomer(text) }),
     step("passkey only", "enrol", { signIn: { demandedAcr: ACR_PASSKEY } }),
     step("made", "recovery-codes", { recoveryCodes: Array.from({ length: 10 }, () => text) }),

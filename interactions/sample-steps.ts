@@ -33,7 +33,7 @@ function sampleOffers(text: string): Offers {
     },
     resets: true,
     passwordLength: { min: 8, max: 128 },
-    invitations: true,
+    passkeyOffer: true,
   };
 }
 
@@ -42,7 +42,7 @@ const PROVEN: ReadonlySet<StepName> = new Set([
   "enrol-confirm",
   "enrol",
   "recovery-codes",
-  "invitation",
+  "offer-passkey",
   "review-methods",
   "terms",
 ]);
@@ -69,10 +69,10 @@ export function sampleState(name: StepName, text: string): SignInState {
   };
 }
 
-/** Somebody who was invited to add a passkey, at one of the steps that add it. */
-export function sampleInvited(name: StepName, text: string): SignInState {
+/** Somebody who was offered a passkey, at one of the steps that add it. */
+export function sampleOffered(name: StepName, text: string): SignInState {
   const { proven, ...state } = sampleState(name, text);
-  return { ...state, ...(proven && { proven: { ...proven, invited: true } }) };
+  return { ...state, ...(proven && { proven: { ...proven, offered: true } }) };
 }
 
 export function stepUpForPasskey(text: string): Proven {

@@ -285,7 +285,7 @@ function createSteps(
     passwordLength: passwords.length,
     ...(days !== undefined && { rememberDays: days }),
     // Adding a first factor takes a confirmation by mail.
-    invitations:
+    passkeyOffer:
       configuration.secondFactor.offer &&
       secondFactors.passkeys !== undefined &&
       secondFactors.enrolments !== undefined,

@@ -31,7 +31,7 @@ import {
   type Factors,
   type FactorState,
   hasSecondFactor,
-  isInvitationDue,
+  isPasskeyOfferDue,
   isStill,
   needsSecondFactor,
   MAX_PASSKEYS,
@@ -216,20 +216,20 @@ export function createAccountFactors(
         : record;
     },
 
-    async invite(sub, caller) {
+    async offerPasskey(sub, caller) {
       const { changed } = await writer.change(sub, caller, (before) => {
         const at = seconds(clock);
-        if (before === undefined || isDisabled(before) || !isInvitationDue(before, at)) return undefined;
-        return { action: "account.invited", record: { ...before, passkey_invitation: { at } } };
+        if (before === undefined || isDisabled(before) || !isPasskeyOfferDue(before, at)) return undefined;
+        return { action: "account.passkey_offered", record: { ...before, passkey_offer: { at } } };
       });
       return changed;
     },
 
-    async declineInvitation(sub, caller) {
+    async declinePasskeyOffer(sub, caller) {
       const { record } = await writer.change(sub, caller, (before) => {
-        if (before === undefined || before.passkey_invitation?.declined) return undefined;
-        const passkey_invitation = { at: seconds(clock), declined: true } as const;
-        return { action: "account.invitation_declined", record: { ...before, passkey_invitation } };
+        if (before === undefined || before.passkey_offer?.declined) return undefined;
+        const passkey_offer = { at: seconds(clock), declined: true } as const;
+        return { action: "account.passkey_offer_declined", record: { ...before, passkey_offer } };
       });
       return record !== undefined;
     },

@@ -93,15 +93,15 @@ export function withReview(account: AccountRecord): AccountRecord {
 }
 
 /** How long a person who was asked to add a passkey is not asked again. */
-const INVITATION_PAUSE_SECONDS = 30 * 86_400;
+const OFFER_PAUSE_SECONDS = 30 * 86_400;
 
 /** Whether a person may be asked at sign-in to add a passkey. @param now seconds since the epoch. */
-export function isInvitationDue(
-  { factors, passkey_invitation: last }: Pick<AccountRecord, "factors" | "passkey_invitation">,
+export function isPasskeyOfferDue(
+  { factors, passkey_offer: last }: Pick<AccountRecord, "factors" | "passkey_offer">,
   now: number,
 ): boolean {
   if ((factors?.passkeys.length ?? 0) > 0 || last?.declined === true) return false;
-  return last === undefined || last.at + INVITATION_PAUSE_SECONDS <= now;
+  return last === undefined || last.at + OFFER_PAUSE_SECONDS <= now;
 }
 
 /** The generation of the account's factors; 0 if it never had one. */
@@ -253,9 +253,9 @@ export interface FactorChanges {
    * Records that the person is asked at sign-in to add a passkey. Of two sign-ins at once, one asks.
    * @returns false, and nothing is written, if the person has a passkey, was asked in the last 30 days, or never wants to be.
    */
-  invite(sub: string, caller: Caller): Promise<boolean>;
+  offerPasskey(sub: string, caller: Caller): Promise<boolean>;
   /** The person is never asked again. `false` if there is no such account. */
-  declineInvitation(sub: string, caller: Caller): Promise<boolean>;
+  declinePasskeyOffer(sub: string, caller: Caller): Promise<boolean>;
   /**
    * Undoes the first factor: all factors and recovery codes are removed, and all sessions, codes, tokens and the password
    * end. `undefined`, and nothing is put, if the account is gone or disabled, or has no factor.

@@ -70,7 +70,7 @@ export function signInScreens(pages: Pages): readonly Screen[] {
       signIn: { account: { sub: SUB, email: ADA, name: "Ada Lovelace", hasPassword: true } },
     }),
     screen("second-factor", "second-factor"),
-    screen("invitation", "invitation"),
+    screen("offer-passkey", "offer-passkey"),
     screen("enrol-confirm", "enrol-confirm", {
       signIn: { state: { ...sampleState("enrol-confirm", ADA), email: ADA } },
     }),

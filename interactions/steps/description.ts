@@ -183,7 +183,9 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
       ...actions.map((action) => ({
         name: action,
         label:
-          action === MORE_TIME ? t("moreTime") : firstText(t, [`${name}.${action}`, `invitation.${action}`]),
+          action === MORE_TIME
+            ? t("moreTime")
+            : firstText(t, [`${name}.${action}`, `offer-passkey.${action}`]),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
@@ -201,15 +203,15 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
   };
 }
 
-const isInvited = ({ signIn }: PresentStep): boolean => signIn.state.proven?.invited === true;
+const wasOffered = ({ signIn }: PresentStep): boolean => signIn.state.proven?.offered === true;
 
 /** Whether the person registers without a password, and makes a passkey now. */
 const isNewcomer = ({ name, signIn }: PresentStep): boolean =>
   name === "enrol" && signIn.state.proven === undefined;
 
 function titleOf(step: PresentStep): string {
-  const isOffered = isInvited(step) && (step.name === "enrol-confirm" || step.name === "enrol");
-  return isOffered ? "invitation.submit" : `${step.name}.title`;
+  const isOptional = wasOffered(step) && (step.name === "enrol-confirm" || step.name === "enrol");
+  return isOptional ? "offer-passkey.submit" : `${step.name}.title`;
 }
 
 /** The factors that `enrol` offers, without those that this person can't add or that are not enough for the client. */
@@ -287,10 +289,10 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
     if (fields.length > 0) return [t("second-factor.app")];
     return [actions.includes("passkey") ? t("second-factor.passkey.text") : t("second-factor.recovery.text")];
   },
-  invitation: (t) => [t("invitation.text"), t("invitation.effect")],
+  "offer-passkey": (t) => [t("offer-passkey.text"), t("offer-passkey.effect")],
   "enrol-confirm"(t, step) {
     const values = { client: step.signIn.client.name, email: sentTo(step.signIn) };
-    const text = isInvited(step) ? t("enrol-confirm.invited", values) : t("enrol-confirm.text", values);
+    const text = wasOffered(step) ? t("enrol-confirm.offered", values) : t("enrol-confirm.text", values);
     return [text, t("enrol-confirm.help")];
   },
   enrol: (t, step) => {

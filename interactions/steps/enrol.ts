@@ -1,8 +1,8 @@
 /**
- * The steps that add a factor in a sign-in whose client needs one, whose person was invited to add a passkey, or whose
+ * The steps that add a factor in a sign-in whose client needs one, whose person was offered a passkey, or whose
  * person registers without a password: `enrol-confirm`, a code from the mailbox; `enrol`, an authenticator app or a
  * passkey, tried before it counts; `recovery-codes`, which the person has to keep. Nobody is signed in before the last
- * one is complete, unless they were only invited and decline. If something is lost in between, the person begins with
+ * one is complete, unless they were only offered one and decline. If something is lost in between, the person begins with
  * the password again.
  *
  * If the account has changed meanwhile, nothing is stored. The change may come from this very sign-in, in a concurrent
@@ -26,9 +26,9 @@ import {
   type StepServices,
 } from "./step.ts";
 
-/** A person who was only invited can decline on each page. */
+/** A person who was only offered a passkey can decline on each page. */
 const withLater = ({ state }: RunningSignIn, actions: readonly string[]): readonly string[] =>
-  state.proven?.invited ? [...actions, "later"] : actions;
+  state.proven?.offered ? [...actions, "later"] : actions;
 
 /** The state without a step that has expired; `undefined` if it has not. */
 const dropped = async (
@@ -97,13 +97,13 @@ async function confirm(
 
 type Offered = Partial<Pick<Enrolment | NewAccountEnrolment, "app" | "passkey">>;
 
-/** The factors of the enrolment that are enough for the client, or that the person was invited to add. */
+/** The factors of the enrolment that are enough for the client, or that the person was offered. */
 export function offeredFactors({
   demandedAcr = ACR_MFA,
   state,
 }: RunningSignIn): Pick<Enrolment, "app" | "passkey"> {
   const { app = null, passkey = null }: Offered = state.enrolment ?? {};
-  const isEnough = satisfies(ACR_MFA, demandedAcr) && !state.proven?.invited;
+  const isEnough = satisfies(ACR_MFA, demandedAcr) && !state.proven?.offered;
   return { app: isEnough ? app : null, passkey };
 }
 

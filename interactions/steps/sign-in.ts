@@ -6,7 +6,7 @@ import { callerOf } from "../../provider/exchange.ts";
 import { ANONYMOUS } from "../../records/audit/audit-event.ts";
 import { isDisabled } from "../../accounts/account.ts";
 import type { Enrolment } from "../../accounts/factors/enrolment.ts";
-import { hasSecondFactor, isInvitationDue } from "../../accounts/factors/factor.ts";
+import { hasSecondFactor, isPasskeyOfferDue } from "../../accounts/factors/factor.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import {
   ACR_PASSKEY,
@@ -161,9 +161,12 @@ export async function proceed(
   // A person who is already signed in is asked at the next sign-in.
   const needsTerms = terms !== undefined && !shown.stepUp && record.terms_version !== terms.version;
   const isComplete = !needsReview && !needsTerms;
-  const mayInvite = isComplete && canAddPasskey && !remembered && isInvitable(entry, services, record);
-  if (mayInvite && (await accounts.invite(record.sub, callerOf(ctx, { kind: "account", id: record.sub }))))
-    return { kind: "next", state: { step: "invitation", proven: { ...proven, invited: true } } };
+  const mayOffer = isComplete && canAddPasskey && !remembered && mayBeOffered(entry, services, record);
+  if (
+    mayOffer &&
+    (await accounts.offerPasskey(record.sub, callerOf(ctx, { kind: "account", id: record.sub })))
+  )
+    return { kind: "next", state: { step: "offer-passkey", proven: { ...proven, offered: true } } };
   if (!shown.stepUp && devices.read(ctx, record) === undefined)
     await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
   if (needsReview) return { kind: "next", state: { step: "review-methods", proven } };
@@ -180,21 +183,21 @@ function isReviewDue({ factors_review: review }: AccountRecord, amr: readonly st
  * Whether to ask this person to add a passkey before an ordinary sign-in ends: not where the client or the request wants
  * more than a password, and not on the way to the account pages, which say it themselves. It reads and writes nothing.
  */
-function isInvitable(
+function mayBeOffered(
   { signIn }: Entry,
   { offers, configuration: { clock } }: StepServices,
   record: AccountRecord,
 ): boolean {
   const { client, account, demandedAcr, wantsEverything } = signIn;
   if (
-    !offers.invitations ||
+    !offers.passkeyOffer ||
     client.own ||
     wantsEverything ||
     account !== undefined ||
     demandedAcr !== undefined
   )
     return false;
-  return isInvitationDue(record, seconds(clock));
+  return isPasskeyOfferDue(record, seconds(clock));
 }
 
 /**

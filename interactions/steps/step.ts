@@ -27,7 +27,7 @@ export const STEP_NAMES = [
   "login",
   "reauthenticate",
   "second-factor",
-  "invitation",
+  "offer-passkey",
   "enrol-confirm",
   "enrol",
   "recovery-codes",
@@ -92,7 +92,7 @@ export interface Proven {
   /** The person's device says that it can make a passkey. */
   readonly canAddPasskey?: true;
   /** Nothing more is needed: the person may add a passkey, or go on without one. */
-  readonly invited?: true;
+  readonly offered?: true;
 }
 
 /** The client that the person signs in to. */
@@ -180,7 +180,7 @@ export interface Offers {
   /** Days for which a browser can be remembered; missing if none can. */
   readonly rememberDays?: number;
   /** Whether people are asked to add a passkey. */
-  readonly invitations: boolean;
+  readonly passkeyOffer: boolean;
 }
 
 /** A field of a step. */
@@ -366,7 +366,7 @@ export interface SignInProtocol {
 }
 
 /**
- * What `login` takes besides its fields: `true` if this device can make a passkey. Only then may the step `invitation`
+ * What `login` takes besides its fields: `true` if this device can make a passkey. Only then may the step `offer-passkey`
  * follow: nobody else sees a page on which there is nothing to do.
  */
 export const CAN_ADD_PASSKEY = "can_add_passkey";

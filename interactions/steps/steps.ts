@@ -4,7 +4,7 @@ import { consent } from "./consent.ts";
 import { continueAs } from "./continue.ts";
 import { enrol, enrolConfirm, recoveryCodes } from "./enrol.ts";
 import { forgotPassword } from "./forgot-password.ts";
-import { invitation } from "./invitation.ts";
+import { offerPasskey } from "./offer-passkey.ts";
 import { login } from "./login.ts";
 import { newPassword } from "./new-password.ts";
 import { reauthenticate } from "./reauthenticate.ts";
@@ -18,7 +18,7 @@ export const STEPS: Readonly<Record<StepName, Step>> = {
   login,
   reauthenticate,
   "second-factor": secondFactor,
-  invitation,
+  "offer-passkey": offerPasskey,
   "enrol-confirm": enrolConfirm,
   enrol,
   "recovery-codes": recoveryCodes,

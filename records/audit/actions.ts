@@ -118,8 +118,8 @@ const ACTIONS = {
   "account.app_added": { about: "account", means: "An authenticator app was added to an account" },
   "account.passkey_added": { about: "account", means: "A passkey was added to an account" },
   "account.passkey_renamed": { about: "account", means: "A person gave a passkey another name" },
-  "account.invited": { about: "account", means: "A person was asked at sign-in to add a passkey" },
-  "account.invitation_declined": {
+  "account.passkey_offered": { about: "account", means: "A person was asked at sign-in to add a passkey" },
+  "account.passkey_offer_declined": {
     about: "account",
     means: "A person chose not to be asked again to add a passkey",
   },

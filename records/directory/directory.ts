@@ -38,7 +38,7 @@ export interface AccountRecord {
   /** Whether the person has to review them, because the password was reset. Missing: no. */
   readonly factors_review?: FactorsReview;
   /** Whether the person was asked at sign-in to add a passkey. Missing: never. */
-  readonly passkey_invitation?: PasskeyInvitation;
+  readonly passkey_offer?: PasskeyOffer;
   /** The changes of address in the last seven days, oldest first, which a mailed link can undo. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
@@ -80,8 +80,8 @@ export interface AccountFactors {
  */
 export type FactorsReview = "due" | "half";
 
-/** The answer to the invitation is not stored, unless the person does not want to be asked again. */
-export interface PasskeyInvitation {
+/** The answer to the offer is not stored, unless the person does not want to be asked again. */
+export interface PasskeyOffer {
   /** When the person was last asked, in seconds since the epoch. */
   readonly at: number;
   /** Set if the person must not be asked again. */

@@ -176,14 +176,14 @@ async function atLogin(page: Page): Promise<void> {
 }
 
 describe("a person who is asked to add a passkey", () => {
-  const INVITATION = { name: "Sign in faster next time" };
+  const OFFER = { name: "Sign in faster next time" };
 
   it("adds one, signs out, and signs in with it", async () => {
     const page = await browser.newPage(PHONE);
     const authenticator = await addAuthenticator(page);
     await atLogin(page);
     await signIn(page, { username: email, password: PASSWORD });
-    await page.getByRole("heading", INVITATION).waitFor();
+    await page.getByRole("heading", OFFER).waitFor();
     await expectUsable(page);
     await page.getByRole("button", { name: "Add a passkey" }).click();
     const field = page.getByLabel("Code from the message");

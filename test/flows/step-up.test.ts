@@ -314,7 +314,7 @@ describe("an essential passkey, and bob, who has only an app", () => {
         "/enrol?action=passkey",
         "/enrol-confirm",
         "/recovery-codes?action=renew",
-        "/invitation",
+        "/offer-passkey",
       ]) {
         const { body } = await visitor.post(base + path, { csrf: asked.csrf, code: "000000", name: "Evil" });
         expect([path, body.step]).toEqual([path, "second-factor"]);

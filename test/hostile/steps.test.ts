@@ -102,9 +102,9 @@ const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
     const browser = await atLogin();
     return signIn(browser, FAY);
   },
-  async invitation() {
+  async "offer-passkey"() {
     count += 1;
-    const email = `invited-${count}@example.org`;
+    const email = `offered-${count}@example.org`;
     const { sub } = await service.service.accounts.import({
       email,
       password: PASSWORD,

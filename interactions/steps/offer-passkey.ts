@@ -1,5 +1,5 @@
 /**
- * The step `invitation`: after a password, a person whose device can make a passkey is asked to add one. The account
+ * The step `offer-passkey`: after a password, a person whose device can make a passkey is asked to add one. The account
  * remembers the time before the page is shown, so nobody is asked again at the next sign-in on any device, and only one of
  * two sign-ins at once asks. Going on without a passkey repeats every check, because the client may require a second factor
  * by now.
@@ -8,8 +8,8 @@ import { callerOf } from "../../provider/exchange.ts";
 import { addFactor, isAt, proceed, startOver, stillProven } from "./sign-in.ts";
 import type { Step } from "./step.ts";
 
-export const invitation: Step = {
-  isOpen: (signIn) => isAt(signIn, "invitation"),
+export const offerPasskey: Step = {
+  isOpen: (signIn) => isAt(signIn, "offer-passkey"),
   fields: () => [],
   actions: () => ["submit", "later", "never"],
   ways: () => [],
@@ -21,7 +21,7 @@ export const invitation: Step = {
     if (record === undefined) return { kind: "next", state: startOver(signIn.state) };
     if (action === "submit") return addFactor(entry, services, record, proven);
     if (action === "never")
-      await services.accounts.declineInvitation(
+      await services.accounts.declinePasskeyOffer(
         record.sub,
         callerOf(ctx, { kind: "account", id: record.sub }),
       );

@@ -1,5 +1,5 @@
 /**
- * The invitation to add a passkey after an ordinary sign-in: who gets it, what declining means, and what nobody can
+ * The offer of a passkey after an ordinary sign-in: who gets it, what declining means, and what nobody can
  * skip.
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -77,10 +77,10 @@ async function entered(
   return { visitor, step: body };
 }
 
-async function invited(party: MethodsParty, at?: At): Promise<Waiting> {
+async function offered(party: MethodsParty, at?: At): Promise<Waiting> {
   const waiting = await entered(party, at);
   expect([waiting.step.step, waiting.step.actions.map(({ name }) => name)]).toEqual([
-    "invitation",
+    "offer-passkey",
     ["submit", "later", "never"],
   ]);
   expect(hasSession(waiting.visitor)).toBe(false);
@@ -97,7 +97,7 @@ const act = async ({ visitor, step }: Waiting, name: string, values = {}): Promi
 
 /** At the step that accepting leads to. */
 async function accepted(party: MethodsParty, to: "enrol-confirm" | "enrol", at?: At): Promise<Waiting> {
-  let waiting = await act(await invited(party, at), "submit");
+  let waiting = await act(await offered(party, at), "submit");
   expect([waiting.step.step, waiting.step.title]).toEqual(["enrol-confirm", "Add a passkey"]);
   if (to === "enrol") waiting = await act(waiting, "submit", { code: await party.mailedCode() });
   expect(waiting.step.step).toBe(to);
@@ -126,7 +126,7 @@ async function claimsOf({ visitor, step }: Waiting, running: MethodsService) {
 const accountsOf = ({ service }: MethodsService) =>
   service.accounts as typeof service.accounts & AccountInternals;
 
-describe("the invitation", () => {
+describe("the offer of a passkey", () => {
   it("comes before the end of a sign-in, and accepting leads to a passkey", async () => {
     const party = await person();
     const waiting = await accepted(party, "enrol");
@@ -144,7 +144,7 @@ describe("the invitation", () => {
     // A person who has a passkey is asked for it.
     expect((await entered(party)).step.step).toBe("second-factor");
     expect(await party.actions()).toEqual(
-      expect.arrayContaining(["account.passkey_added", "account.invited"]),
+      expect.arrayContaining(["account.passkey_added", "account.passkey_offered"]),
     );
   });
 
@@ -153,7 +153,7 @@ describe("the invitation", () => {
     await party.running.service.accounts.addApp(party.person.sub, { secret: SECRET });
     party.secret = SECRET;
     const mails = party.running.sent.length;
-    const waiting = await act(await invited(party), "submit");
+    const waiting = await act(await offered(party), "submit");
     expect(waiting.step.step).toBe("enrol");
     const done = await addPasskey(waiting, party.running);
     expect(done.step.done).toBe(true);
@@ -164,11 +164,11 @@ describe("the invitation", () => {
     );
   });
 
-  it.each(["invitation", "enrol-confirm", "enrol"] as const)(
+  it.each(["offer-passkey", "enrol-confirm", "enrol"] as const)(
     "is declined at %s: the sign-in ends",
     async (at) => {
       const party = await person();
-      const waiting = at === "invitation" ? await invited(party) : await accepted(party, at);
+      const waiting = at === "offer-passkey" ? await offered(party) : await accepted(party, at);
       const done = await act(waiting, "later");
       expect(done.step.done).toBe(true);
       await expect(claimsOf(done, party.running)).resolves.toMatchObject({ amr: ["pwd"] });
@@ -180,27 +180,29 @@ describe("the invitation", () => {
     ["later", 1],
     ["never", 0],
   ] as const)("that was answered by %s comes again after 30 days so often: %i", async (answer, times) => {
-    const folder = mkdtempSync(join(tmpdir(), "invitation-"));
+    const folder = mkdtempSync(join(tmpdir(), "offer-passkey-"));
     open.push({ close: async () => rmSync(folder, { recursive: true }) });
     const storage = await storageIn(folder);
     const party = await person(storage);
     const { clock } = party.running;
     const other = await start({ ...storage, clock });
-    expect((await act(await invited(party), answer)).step.done).toBe(true);
+    expect((await act(await offered(party), answer)).step.done).toBe(true);
     // At another process, on another device.
     clock.advance(30 * DAY - 60);
     expect((await entered(party, { running: other })).step.done).toBe(true);
     clock.advance(120);
-    expect((await entered(party, { running: other })).step.step).toBe(times === 1 ? "invitation" : undefined);
+    expect((await entered(party, { running: other })).step.step).toBe(
+      times === 1 ? "offer-passkey" : undefined,
+    );
     expect((await entered(party)).step.done).toBe(true);
   });
 
   it("that nobody answered is not repeated at the next sign-in", async () => {
     const party = await person();
-    const { visitor } = await invited(party);
+    const { visitor } = await offered(party);
     expect((await entered(party)).step.done).toBe(true);
     // Where it was shown, it waits.
-    expect((await visitor.get()).body.step).toBe("invitation");
+    expect((await visitor.get()).body.step).toBe("offer-passkey");
   });
 });
 
@@ -208,7 +210,7 @@ const ESSENTIAL: Parameters = {
   claims: JSON.stringify({ id_token: { acr: { essential: true, value: MFA } } }),
 };
 
-describe("nobody is invited", () => {
+describe("nobody is offered a passkey", () => {
   it.each<[string, At, string]>([
     ["whose device says nothing", { device: {} }, "done"],
     ["without a script", { device: { can_add_passkey: "" } }, "done"],
@@ -225,7 +227,7 @@ describe("nobody is invited", () => {
     const { step } = await entered(party, at);
     expect(step.done ? "done" : step.step).toBe(next);
     expect(step.actions?.map(({ name }) => name) ?? []).not.toContain("later");
-    expect(await party.actions()).not.toContain("account.invited");
+    expect(await party.actions()).not.toContain("account.passkey_offered");
   });
 
   it("where it is turned off", async () => {
@@ -249,7 +251,7 @@ describe("nobody is invited", () => {
     expect(terms.step.step).toBe("terms");
     const { body } = await post(terms, "submit", { terms: TERMS.version, can_add_passkey: true });
     expect(body.done).toBe(true);
-    expect((await entered(party)).step.step).toBe("invitation");
+    expect((await entered(party)).step.step).toBe("offer-passkey");
   });
 
   it("who has a passkey, or is not asked for the app in this browser", async () => {
@@ -265,7 +267,7 @@ describe("nobody is invited", () => {
     const again = await entered(party, { visitor });
     // A password alone adds nothing.
     expect(again.step.done).toBe(true);
-    await addPasskey(await act(await invited(party), "submit"), party.running);
+    await addPasskey(await act(await offered(party), "submit"), party.running);
     expect((await entered(party)).step.done).toBe(true);
   });
 
@@ -279,7 +281,7 @@ describe("nobody is invited", () => {
     party.secret = SECRET;
     const late = await entered(party, { device: {}, factor: { can_add_passkey: true } });
     expect(late.step.done).toBe(true);
-    expect(await party.actions()).not.toContain("account.invited");
+    expect(await party.actions()).not.toContain("account.passkey_offered");
   });
 
   it("on the way to the account pages, and where they ask for the password again", async () => {
@@ -301,8 +303,8 @@ describe("a client that needs a second factor by now", () => {
   const { second_factor } = VAULT;
 
   it.each([
-    ["invitation", "later"],
-    ["invitation", "never"],
+    ["offer-passkey", "later"],
+    ["offer-passkey", "never"],
     ["enrol-confirm", "later"],
     ["enrol", "later"],
   ] as const)("gets one, whatever is answered: %s, %s", async (at, answer) => {
@@ -311,7 +313,7 @@ describe("a client that needs a second factor by now", () => {
     const { second_factor: _none, ...plain } = VAULT;
     await clients.register(plain);
     const news = { client: VAULT };
-    const waiting = at === "invitation" ? await invited(party, news) : await accepted(party, at, news);
+    const waiting = at === "offer-passkey" ? await offered(party, news) : await accepted(party, at, news);
     await clients.update(VAULT.client_id, { second_factor });
     const next = await act(waiting, answer);
     expect(next.step.step).toBe("enrol-confirm");
@@ -321,7 +323,7 @@ describe("a client that needs a second factor by now", () => {
     for (const [path, status] of [
       [`${href}?action=later`, 400],
       [`${href}?action=never`, 400],
-      [href.replace("enrol-confirm", "invitation?action=later"), 200],
+      [href.replace("enrol-confirm", "offer-passkey?action=later"), 200],
       [href.replace("enrol-confirm", "enrol?action=later"), 200],
       [href.replace("enrol-confirm", "recovery-codes"), 200],
     ] as const) {
@@ -336,8 +338,8 @@ describe("a client that needs a second factor by now", () => {
 describe("somebody who has only the password", () => {
   it("adds nothing without the code from the mail, whatever is posted where", async () => {
     const party = await person();
-    const waiting = await invited(party);
-    const base = waiting.step.actions[0]?.href.split("/invitation")[0] ?? "";
+    const waiting = await offered(party);
+    const base = waiting.step.actions[0]?.href.split("/offer-passkey")[0] ?? "";
     for (const [path, values] of [
       ["/enrol?action=passkey", { credential: {}, name: "Evil" }],
       ["/enrol?action=later", {}],
@@ -351,7 +353,7 @@ describe("somebody who has only the password", () => {
         csrf: waiting.step.csrf,
         ...values,
       });
-      expect([path, status, body.step]).toEqual([path, 200, "invitation"]);
+      expect([path, status, body.step]).toEqual([path, 200, "offer-passkey"]);
     }
     const confirm = await act(waiting, "submit");
     const early = await confirm.visitor.post(`${base}/enrol?action=passkey`, { csrf: confirm.step.csrf });
@@ -366,13 +368,13 @@ describe("somebody who has only the password", () => {
     const { body: login } = await stranger.open(news.authorizeUrl());
     for (const action of ["submit", "later", "never"]) {
       const { href = "" } = login.actions[0] ?? {};
-      const { body } = await stranger.post(`${href}/invitation?action=${action}`, { csrf: login.csrf });
+      const { body } = await stranger.post(`${href}/offer-passkey?action=${action}`, { csrf: login.csrf });
       expect(body.step).toBe("login");
     }
-    const { step } = await invited(party);
+    const { step } = await offered(party);
     const { href = "" } = step.actions.find(({ name }) => name === "later") ?? {};
     expect((await stranger.post(href, { csrf: step.csrf })).status).toBe(410);
-    const bob = await invited(await MethodsParty.create(party.running));
+    const bob = await offered(await MethodsParty.create(party.running));
     const { href: own = "" } = bob.step.actions.find(({ name }) => name === "never") ?? {};
     expect((await bob.visitor.post(own, { csrf: step.csrf })).status).toBe(403);
   });
@@ -390,7 +392,7 @@ describe("somebody who has only the password", () => {
         await party.running.service.accounts.addApp(party.person.sub, { secret: SECRET });
         party.secret = SECRET;
       }
-      const waiting = await invited(party);
+      const waiting = await offered(party);
       party.running.clock.advance(301);
       const { step } = await act(waiting, answer);
       expect([step.step, step.notice?.code]).toEqual([next, next && "begin-anew"]);
@@ -400,18 +402,18 @@ describe("somebody who has only the password", () => {
 
   it.each(["submit", "later", "never"])("begins anew after the end of all sessions: %s", async (answer) => {
     const party = await person();
-    const waiting = await invited(party);
+    const waiting = await offered(party);
     await party.running.service.accounts.endSessions(party.person.sub);
     const { step, visitor } = await act(waiting, answer);
     expect([step.step, step.notice?.code]).toEqual(["login", "begin-anew"]);
     expect(hasSession(visitor)).toBe(false);
-    expect(await party.actions()).not.toContain("account.invitation_declined");
+    expect(await party.actions()).not.toContain("account.passkey_offer_declined");
   });
 });
 
 describe("at the same moment", () => {
   it("one of two sign-ins asks, at two processes", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "invitation-"));
+    const folder = mkdtempSync(join(tmpdir(), "offer-passkey-"));
     open.push({ close: async () => rmSync(folder, { recursive: true }) });
     const storage = await storageIn(folder);
     const first = await start(storage);
@@ -419,15 +421,15 @@ describe("at the same moment", () => {
     for (let round = 0; round < 3; round += 1) {
       const party = await MethodsParty.create(first);
       const both = await Promise.all([first, second].map((running) => entered(party, { running })));
-      expect(both.map(({ step }) => step.step ?? "done").toSorted()).toEqual(["done", "invitation"]);
+      expect(both.map(({ step }) => step.step ?? "done").toSorted()).toEqual(["done", "offer-passkey"]);
       const actions = await party.actions();
-      expect(actions.filter((action) => action === "account.invited")).toHaveLength(1);
+      expect(actions.filter((action) => action === "account.passkey_offered")).toHaveLength(1);
     }
   });
 
   it("several answers end the sign-in once", async () => {
     const party = await person();
-    const { visitor, step } = await invited(party);
+    const { visitor, step } = await offered(party);
     const answers = await Promise.all(["later", "never", "later"].map((name) => visitor.act(step, name)));
     // Those that came before the first one was stored lead to the same end, which can be reached once.
     const ends = new Set(answers.flatMap(({ body }) => (body.done === true ? [body.location] : [])));
@@ -442,20 +444,20 @@ describe("at the same moment", () => {
     const { sub } = party.person;
     const declined = Promise.all([
       accounts.update(sub, { name: "Ada" }),
-      accounts.invite(sub, SYSTEM),
-      accounts.declineInvitation(sub, SYSTEM),
+      accounts.offerPasskey(sub, SYSTEM),
+      accounts.declinePasskeyOffer(sub, SYSTEM),
       accounts.update(sub, { surname: "Byron" }),
     ]);
     await declined;
     await expect(accounts.record(sub)).resolves.toMatchObject({
       name: "Ada",
       surname: "Byron",
-      passkey_invitation: { declined: true },
+      passkey_offer: { declined: true },
     });
     party.running.clock.advance(400 * DAY);
-    await expect(accounts.invite(sub, SYSTEM)).resolves.toBe(false);
-    await expect(accounts.invite("nobody", SYSTEM)).resolves.toBe(false);
-    await expect(accounts.declineInvitation("nobody", SYSTEM)).resolves.toBe(false);
-    expect(await accounts.find(sub)).not.toHaveProperty("passkey_invitation");
+    await expect(accounts.offerPasskey(sub, SYSTEM)).resolves.toBe(false);
+    await expect(accounts.offerPasskey("nobody", SYSTEM)).resolves.toBe(false);
+    await expect(accounts.declinePasskeyOffer("nobody", SYSTEM)).resolves.toBe(false);
+    expect(await accounts.find(sub)).not.toHaveProperty("passkey_offer");
   });
 });
