@@ -225,6 +225,7 @@ export type GaugeName =
   | "outbox"
   | "oldestMail"
   | "clocks"
+  | "artifactsLost"
   | "droppedLines"
   | "lostAudit"
   | "info"
@@ -282,6 +283,13 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
     help: "How far the clock of a store is ahead of that of the process; beyond 60 seconds in either direction it serves no requests",
     labels: { store: ["storage", "artifacts"] },
     of: "process",
+  },
+  artifactsLost: {
+    name: "artifacts_lost_timestamp_seconds",
+    type: "gauge",
+    help: "When the Redis with codes, tokens and sessions was found to have lost everything, in seconds since the epoch; 0 if it never was",
+    labels: {},
+    of: "service",
   },
   droppedLines: {
     name: "log_lines_dropped_total",

@@ -86,6 +86,8 @@ export interface MeasuredStorage {
   readonly outbox: { waiting(): Promise<MailBacklog> };
   /** By store: how many milliseconds its clock is ahead of that of this process. */
   readonly clocks: { readonly differences: ReadonlyMap<string, number> };
+  /** When the store of artifacts has lost everything, in seconds since the epoch; `undefined`: never. */
+  readonly watch: { readonly artifactsLostAt: number | undefined };
   /** The connections of each store that has a pool. */
   readonly pools: () => readonly {
     readonly store: string;
@@ -157,7 +159,7 @@ function time(
 
 /** What each gauge shows. Without a value it shows nothing: an old value would look current. */
 function readings(
-  { deliveries, outbox, clocks, pools }: MeasuredStorage,
+  { deliveries, outbox, clocks, watch, pools }: MeasuredStorage,
   { droppedLines, lostAudit, info, isQueueUp, signingKeys }: MeasuredProcess,
   clock: Clock,
 ): Readonly<Record<GaugeName, () => Promise<readonly Reading[]>>> {
@@ -198,6 +200,7 @@ function readings(
     oldestMail: async () => time((await mail())?.oldest),
     clocks: async () =>
       [...clocks.differences].map(([store, differenceMs]): Reading => [differenceMs / 1000, { store }]),
+    artifactsLost: async () => [[watch.artifactsLostAt ?? 0]],
     droppedLines: async () => [[droppedLines()]],
     lostAudit: async () => [[lostAudit()]],
     info: async () => [[1, info]],

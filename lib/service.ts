@@ -25,7 +25,7 @@ import {
 } from "../accounts/directory.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
-import { type Health, storageHealth } from "../records/health.ts";
+import { type Health, keptSessions, storageHealth } from "../records/health.ts";
 import { loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/keys/signing-keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
@@ -379,6 +379,7 @@ async function build(
         storageHealth(storage, {
           // Notifications wait in the storage, so without a queue a server still signs people in.
           notifications: { required: false, ask: () => notifier.health() },
+          sessions: { required: false, ask: async () => keptSessions(storage.watch, clock) },
           requests: { required: false, ask: async () => ({ ok: true, detail: arrivals().join("; ") }) },
         }),
       metrics: () => metrics.text(),

@@ -1,6 +1,8 @@
 /** Whether a process can do its role, and the state of every part (decisions.md, Health). */
 import type { Storage } from "./storage.ts";
 import { clockProblem } from "./clocks.ts";
+import type { StorageWatch } from "./storage-identity.ts";
+import { type Clock, seconds } from "../core/clock.ts";
 import { StorageUnavailable } from "../core/errors.ts";
 import { withTimeout } from "../core/with-timeout.ts";
 
@@ -52,6 +54,22 @@ export async function storageHealth(
   return {
     ok: found.every(([, { ok, required }]) => ok || !required),
     parts: Object.fromEntries(found),
+  };
+}
+
+/** How long the health shows that sessions were lost: as long as the alert. */
+const LOSS_SHOWN_SECONDS = 3_600;
+
+/** Whether the store of artifacts has kept sessions, codes and tokens in the last hour. */
+export function keptSessions(
+  { artifactsLostAt: at }: Pick<StorageWatch, "artifactsLostAt">,
+  clock: Clock,
+): Pick<PartHealth, "ok" | "detail"> {
+  if (at === undefined || seconds(clock) - at >= LOSS_SHOWN_SECONDS) return { ok: true, detail: "" };
+  const moment = new Date(at * 1000).toISOString();
+  return {
+    ok: false,
+    detail: `artifacts was found empty at ${moment}: all sessions, codes and tokens of before are lost`,
   };
 }
 

@@ -1,6 +1,7 @@
 /**
  * Which storage this is, and whether it has gone back to an earlier state, because a backup was restored or a standby promoted. Every
- * look of a server raises a number in the storage, and then notes it in places that a restore of the storage does not reach.
+ * look of a server raises a number in the storage, and then notes it in places that a restore of the storage does not reach. A marker in
+ * a store of artifacts shows that it has kept what it had: one that was emptied has lost it.
  */
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -12,9 +13,11 @@ import type { Outage } from "../core/outages.ts";
 import { defineKind, type Kind } from "./kinds.ts";
 import type { Records, RefTo, Transaction } from "./records.ts";
 
-/** In a store of artifacts: how often servers have looked at the storage that they belong to. */
 interface Looks {
+  /** How often servers have looked at the storage. A store of artifacts has that of the storage that it belongs to. */
   readonly looks: number;
+  /** What the store of artifacts has, if it is one of its own. Both know it, so that they differ once it was emptied. */
+  readonly marker?: string;
 }
 
 export interface StorageIdentity extends Looks {
@@ -24,6 +27,8 @@ export interface StorageIdentity extends Looks {
   readonly looked_at: number;
   /** The copy of the data that servers looked at. Missing if the store can't tell. */
   readonly copy?: DataCopy;
+  /** When the store of artifacts was found to have lost everything, in seconds since the epoch. Missing: never. */
+  readonly artifacts_lost_at?: number;
   /** Whether `storage restored` or `promoted` has begun and not finished: no service starts. Missing: no. */
   readonly isUnfinished?: true;
 }
@@ -31,7 +36,7 @@ export interface StorageIdentity extends Looks {
 export const STORAGE_IDENTITY: Kind<StorageIdentity | Looks> = defineKind<StorageIdentity | Looks>({
   name: "storage-identity",
   holds:
-    "the id of the storage, and how often and when servers have looked at it, to notice a restored backup",
+    "the id of the storage, how often and when servers have looked at it, to notice a restored backup, and a marker, to notice an emptied store of artifacts",
   key: "always the same",
   keyOf: () => "current",
   store: "each",
@@ -93,9 +98,9 @@ export function noteBeside(database: string, { looks }: Looks): Promise<void> {
 export interface GoneBack {
   /**
    * `behind`: it was seen in a later state. `copied`: the data is another copy. `promoted`: a standby took over. `restored`: it
-   * was restored while this process ran.
+   * was restored while this process ran. `emptied`: the store of artifacts has lost everything.
    */
-  readonly how: "behind" | "copied" | "promoted" | "restored";
+  readonly how: "behind" | "copied" | "promoted" | "restored" | "emptied";
   /** For operators: what has happened, without a full stop. */
   readonly what: string;
   /** For operators: what to do. */
@@ -104,8 +109,15 @@ export interface GoneBack {
 
 /** All calls reject with `StorageUnavailable` when a store fails. */
 export interface StorageWatch {
-  /** Looks whether the storage has gone back. If not, notes that it was seen like this. For servers. */
+  /**
+   * Looks whether the storage has gone back. If not, notes that it was seen like this. For servers. An emptied store of artifacts is
+   * returned once by each process that ran at that time, or noticed it.
+   */
   look(): Promise<GoneBack | undefined>;
+  /** Whether the store of artifacts still has the marker of the last look. True without such a store. */
+  hasMarker(): Promise<boolean>;
+  /** When the store of artifacts has lost everything, as of the last look, in seconds since the epoch; `undefined`: never. */
+  readonly artifactsLostAt: number | undefined;
   /** The same, and writes nothing. */
   check(): Promise<GoneBack | undefined>;
   /** `undefined` if no server has used the storage. */
@@ -119,6 +131,12 @@ export interface StorageWatch {
    */
   accept(options: { readonly isRestored: boolean; readonly audit: RecordData }): Promise<void>;
 }
+
+const EMPTIED: GoneBack = {
+  how: "emptied",
+  what: "the Redis of config.artifacts has lost everything: everybody is signed out, all codes and tokens are void, with the device codes and pushed requests that were waiting, and limits count from zero; accounts and consents are not affected",
+  fix: "find out who emptied or restarted it; it needs appendonly yes and maxmemory-policy noeviction",
+};
 
 const RENEW = "run sign-in-service storage restored, or storage promoted if a standby took over";
 
@@ -170,10 +188,21 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
     return [last?.looks, inArtifacts?.value.looks, beside].filter((each) => each !== undefined);
   }
 
+  /** The marker of the store of artifacts, which gets one if it has none. `undefined` without such a store. */
+  async function readMarker(): Promise<string | undefined> {
+    return artifacts?.transact(async (tx) => {
+      const found = await tx.get(IDENTITY);
+      if (found?.marker !== undefined) return found.marker;
+      const marker = randomBytes(8).toString("hex");
+      tx.put(STORAGE_IDENTITY.record({ looks: found?.looks ?? 0, marker }));
+      return marker;
+    });
+  }
+
   async function note({ looks }: StorageIdentity): Promise<void> {
     await artifacts?.transact(async (tx) => {
       const before = await tx.get(IDENTITY);
-      if ((before?.looks ?? 0) < looks) tx.put(STORAGE_IDENTITY.record({ looks }));
+      if ((before?.looks ?? 0) < looks) tx.put(STORAGE_IDENTITY.record({ ...before, looks }));
     });
     if (database !== undefined) await noteBeside(database, { looks });
   }
@@ -198,23 +227,44 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
   return {
     read,
     check: async () => (await compared()).goneBack,
+    async hasMarker() {
+      if (artifacts === undefined || last?.marker === undefined) return true;
+      return (await artifacts.find(IDENTITY))?.value.marker === last.marker;
+    },
+    get artifactsLostAt() {
+      return last?.artifacts_lost_at;
+    },
     async look() {
       const { goneBack, seen, copy } = await compared();
       if (goneBack !== undefined) return goneBack;
-      const identity = await records.transact(async (tx) => {
+      const looked = await records.transact(async (tx) => {
         const before = await readIn(tx, clock);
-        if (before.isUnfinished === true) return undefined;
-        const after: StorageIdentity = {
+        // This process knows the artifacts of the id that it was opened with.
+        const isRestored = artifacts !== undefined && last !== undefined && last.id !== before.id;
+        if (before.isUnfinished === true || isRestored) return undefined;
+        // Read second, so that the storage has noted what this finds, or is decided again. A process that dies in between leaves
+        // two different markers, which the next look finds.
+        const marker = (await readMarker()) ?? before.marker;
+        const isEmptied = before.marker !== undefined && before.marker !== marker;
+        const lostAt = isEmptied ? seconds(clock) : before.artifacts_lost_at;
+        const identity: StorageIdentity = {
           id: before.id,
           looks: (before.looks === 0 ? Math.max(0, ...seen) : before.looks) + 1,
           looked_at: seconds(clock),
           ...(copy && { copy }),
+          ...(marker !== undefined && { marker }),
+          ...(lostAt !== undefined && { artifacts_lost_at: lostAt }),
         };
-        tx.put(STORAGE_IDENTITY.record(after));
-        return after;
+        tx.put(STORAGE_IDENTITY.record(identity));
+        return { identity, isEmptied };
       });
-      if (identity === undefined) return undefined;
+      if (looked === undefined) return undefined;
+      const { identity, isEmptied } = looked;
+      // Another process may have noted it.
+      const isNews = isEmptied || (last?.marker !== undefined && last.marker !== identity.marker);
       last = identity;
+      // The next look notes it: this one must not fail any more.
+      if (isNews && artifacts !== undefined) return EMPTIED;
       await note(identity);
       return undefined;
     },
@@ -228,11 +278,12 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
       const copy = await store.copy?.();
       const identity = await records.transact(async (tx) => {
         const before = await readIn(tx, clock);
-        const { id, looked_at } = newIdentity(seconds(clock));
+        const fresh = newIdentity(seconds(clock));
+        const { isUnfinished: _unfinished, copy: _copy, ...same } = before;
         const after: StorageIdentity = {
-          id: isRestored ? id : before.id,
+          // Under another id there are no artifacts yet.
+          ...(isRestored ? fresh : { ...same, looked_at: fresh.looked_at }),
           looks: Math.max(before.looks, ...seen) + 1,
-          looked_at,
           ...(copy && { copy }),
         };
         tx.put(STORAGE_IDENTITY.record(after));
@@ -244,7 +295,9 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
   };
 }
 
-const LOOK_INTERVAL_MS = 60_000;
+const MARKER_INTERVAL_MS = 5_000;
+/** In intervals of the marker: a minute. */
+const LOOK_EVERY = 12;
 
 /** The looks of a server at its storage. */
 interface RunningLooks {
@@ -253,7 +306,7 @@ interface RunningLooks {
 }
 
 /**
- * Looks whether the storage has gone back, now and once a minute.
+ * Looks whether the storage has gone back, now and once a minute, and whether the store of artifacts was emptied, every five seconds.
  * @param onGoneBack is called once for each way in which it has.
  */
 export async function watchHistory(
@@ -274,8 +327,14 @@ export async function watchHistory(
       outage.failed(error);
     }
   }
+  let marks = 0;
+  async function lookAtMarker(): Promise<void> {
+    marks += 1;
+    // A store that does not answer is reported by the look.
+    if (marks % LOOK_EVERY === 0 || !(await watch.hasMarker().catch(() => true))) await look();
+  }
   await look();
-  const timer = setInterval(() => void (running = running.then(look)), LOOK_INTERVAL_MS);
+  const timer = setInterval(() => void (running = running.then(lookAtMarker)), MARKER_INTERVAL_MS);
   timer.unref();
   return {
     async stop() {

@@ -100,11 +100,24 @@ const indexes: Check<StorageSubject> = {
   },
 };
 
+/** How long an emptied Redis is reported: its cause should be found. */
+const LOSS_REPORTED_MS = 7 * 86_400_000;
+
 const history: Check<StorageSubject> = {
   id: "history",
-  title: "whether the storage has gone back to an earlier state",
-  async run({ storage: { watch } }) {
-    const goneBack = await watch.check();
+  title: "whether the storage has gone back to an earlier state, and Redis was emptied",
+  async run({ configuration: { clock }, storage: { watch } }) {
+    const [goneBack, identity] = [await watch.check(), await watch.read()];
+    const lostAtMs = (identity?.artifacts_lost_at ?? -Infinity) * 1000;
+    if (goneBack === undefined && clock.now() - lostAtMs < LOSS_REPORTED_MS)
+      return [
+        {
+          level: "warning",
+          what: `The Redis of config.artifacts was found empty at ${new Date(lostAtMs).toISOString()}.`,
+          why: "Everybody was signed out, and all codes and tokens of before are void.",
+          fix: "Find out who emptied or restarted it, and give it appendonly yes and maxmemory-policy noeviction.",
+        },
+      ];
     if (goneBack === undefined) return [];
     const { what, fix } = goneBack;
     return [

@@ -28,6 +28,7 @@ function open(storage: Partial<MeasuredStorage["deliveries"] & MeasuredStorage["
       deliveries: { counts, receivers, oldestDeletions },
       outbox: { waiting },
       clocks: { differences: new Map() },
+      watch: { artifactsLostAt: undefined },
       pools: () => [],
       measure: () => undefined,
     },
