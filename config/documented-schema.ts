@@ -232,7 +232,8 @@ export function keyTable(schema: z.ZodType, notesOf: (leaf: Leaf) => KeyNotes = 
   const rows = leavesOf(schema).map((leaf) => {
     const { variable, description = leaf.description ?? "" } = notesOf(leaf);
     const key = `\`${leaf.path.join(".")}\`${variable === undefined ? "" : `<br>\`${variable}\``}`;
-    return [key, leaf.form ?? "", defaultOf(leaf), description].map(cell);
+    const meaning = leaf.restart === true ? `${description}. A change needs a restart` : description;
+    return [key, leaf.form ?? "", defaultOf(leaf), meaning].map(cell);
   });
   const lines = [["Key", "Type", "Default", "Meaning"], ["---", "---", "---", "---"], ...rows];
   return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");

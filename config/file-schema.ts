@@ -17,12 +17,14 @@ export const fileSchema: z.ZodObject<{
     description:
       "Port to listen on. `--port` and the environment variable `PORT` override it. 0 chooses a free port",
     otherwise: `\`${DEFAULT_PORT}\``,
+    restart: true,
   }),
   host: described(z.string().max(253).refine(isListenAddress).optional(), {
     form: LISTEN_FORM,
     description:
       "Address to listen on. `--host` and the environment variable `HOST` override it. `0.0.0.0` and `::` are all addresses",
     otherwise: "the loopback address if all base URLs are on loopback, otherwise all addresses",
+    restart: true,
   }),
   seed: described(z.unknown(), {
     form: "an object",

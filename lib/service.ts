@@ -121,10 +121,20 @@ function only<T extends object>(members: Readonly<Record<keyof T, true>>, object
  */
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
-  open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
+  open: OpenStorage,
+  options?: StartOptions,
+): Promise<InternalService> {
+  return startService(readConfiguration(config), open, options);
+}
+
+type OpenStorage = (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>;
+
+/** {@link createSignInServiceOver} for a configuration that has been read. */
+export async function startService(
+  configuration: Configuration,
+  open: OpenStorage,
   { role = "server", ...options }: StartOptions = {},
 ): Promise<InternalService> {
-  const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
   try {

@@ -4,6 +4,7 @@ import { openStorage } from "../records/storage.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { processInfo } from "../config/process-info.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
+import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
@@ -34,7 +35,11 @@ const DELIVERIES_DRAIN_MS = 30_000;
 
 /** Documented in `start-worker.ts`, which loads this module. */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
-  const configuration = readConfiguration(config);
+  return startWorker(readConfiguration(config));
+}
+
+/** {@link createNotificationWorker} for a configuration that has been read. */
+export async function startWorker(configuration: Configuration): Promise<NotificationWorker> {
   if (isInMemory(configuration.storage)) {
     throw new ConfigurationError([
       "config.storage: a separate worker needs a storage that other processes can open, not one in memory",

@@ -5,7 +5,7 @@
 import { BlockList, isIP } from "node:net";
 import type { Context, Middleware } from "koa";
 import type { SignInServiceConfig } from "../config/input.ts";
-import { readConfiguration } from "../config/read.ts";
+import type { Configuration } from "../config/configuration.ts";
 import { Html, html } from "../core/html.ts";
 
 /** The host object that the configuration takes as `mailer`. */
@@ -102,8 +102,7 @@ export class Mailbox implements Mailer {
  * A mailbox for a configuration that sends no mail, outside production. A separate worker would not see it, so there is
  * none if this process doesn't deliver.
  */
-export function mailboxFor(config: SignInServiceConfig): Mailbox | undefined {
-  const { production, mail, mailer, notifications } = readConfiguration(config);
+export function mailboxFor({ production, mail, mailer, notifications }: Configuration): Mailbox | undefined {
   const isNeeded = mail === undefined && mailer === undefined && notifications.worker;
   return isNeeded && !production ? new Mailbox() : undefined;
 }

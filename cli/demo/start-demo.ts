@@ -132,11 +132,10 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   // Start the receiver before the service, which may have deliveries left from the last run.
   const faults = receiver && startReceiver(receiver, seed, asked);
   // At the first start, the folder is new: nothing to warn about.
-  const { storage } = file.config;
-  const database = typeof storage === "string" ? databaseFile(storage) : undefined;
+  const database = databaseFile(file.configuration.storage);
   if (database !== undefined) await mkdir(dirname(database), { recursive: true });
   const logger = createLogger(asked.environment);
-  const mailbox = mailboxFor(file.config);
+  const mailbox = mailboxFor(file.configuration);
   const { service, answer } = opened.add(await Generation.open(file, { logger, mailbox }));
   server.serve(answer);
   if (client !== undefined) startClient(client, origins.client, { service, seed, faults });

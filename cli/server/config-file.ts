@@ -3,6 +3,7 @@ import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { textsOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
+import type { Configuration } from "../../config/configuration.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { ConfigurationError, type Seed as ServiceSeed, type SignInServiceConfig } from "../../lib/index.ts";
 import type { CommandContext } from "../program/command.ts";
@@ -21,7 +22,10 @@ export interface ConfigFile {
   /** Address to listen on, if the file has one. */
   readonly host: string | undefined;
   readonly seed: Seed;
+  /** As it is written: what a reload compares. */
   readonly config: SignInServiceConfig;
+  /** The same after reading. */
+  readonly configuration: Configuration;
 }
 
 /** Keys that belong elsewhere in the file, for the hints about unknown keys. */
@@ -90,7 +94,16 @@ export async function readProcessConfig(
   args: Arguments,
   context: Pick<CommandContext, "variables">,
 ): Promise<ConfigFile> {
-  return checkSettings(await readSettings(args, context));
+  return checkSettings(await settingsOf(args, context));
+}
+
+/** The settings of the file and the environment, and `--metrics-port` over them. */
+async function settingsOf(args: Arguments, context: Pick<CommandContext, "variables">): Promise<Settings> {
+  const port = args.port("metrics-port");
+  const settings = await readSettings(args, context);
+  const { metrics } = settings.config;
+  if (port === undefined || !(metrics === undefined || isObject(metrics))) return settings;
+  return { ...settings, config: { ...settings.config, metrics: { ...metrics, port } } };
 }
 
 /** @throws ConfigurationError with all problems. */
@@ -113,10 +126,10 @@ export async function readWorkerConfig(
   args: Arguments,
   context: Pick<CommandContext, "variables">,
 ): Promise<ConfigFile> {
-  const { config, explain } = await readSettings(args, context);
-  await explain(async () => readConfiguration(config));
+  const { config, explain } = await settingsOf(args, context);
   return {
     config: config as unknown as SignInServiceConfig,
+    configuration: await explain(async () => readConfiguration(config)),
     port: undefined,
     host: undefined,
     seed: undefined,
@@ -133,17 +146,19 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
   const found = await seedProblems(seed);
+  let configuration: Configuration | undefined;
   const problems = [
     ...ownProblems({ port, host }),
     ...problemsOf(() => {
-      const { production } = readConfiguration(config, FILE_KEYS);
-      if (found.length === 0) refuseAddresses((seed as Seed) ?? {}, production);
+      configuration = readConfiguration(config, FILE_KEYS);
+      if (found.length === 0) refuseAddresses((seed as Seed) ?? {}, configuration.production);
     }),
     ...found,
     ...missing,
   ];
-  if (problems.length > 0) throw new ConfigurationError(problems);
+  if (configuration === undefined || problems.length > 0) throw new ConfigurationError(problems);
   return {
+    configuration,
     port: port as number | undefined,
     host: host as string | undefined,
     seed: seed as Seed,

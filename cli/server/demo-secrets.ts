@@ -1,7 +1,6 @@
 /** Refuses the passwords and secrets of the examples in production, because they are public. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { readConfiguration } from "../../config/read.ts";
 import { openReceiver, type OpenedReceiver } from "../../accounts/receivers.ts";
 import { ConfigurationError, SignInError, type SignInService } from "../../lib/index.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../accounts/keys/service-keys.ts";
@@ -12,8 +11,8 @@ import type { ConfigFile, Seed } from "./config-file.ts";
 const PUBLISHED = ["../demo/demo.json", "../../examples/conformance/server.json"] as const;
 
 /** @throws ConfigurationError with the path of each value in a production seed that comes from the examples. */
-export function refuseDemoSecrets({ config, seed }: ConfigFile): void {
-  if (!readConfiguration(config).production) return;
+export function refuseDemoSecrets({ configuration, seed }: ConfigFile): void {
+  if (!configuration.production) return;
   const demo = publishedSeed();
   const passwords = new Set(demo?.accounts?.map(({ password }) => password));
   const secrets = new Set(demo?.clients?.map(({ client_secret }) => client_secret));

@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import { applySeed, type SignInService } from "../../lib/index.ts";
 import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
+import { startService } from "../../lib/service.ts";
 import { Running } from "../../core/running.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
@@ -36,11 +36,14 @@ export class Generation {
    * Opens the service and applies the seed.
    * @throws ConfigurationError when a production storage has passwords or secrets of the examples.
    */
-  static async open({ config, seed }: ConfigFile, options: GenerationOptions): Promise<Generation> {
+  static async open(
+    { configuration: read, seed }: ConfigFile,
+    options: GenerationOptions,
+  ): Promise<Generation> {
     const { logger, mailbox } = options;
     const opened = Promise.withResolvers<Storage>();
-    const service = await createSignInServiceOver(
-      { ...config, ...(mailbox && { mailer: mailbox }), logger },
+    const service = await startService(
+      { ...read, ...(mailbox && { mailer: mailbox }), logger },
       async (configuration, onWarning) => {
         const storage = await openStorage(configuration, onWarning);
         opened.resolve(storage);

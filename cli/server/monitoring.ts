@@ -2,8 +2,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Middleware } from "koa";
-import { readConfiguration } from "../../config/read.ts";
-import type { NotificationWorker, SignInService, SignInServiceConfig } from "../../lib/index.ts";
+import type { NotificationWorker, SignInService } from "../../lib/index.ts";
 import type { PortWords } from "./listener.ts";
 
 /** The checked `metrics` of a configuration. */
@@ -23,16 +22,10 @@ export const METRICS_PORT: PortWords = {
   host: "metrics.host in the configuration",
 };
 
-/** Applies `--metrics-port` to the configuration. */
-export function withMetricsPort(config: SignInServiceConfig, port: number | undefined): SignInServiceConfig {
-  return port === undefined ? config : { ...config, metrics: { ...config.metrics, port } };
-}
-
-/** The settings of the metrics port, or `undefined` if none is configured. @throws ConfigurationError */
-export function metricsPlace(
-  config: SignInServiceConfig,
-): (MetricsSettings & { readonly port: number }) | undefined {
-  const { metrics } = readConfiguration(config);
+/** The settings of the metrics port, or `undefined` if none is configured. */
+export function metricsPlace({
+  metrics,
+}: SignInService["configuration"]): (MetricsSettings & { readonly port: number }) | undefined {
   return metrics?.port === undefined ? undefined : { ...metrics, port: metrics.port };
 }
 

@@ -1,6 +1,10 @@
 /** SIGHUP: a process reads its configuration again, without losing a request. */
 import type { Logger } from "pino";
+import { isObject } from "../../accounts/arguments.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { leavesOf } from "../../config/documented-schema.ts";
 import { readConfiguration } from "../../config/read.ts";
+import { configurationSchema } from "../../config/schema.ts";
 import { isInMemory } from "../../config/storage-address.ts";
 import { countReload } from "../../core/metrics.ts";
 import type { SignInServiceConfig } from "../../lib/index.ts";
@@ -72,7 +76,7 @@ export class Reloadable<T extends Closable> implements Closable {
     const { logger, read, open, use, placeOf } = this.#options;
     try {
       const { file, restart } = withoutRestart(this.#file, await read(), placeOf);
-      if (isInMemory(readConfiguration(file.config).storage)) {
+      if (isInMemory(file.configuration.storage)) {
         await countReload("refused");
         logger.error(
           "the configuration is not reloaded: the storage is in memory, and its data would be lost",
@@ -131,8 +135,18 @@ export function onReloadSignal(): ReloadSignal {
   };
 }
 
-const STORES = ["storage", "artifacts", "queue"] as const;
+/** The keys that a running process can't change. */
+const FIXED = leavesOf(configurationSchema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
 const PLACE = ["port", "host"] as const;
+
+/** The configuration without values that have no effect of their own. */
+function effective({ artifacts, metrics, ...configuration }: Configuration): object {
+  return {
+    ...configuration,
+    ...(artifacts !== configuration.storage && { artifacts }),
+    ...(metrics?.port !== undefined && { metrics }),
+  };
+}
 
 /** The new configuration with the old values of keys that a running process can't change, and the names of these keys. */
 function withoutRestart(
@@ -140,31 +154,29 @@ function withoutRestart(
   read: ConfigFile,
   placeOf: (file: ConfigFile) => Place = () => ({ port: undefined, host: undefined }),
 ): { readonly file: ConfigFile; readonly restart: readonly string[] } {
-  const [before, after] = [readConfiguration(old.config), readConfiguration(read.config)];
+  const [before, after] = [effective(old.configuration), effective(read.configuration)];
   const [place, wanted] = [placeOf(old), placeOf(read)];
+  const changed = FIXED.filter((path) => valueAt(before, path) !== valueAt(after, path));
   const restart = [
     ...PLACE.filter((key) => place[key] !== wanted[key]),
-    ...STORES.filter((key) => before[key] !== after[key])
-      // Without a value, artifacts are in the storage.
-      .filter((key) => key !== "artifacts" || old.config.artifacts !== read.config.artifacts),
-    ...PLACE.filter((key) => before.metrics?.[key] !== after.metrics?.[key])
-      // Without a port, the host has no meaning.
-      .filter((key) => key !== "host" || (before.metrics?.port ?? after.metrics?.port) !== undefined)
-      .map((key) => `metrics.${key}`),
+    ...changed.map((path) => path.join(".")),
   ];
-  const { storage: _storage, artifacts: _artifacts, queue: _queue, metrics = {}, ...rest } = read.config;
-  const { port: _port, host: _host, ...others } = metrics;
-  const config: SignInServiceConfig = {
-    ...rest,
-    ...pick(old.config, STORES),
-    metrics: { ...others, ...pick(old.config.metrics ?? {}, PLACE) },
-  };
-  return { file: { ...read, ...place, config }, restart };
+  if (changed.length === 0) return { file: { ...read, ...place }, restart };
+  const config = FIXED.reduce<object>(
+    (mixed, path) => withValue(mixed, path, valueAt(old.config, path)),
+    read.config,
+  ) as SignInServiceConfig;
+  // What stays and what changes may not fit together.
+  return { file: { ...read, ...place, config, configuration: readConfiguration(config) }, restart };
 }
 
-/** Picks the members that the object has. */
-function pick<T extends object, K extends keyof T>(object: T, keys: readonly K[]): Pick<T, K> {
-  return Object.fromEntries(
-    keys.filter((key) => object[key] !== undefined).map((key) => [key, object[key]]),
-  ) as Pick<T, K>;
+function valueAt(object: object, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, key) => (isObject(value) ? value[key] : undefined), object);
+}
+
+/** A copy with another value at a path; `undefined` removes it. */
+function withValue(object: object, [key = "", ...below]: readonly string[], value: unknown): object {
+  const { [key]: was, ...others } = object as Record<string, unknown>;
+  const inner = below.length === 0 ? value : withValue(isObject(was) ? was : {}, below, value);
+  return inner === undefined ? others : { ...others, [key]: inner };
 }

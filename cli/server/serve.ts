@@ -1,6 +1,5 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
 import type { Environment } from "../../config/environment.ts";
-import { readConfiguration } from "../../config/read.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
 import type { SignInService } from "../../lib/index.ts";
 import type { Run, CommandContext } from "../program/command.ts";
@@ -13,7 +12,7 @@ import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { mailboxFor } from "../../testing/mailbox.ts";
 import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
-import { METRICS_PORT, metricsPlace, withMetricsPort } from "./monitoring.ts";
+import { METRICS_PORT, metricsPlace } from "./monitoring.ts";
 import { type Opened, untilStopped } from "./opened.ts";
 import { onReloadSignal, type Place, Reloadable } from "./reload.ts";
 
@@ -32,7 +31,6 @@ interface Asked {
   readonly isDemo: boolean;
   readonly port: number | undefined;
   readonly host: string | undefined;
-  readonly metricsPort: number | undefined;
 }
 
 export const serve: Run = async (args, context) => {
@@ -67,11 +65,11 @@ function askedOf(args: Arguments, context: CommandContext): Asked {
       { exitCode: MISUSED },
     );
   }
-  const metricsPort = args.port("metrics-port");
-  if (isDemo && metricsPort !== undefined) throw misused("--metrics-port requires a configuration");
+  if (args.port("metrics-port") !== undefined && isDemo)
+    throw misused("--metrics-port requires a configuration");
   const host = args.text("host");
   if (host !== undefined && !isListenAddress(host)) throw misused(`--host must be ${LISTEN_FORM}`);
-  return { isDemo, port: args.port("port"), host, metricsPort };
+  return { isDemo, port: args.port("port"), host };
 }
 
 /**
@@ -91,17 +89,17 @@ interface Start extends Omit<Asked, "isDemo"> {
 
 async function startConfigured(
   opened: Opened,
-  { port, host, metricsPort, environment, read: readAll }: Start,
+  { port, host, environment, read: readAll }: Start,
 ): Promise<void> {
   const signal = onReloadSignal();
   async function read(): Promise<ConfigFile> {
     const file = await readAll();
     refuseDemoSecrets(file);
-    return { ...file, config: withMetricsPort(file.config, metricsPort) };
+    return file;
   }
   const placeOf = (file: ConfigFile): Place & { readonly port: number } => ({
     port: port ?? environment.port ?? file.port ?? DEFAULT_PORT,
-    host: host ?? environment.host ?? file.host ?? usualHost(readConfiguration(file.config)),
+    host: host ?? environment.host ?? file.host ?? usualHost(file.configuration),
   });
 
   const file = await read();
@@ -109,11 +107,11 @@ async function startConfigured(
   const place = placeOf(file);
   const address = [place.port, place.host] as const;
   // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
-  const metricsAt = metricsPlace(file.config);
+  const metricsAt = metricsPlace(file.configuration);
   const monitoring =
     metricsAt && (await opened.listen(metricsAt.port, metricsAt.host, { words: METRICS_PORT }));
   await requirePort(...address);
-  let mailbox = mailboxFor(file.config);
+  let mailbox = mailboxFor(file.configuration);
   const first = await Generation.open(file, { logger, mailbox });
   const reloadable = opened.add(
     new Reloadable({
@@ -124,7 +122,7 @@ async function startConfigured(
       placeOf,
       open(next) {
         // Messages stay readable.
-        const needed = mailboxFor(next.config);
+        const needed = mailboxFor(next.configuration);
         mailbox = needed && (mailbox ?? needed);
         return Generation.open(next, { logger, mailbox });
       },

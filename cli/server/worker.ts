@@ -1,11 +1,11 @@
 /** `worker`: a process that only delivers notifications and mail. */
 import type { RequestListener } from "node:http";
-import { createNotificationWorker } from "../../notifier/index.ts";
+import { startWorker } from "../../notifier/worker.ts";
 import type { Run } from "../program/command.ts";
 import { FAILED } from "../program/command-failure.ts";
 import type { Environment } from "../../config/environment.ts";
 import { type ConfigFile, readWorkerConfig } from "./config-file.ts";
-import { METRICS_PORT, metricsPlace, monitoringListener, withMetricsPort } from "./monitoring.ts";
+import { METRICS_PORT, metricsPlace, monitoringListener } from "./monitoring.ts";
 import { type Closable, type Opened, untilStopped } from "./opened.ts";
 import { onReloadSignal, Reloadable } from "./reload.ts";
 
@@ -18,11 +18,7 @@ interface Worker extends Closable {
 
 export const worker: Run = async (args, context) => {
   const { logLevel } = context.environment();
-  const metricsPort = args.port("metrics-port");
-  async function read(): Promise<ConfigFile> {
-    const file = await readWorkerConfig(args, context);
-    return { ...file, config: withMetricsPort(file.config, metricsPort) };
-  }
+  const read = (): Promise<ConfigFile> => readWorkerConfig(args, context);
   const { signal } = context;
   return (await untilStopped(signal, (opened) => start(opened, { read, logLevel }))) ? 0 : FAILED;
 };
@@ -34,12 +30,12 @@ interface Start extends Pick<Environment, "logLevel"> {
 async function start(opened: Opened, { read, logLevel }: Start): Promise<void> {
   const signal = onReloadSignal();
   const logger = opened.openLog("sign-in-worker", logLevel);
-  async function open({ config }: ConfigFile): Promise<Worker> {
-    const opens = await createNotificationWorker({ ...config, logger });
-    return { monitor: monitoringListener(opens, config.metrics?.token), close: () => opens.close() };
+  async function open({ configuration }: ConfigFile): Promise<Worker> {
+    const opens = await startWorker({ ...configuration, logger });
+    return { monitor: monitoringListener(opens, configuration.metrics?.token), close: () => opens.close() };
   }
   const file = await read();
-  const place = metricsPlace(file.config);
+  const place = metricsPlace(file.configuration);
   const monitoring =
     place &&
     (await opened.listen(place.port, place.host, { drainMs: METRICS_DRAIN_MS, words: METRICS_PORT }));

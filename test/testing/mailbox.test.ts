@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, expect, it } from "@jest/globals";
 import Koa from "koa";
 import { pino } from "pino";
+import { readConfiguration } from "../../config/read.ts";
 import { Mailbox, mailboxFor } from "../../testing/mailbox.ts";
 import { createSignInService } from "../../lib/index.ts";
 import { freePorts, type Running } from "../examples/processes.ts";
@@ -139,11 +140,13 @@ it("is only for a server that sends no mail, outside production, and delivers", 
     interactions: { theme: { name: "Example" } },
     proxy: false,
   } as const;
-  expect(mailboxFor(here)).toBeInstanceOf(Mailbox);
-  expect(mailboxFor(production)).toBeUndefined();
-  expect(mailboxFor({ ...here, mail: "smtp://mail.example" })).toBeUndefined();
-  expect(mailboxFor({ ...here, mailer: { send: () => Promise.resolve() } })).toBeUndefined();
-  expect(mailboxFor({ ...here, notifications: { worker: false } })).toBeUndefined();
+  expect(mailboxFor(readConfiguration(here))).toBeInstanceOf(Mailbox);
+  expect(mailboxFor(readConfiguration(production))).toBeUndefined();
+  expect(mailboxFor(readConfiguration({ ...here, mail: "smtp://mail.example" }))).toBeUndefined();
+  expect(
+    mailboxFor(readConfiguration({ ...here, mailer: { send: () => Promise.resolve() } })),
+  ).toBeUndefined();
+  expect(mailboxFor(readConfiguration({ ...here, notifications: { worker: false } }))).toBeUndefined();
 });
 
 it("gets what the service sends", async () => {
