@@ -1,6 +1,9 @@
 /** `config`: checks and prints a configuration. */
-import type { Command, Run } from "./program/command.ts";
+import type { Command, CommandContext, Run } from "./program/command.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { Leaf } from "../config/documented-schema.ts";
+import { StorageMissing } from "../core/errors.ts";
+import { CommandFailure, MISUSED } from "./program/command-failure.ts";
 import { SERVICE_OPTIONS } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
 import type { Settings } from "./program/settings.ts";
@@ -60,11 +63,52 @@ function redacted({ holds }: Leaf, value: unknown): unknown {
 }
 
 const check: Run = async (args, context) => {
-  await validSettings(args, context);
+  const { config, explain } = await validSettings(args, context);
   const printer = new Printer(context.out, args.flag("json"));
-  printer.done("The configuration is valid.", { valid: true });
+  if (!args.flag("storage")) {
+    printer.done("The configuration is valid.", { valid: true });
+    return 0;
+  }
+  const [{ readConfiguration }, { isInMemory }] = await Promise.all([
+    import("../config/read.ts"),
+    import("../config/storage-address.ts"),
+  ]);
+  const configuration = readConfiguration(config);
+  if (isInMemory(configuration.storage))
+    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
+      exitCode: MISUSED,
+    });
+  const said = await explain(() => checkStorage(configuration, context));
+  printer.done(said, { valid: true });
   return 0;
 };
+
+/** Opens the storage as a start does, and writes nothing. @returns a sentence. */
+async function checkStorage(
+  configuration: Configuration,
+  { err }: Pick<CommandContext, "err">,
+): Promise<string> {
+  const [{ openStorage }, { openSealer }] = await Promise.all([
+    import("../records/storage.ts"),
+    import("../accounts/keys/service-keys.ts"),
+  ]);
+  try {
+    const tell = (text: string): void => void err.write(`${text}\n`);
+    const storage = await openStorage({ ...configuration, mustExist: true }, tell);
+    try {
+      const { ids } = await openSealer(configuration, storage, { mustExist: true, asConfigured: true });
+      const known = await storage.secrets.read();
+      return known.some(({ id }) => id === ids[0])
+        ? "The configuration is valid, and keys.secrets fits the storage."
+        : `The configuration is valid, and keys.secrets fits the storage. A start makes its first secret, ${ids[0]}, the newest.`;
+    } finally {
+      await storage.close();
+    }
+  } catch (error) {
+    if (!(error instanceof StorageMissing)) throw error;
+    return "The configuration is valid. No server has used this storage yet.";
+  }
+}
 
 const print: Run = async (args, context) => {
   const [{ config, port, host, seed, sourceOf }, { leavesOf }, { configurationSchema }, { fileSchema }] =
@@ -98,10 +142,14 @@ export const configCommands: readonly Command[] = [
   {
     words: ["config", "check"],
     summary: "checks a configuration, and lists all problems",
-    about:
-      "Runs the same checks as the server, including those of port and seed, but opens no storage. Problems go to standard error, one per line, and contain no values.",
-    options: SERVICE_OPTIONS,
-    examples: ["config check"],
+    about: `Runs the same checks as the server, including those of port and seed, but opens no storage. Problems go to standard error, one per
+line, and contain no values. With --storage it opens the storage as well, writes nothing, and checks what a start does: whether it can be
+used, and whether keys.secrets has all secrets that it needs, the newest first.`,
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--storage", about: "also opens the storage, and checks that keys.secrets fits it" },
+    ],
+    examples: ["config check", "config check --storage"],
     load: async () => check,
   },
   {

@@ -1,6 +1,7 @@
 /** `keys`: the keys that sign ID tokens. */
 import type { Command } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
+import { Printer } from "./program/printer.ts";
 import { type Call, onService, SERVICE_OPTIONS, YES } from "./program/on-service.ts";
 
 const COLUMNS = [
@@ -12,6 +13,14 @@ const COLUMNS = [
   "retires_at",
   "published_until",
 ] as const;
+
+const SECRET_COLUMNS = ["id", "state", "position", "known_since"] as const;
+
+async function list({ service, args, print, context }: Call): Promise<void> {
+  print.rows(await service.keys.list(), COLUMNS);
+  if (!args.flag("json")) context.out.write("\n");
+  new Printer(context.out, args.flag("json")).rows(await service.keys.secrets(), SECRET_COLUMNS);
+}
 
 async function rotate({ service, args, print, by }: Call): Promise<void> {
   if (args.operand(0) !== "signing") throw misused("Only the keys named signing can be rotated");
@@ -33,10 +42,12 @@ async function retire(call: Call): Promise<void> {
 export const keyCommands: readonly Command[] = [
   {
     words: ["keys", "list"],
-    summary: "lists the keys that sign ID tokens, the oldest first",
+    summary: "lists the keys that sign ID tokens, and the ids of keys.secrets, the oldest first",
+    about: `A secret is shown as an id, which reveals nothing of it, with its place in keys.secrets: the newest has to be the first, a
+needed one must not be removed before keys reseal has finished, a replaced one can be removed.`,
     options: SERVICE_OPTIONS,
     examples: ["keys list"],
-    load: async () => onService(async ({ service, print }) => print.rows(await service.keys.list(), COLUMNS)),
+    load: async () => onService(list),
   },
   {
     words: ["keys", "rotate"],

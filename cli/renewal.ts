@@ -55,7 +55,7 @@ async function acceptAsItIs({ action, storage, args, context }: Renewing): Promi
 
 async function renew({ action, configuration, storage, args, context }: Renewing): Promise<void> {
   const { signal, out, err } = context;
-  const sealer = await openSealer(configuration, storage.directory, { mustExist: true, isRenewing: true });
+  const sealer = await openSealer(configuration, storage, { mustExist: true, isRenewing: true });
   await confirm("End all sessions and tokens, and hold all notifications and mail?", args, context);
   const before = await storage.watch.read();
   const progress = new Progress(err);

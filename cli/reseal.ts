@@ -4,6 +4,7 @@ import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
 import type { RewritingRun } from "../records/rewriting.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
+import { isResealPending } from "../records/secrets.ts";
 import { storageOver } from "../records/storage.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED } from "./program/command-failure.ts";
@@ -30,7 +31,7 @@ async function reseal(
   const progress = new Progress(err);
   try {
     const storage = storageOver(stores.storage, configuration);
-    const sealer = await openSealer(configuration, storage.directory, { mustExist: true });
+    const sealer = await openSealer(configuration, storage, { mustExist: true, asConfigured: true });
     const run: RewritingRun = {
       signal,
       onProgress: (kind, done) => progress.update(`looking at ${kind}`, done),
@@ -39,10 +40,13 @@ async function reseal(
       const found = await storage.sealed.outdated(sealer, run);
       progress.clear();
       print.done(`Not sealed with the first secret: ${found.old + found.unreadable} records`, found);
-      if (found.old > 0) throw new CommandFailure("Run keys reseal before you remove a secret.");
       if (found.unreadable > 0) throw new CommandFailure(UNREADABLE);
+      if (found.old > 0 || isResealPending(await storage.secrets.read(), sealer.ids))
+        throw new CommandFailure("Run keys reseal before you remove a secret.");
       return;
     }
+    // Nothing else may seal with the one before: a server that starts with it would leave something behind.
+    await storage.secrets.admit(sealer.ids);
     await storage.audit.append({ actor: operator(), action: "secrets.reseal" });
     const done = await storage.sealed.reseal(sealer, run);
     progress.clear();

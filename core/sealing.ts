@@ -75,6 +75,8 @@ export function createSigner(keys: readonly KeyObject[]): Signer {
 
 /** Seals with the first key and opens with all, so that keys can be rotated. */
 export interface Sealer {
+  /** What names the secrets, in their order: keyed hashes of twelve hexadecimal digits, which reveal nothing of them. */
+  readonly ids: readonly string[];
   seal(context: string, text: string): string;
   /** @throws SignInError `keys` when no key opens it. */
   open(context: string, sealed: string): string;
@@ -87,13 +89,20 @@ export interface Sealer {
   hash(text: string): string;
 }
 
-/** @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64; the first seals. */
-export function createSealer(secrets: readonly string[]): Sealer {
-  const keys = secrets.map((secret) => deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing"));
-  const [first] = keys;
-  const [secret] = secrets;
+/** The id of the secret that a key was derived from. */
+const idOf = (key: KeyObject): string => createHmac("sha256", key).update("id").digest("hex").slice(0, 12);
+
+/**
+ * @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64.
+ * @param sealing the index of the one that seals. Default: the first.
+ */
+export function createSealer(secrets: readonly string[], sealing: number = 0): Sealer {
+  const raw = secrets.map((each) => Buffer.from(each, "base64"));
+  const keys = raw.map((each) => deriveKey(each, "sign-in-service sealing"));
+  const first = keys[sealing];
+  const secret = raw[sealing];
   if (first === undefined || secret === undefined) throw new SignInError("keys", "keys.secrets is empty");
-  const hashing = deriveKey(Buffer.from(secret, "base64"), "sign-in-service hashes");
+  const hashing = deriveKey(secret, "sign-in-service hashes");
   function open(context: string, sealed: string): string {
     for (const key of keys) {
       const text = decrypt(key, context, sealed);
@@ -102,6 +111,7 @@ export function createSealer(secrets: readonly string[]): Sealer {
     throw new SignInError("keys", `no key of keys.secrets opens what is sealed for ${context.split(" ")[0]}`);
   }
   return {
+    ids: raw.map((each) => idOf(deriveKey(each, "sign-in-service ids of secrets"))),
     seal: (context, text) => encrypt(first, context, text),
     open,
     hash: (text) => hmac(hashing, text),

@@ -26,7 +26,7 @@ import {
 import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, keptSessions, storageHealth } from "../records/health.ts";
-import { loadServiceKeys } from "../accounts/keys/service-keys.ts";
+import { loadServiceKeys, shownSecrets } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/keys/signing-keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
@@ -47,6 +47,7 @@ import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
 import type { Seed } from "./seed.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
+import { isResealPending } from "../records/secrets.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
 import { putInternalClients, warnAboutNetwork } from "./start-checks.ts";
 
@@ -193,7 +194,7 @@ async function build(
   const outages = createOutages(logger, clock);
   const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
   const { sealer } = keys;
-  if (await storage.sealed.isPending(sealer))
+  if (isResealPending(await storage.secrets.read(), sealer.ids))
     onWarning(
       "keys.secrets has a new first secret: run sign-in-service keys reseal before you remove the old one",
     );
@@ -373,6 +374,7 @@ async function build(
         list: () => keys.signing.list(),
         rotate: (options) => keys.signing.rotate(options),
         retire: (kid, options) => keys.signing.retire(kid, options),
+        secrets: async () => shownSecrets(await storage.secrets.read(), sealer.ids),
       },
       get provider() {
         return currentProvider().provider;

@@ -52,7 +52,7 @@ export async function startWorker(configuration: Configuration): Promise<Notific
   // The worker needs no codes, tokens or sessions, so it opens no second store for them.
   const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, onWarning);
   try {
-    const sealer = await openSealer(configuration, storage.directory);
+    const sealer = await openSealer(configuration, storage);
     const events = createEvents(onDefect);
     const outages = createOutages(logger, configuration.clock);
     const notifier = await createNotifier({

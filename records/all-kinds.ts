@@ -30,6 +30,7 @@ import { NOTICE_COUNT } from "./people/notices.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "./people/sign-ins.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
+import { SEALING_SECRETS } from "./secrets.ts";
 import { STORAGE_FORMAT, UNFINISHED_COPY } from "./format.ts";
 import { WRITE_PROBE } from "./observed-store.ts";
 import { STORAGE_IDENTITY } from "./storage-identity.ts";
@@ -50,6 +51,7 @@ export const KINDS: Kinds = collectKinds([
   SEEDED,
   REMOVAL,
   SERVICE_KEY,
+  SEALING_SECRETS,
   SIGNING_KEY,
   SIGNING_KEY_SET,
   AUDIT,

@@ -3,14 +3,14 @@
  * re-encrypted.
  */
 import type { Found, RecordData } from "../adapters/record-store.ts";
-import { SERVICE_KEY } from "./directory/directory-kinds.ts";
 import type { Clock } from "../core/clock.ts";
 import { SignInError } from "../core/errors.ts";
 import { KINDS } from "./all-kinds.ts";
 import type { AnyKind, Stores } from "./kinds.ts";
 import { type Check, KindScan } from "./record-check.ts";
 import type { Records } from "./records.ts";
-import { eachPage, type Rewrite, rewriteOne, rewritePage, type RewritingRun } from "./rewriting.ts";
+import { eachPage, type Rewrite, rewritePage, type RewritingRun } from "./rewriting.ts";
+import type { SecretStore } from "./secrets.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { SIGNING_KEY, signingKeyContext, type SigningKeyStore } from "./signing-key-store.ts";
 
@@ -32,21 +32,15 @@ interface Resealed {
 export interface SealedStore {
   /**
    * Re-encrypts what is sealed with any secret but the first. Services may use the storage meanwhile if their
-   * configuration has the first secret, too. It can be stopped at any time and called again. The check value comes last: until then, no
-   * service starts without the old secret.
+   * configuration has the first secret, too. It can be stopped at any time and called again. Until it has finished, no service starts
+   * without the old secret.
    */
   reseal(sealer: Sealer, run: RewritingRun): Promise<Resealed>;
   /** Looks at every record, and changes nothing. */
   outdated(sealer: Sealer, run: RewritingRun): Promise<Outdated>;
-  /** Whether `reseal` has not finished since the current first secret became the first. */
-  isPending(sealer: Sealer): Promise<boolean>;
 }
 
 const SEALED: readonly AnyKind[] = KINDS.all.filter(({ declaration }) => declaration.sealed !== undefined);
-
-const CHECK = SERVICE_KEY.ref("check");
-
-const isCheck = ({ kind, key }: Found): boolean => kind === CHECK.kind && key === CHECK.key;
 
 /** `undefined` if no secret opens it. */
 function ifReadable<T>(work: () => T): T | undefined {
@@ -91,7 +85,11 @@ function rewriteWith(kind: AnyKind, sealer: Sealer): Rewrite {
   };
 }
 
-export function createSealedStore(records: Records, signingKeys: SigningKeyStore): SealedStore {
+export function createSealedStore(
+  records: Records,
+  signingKeys: SigningKeyStore,
+  secrets: SecretStore,
+): SealedStore {
   /** Every change of a signing key also writes their list, so they are changed through their own store. */
   async function resealSigningKeys(sealer: Sealer): Promise<number> {
     let count = 0;
@@ -112,8 +110,7 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
     for (const kind of SEALED) {
       await eachPage(records, kind, run, async (page) => {
         unreadable += page.filter((found) => resealed(kind, found, sealer) === "unreadable").length;
-        const rest = page.filter((found) => !isCheck(found));
-        if (kind !== SIGNING_KEY) count += await rewritePage(records, rest, rewriteWith(kind, sealer));
+        if (kind !== SIGNING_KEY) count += await rewritePage(records, page, rewriteWith(kind, sealer));
       });
     }
     count += await resealSigningKeys(sealer);
@@ -126,14 +123,13 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
       // Repeats until a pass finds nothing to do: a service may have written a record that the pass had already gone
       // by.
       for (;;) {
+        const known = await secrets.read();
         const { resealed: count, unreadable } = await pass(sealer, run);
         all += count;
         if (unreadable > 0) return { resealed: all, unreadable };
         if (count > 0) continue;
-        return {
-          resealed: all + (await rewriteOne(records, CHECK, rewriteWith(SERVICE_KEY, sealer))),
-          unreadable,
-        };
+        await secrets.replaced(known, sealer.ids[0] ?? "");
+        return { resealed: all, unreadable };
       }
     },
     async outdated(sealer, run) {
@@ -149,10 +145,6 @@ export function createSealedStore(records: Records, signingKeys: SigningKeyStore
         });
       }
       return { old, unreadable };
-    },
-    async isPending(sealer) {
-      const [found] = await records.store.get([CHECK]);
-      return found !== undefined && resealed(SERVICE_KEY, found, sealer) !== undefined;
     },
   };
 }

@@ -18,6 +18,7 @@ import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./people/outbox.t
 import { checkFormat } from "./format.ts";
 import { createSignInStore, type SignInStore } from "./people/sign-ins.ts";
 import { createSealedStore, type SealedStore } from "./sealed-store.ts";
+import { createSecretStore, type SecretStore } from "./secrets.ts";
 import { createRateLimits, type RateLimits } from "./rate-limits.ts";
 import { StoreClocks } from "./clocks.ts";
 import { ObservedStore } from "./observed-store.ts";
@@ -55,6 +56,8 @@ export interface Storage {
   /** Failures in a row, and which accounts have signed in before. */
   readonly signIns: SignInStore;
   readonly audit: AuditStore;
+  /** Which of `keys.secrets` the storage needs. */
+  readonly secrets: SecretStore;
   /** What is sealed with `keys.secrets`, of all kinds. */
   readonly sealed: SealedStore;
   readonly rateLimits: RateLimits;
@@ -117,6 +120,7 @@ export function storageOver(
   const positions = createPositions(lanes);
   const audit = createAuditStore(lanes, positions, retention);
   const keys = createSigningKeyStore(lanes, audit);
+  const secrets = createSecretStore(lanes);
   const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
   const hasOwnArtifacts = artifactStore !== undefined;
   const watch = createStorageWatch({
@@ -133,7 +137,8 @@ export function storageOver(
     outbox: createOutbox(lanes),
     signIns: createSignInStore(lanes),
     audit,
-    sealed: createSealedStore(lanes, keys),
+    secrets,
+    sealed: createSealedStore(lanes, keys, secrets),
     rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, KINDS), clock),
     watch,
     renewals: createRenewals({ records: lanes, keys, audit, watch, hasOwnArtifacts }),

@@ -292,7 +292,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       return receiver;
     },
     async deliver() {
-      const sealer = await openSealer(service.configuration, storage.directory);
+      const sealer = await openSealer(service.configuration, storage);
       delivering ??= createTestDelivering(service, storage, sealer);
       await delivering.deliverDue();
     },
@@ -323,7 +323,7 @@ function testSignIn(parts: TestSignInParts): TestSignIn {
       return new TestClient({ ...credentials, redirect_uri: redirect_uris[0] ?? CALLBACK, urls });
     },
     async notifications() {
-      const sealer = await openSealer(service.configuration, storage.directory);
+      const sealer = await openSealer(service.configuration, storage);
       return readNotifications(storage.deliveries, sealer);
     },
     async mails() {
@@ -346,15 +346,15 @@ const LEASE_MS = 60_000;
 
 /** Takes the mail that waits, as a service that delivers would send it. */
 async function takeMails(
-  { outbox, directory }: Storage,
+  storage: Storage,
   configuration: SignInService["configuration"],
 ): Promise<MailMessage[]> {
-  const sealer = await openSealer(configuration, directory);
+  const sealer = await openSealer(configuration, storage);
   const render = createMessages(configuration);
-  const mails = await outbox.claim(PAGE, LEASE_MS);
+  const mails = await storage.outbox.claim(PAGE, LEASE_MS);
   const taken = mails.map(async (mail) => {
     const message = render(mail.id, openMail(sealer, mail));
-    return (await outbox.remove(mail)) && message.to !== "" ? [message] : [];
+    return (await storage.outbox.remove(mail)) && message.to !== "" ? [message] : [];
   });
   return (await Promise.all(taken)).flat();
 }

@@ -3,11 +3,12 @@ import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto"
 import type { JWK } from "oidc-provider";
 import type { ServiceKeyName } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
+import { type KnownSecret, requireSecrets } from "../../records/secrets.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { keyFileOf, makeSecret, readOrMakeKeyFile } from "../../config/keys.ts";
 import { isInMemory } from "../../config/storage-address.ts";
-import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
+import { fixedSigningKeys, openSigningKeys, type SealingSecret, type SigningKeys } from "./signing-keys.ts";
 import { ConfigurationError, SignInError, StorageMissing } from "../../core/errors.ts";
 import { createSealer, deriveKey, type Sealer } from "../../core/sealing.ts";
 import { MAX_JWT_SECONDS } from "../apis.ts";
@@ -36,9 +37,6 @@ export interface ServiceKeys {
 
 const UNUSED = "no server has used this storage yet";
 
-/** The text of the check value, which shows whether the secrets belong to the storage. */
-const CHECK = "sign-in-service";
-
 /**
  * `keys.secrets`: from the configuration, from the file next to the database, or new ones for a storage in memory.
  * @param isUsed whether the storage has sealed records, so that a missing file can't be made.
@@ -60,7 +58,10 @@ export async function readSecrets(
 
 /** How a process opens a storage. */
 export interface Opening {
-  /** Whether a server has used the storage; then nothing is written. Default: missing keys are made. */
+  /**
+   * Whether a server has used the storage; then nothing is written. Default: missing keys are made, and a first secret that the
+   * storage has never seen becomes its newest.
+   */
   readonly mustExist?: boolean;
 }
 
@@ -100,6 +101,21 @@ function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
 
 const random = (): string => randomBytes(32).toString("base64");
 
+/** What `service.keys.secrets()` returns. @param ids of `keys.secrets`, in their order. */
+export function shownSecrets(known: readonly KnownSecret[], ids: readonly string[]): SealingSecret[] {
+  const newest = known.at(-1)?.id;
+  const position = (id: string): number | null => (ids.includes(id) ? ids.indexOf(id) + 1 : null);
+  return [
+    ...known.map(({ id, needed, known_since }): SealingSecret => {
+      const state = id === newest ? "newest" : needed ? "needed" : "replaced";
+      return { id, state, position: position(id), known_since };
+    }),
+    ...ids
+      .filter((id) => known.every((each) => each.id !== id))
+      .map((id): SealingSecret => ({ id, state: "new", position: position(id), known_since: null })),
+  ];
+}
+
 /** Why no service starts on a storage that a command has not finished. */
 const UNFINISHED = {
   copy: "a copy into this storage is not finished: run `storage copy` again until it reports that it is",
@@ -110,42 +126,41 @@ const UNFINISHED = {
 /**
  * The sealer for `keys.secrets`. The first start decides which secrets belong to a storage.
  * @param opening.isRenewing accepts a storage that is not renewed completely.
+ * @param opening.asConfigured the first secret seals, even if no server has used it. Default: then the newest that the storage knows.
  * @throws ConfigurationError while a command has not finished to write this storage.
- * @throws SignInError `keys` when the secrets don't belong to this storage.
+ * @throws SignInError `keys` when the storage needs another secret, or the first one is not its newest.
  * @throws StorageMissing when the storage must exist, and no server has used it.
  */
 export async function openSealer(
   configuration: Configuration,
-  directory: DirectoryRecords,
-  opening: Opening & { readonly isRenewing?: boolean } = {},
+  { directory, secrets }: Pick<Storage, "directory" | "secrets">,
+  opening: Opening & { readonly isRenewing?: boolean; readonly asConfigured?: boolean } = {},
 ): Promise<Sealer> {
-  const { mustExist = false, isRenewing = false } = opening;
-  const [check, unfinished] = await Promise.all([directory.findServiceKey("check"), directory.unfinished()]);
+  const { mustExist = false, isRenewing = false, asConfigured = false } = opening;
+  const [known, unfinished] = await Promise.all([secrets.read(), directory.unfinished()]);
   if (unfinished !== undefined && !(isRenewing && unfinished === "renewal"))
     throw new ConfigurationError([`config.storage: ${UNFINISHED[unfinished]}`]);
-  if (check === undefined && mustExist) throw new StorageMissing(UNUSED);
-  const sealer = createSealer(await readSecrets(configuration, check !== undefined));
-  const stored = check ?? (await directory.ensureServiceKey("check", sealer.seal("check", CHECK)));
-  try {
-    sealer.open("check", stored);
-  } catch (cause) {
-    throw new SignInError(
-      "keys",
-      "keys.secrets does not belong to this storage: restore the secrets that it had, including any that were removed before keys reseal had finished",
-      { cause },
-    );
+  if (known.length === 0 && mustExist) throw new StorageMissing(UNUSED);
+  const configured = await readSecrets(configuration, known.length > 0);
+  const sealer = createSealer(configured);
+  requireSecrets(known, sealer.ids);
+  if (!mustExist) {
+    if (known.at(-1)?.id !== sealer.ids[0]) await secrets.admit(sealer.ids);
+    return sealer;
   }
-  return sealer;
+  // Until a server has started with a new first secret, commands seal with the one before: nobody else may have the new one.
+  const newest = sealer.ids.indexOf(known.at(-1)?.id ?? "");
+  return asConfigured ? sealer : createSealer(configured, newest);
 }
 
 /** @throws as {@link openSealer}, and when a stored key can't be opened. */
 export async function loadServiceKeys(
   configuration: Configuration,
-  { directory, keys: store }: Pick<Storage, "directory" | "keys">,
+  { directory, secrets, keys: store }: Pick<Storage, "directory" | "secrets" | "keys">,
   { mustExist = false }: Opening = {},
 ): Promise<ServiceKeys> {
   const { keys, lifetimes, clock } = configuration;
-  const sealer = await openSealer(configuration, directory, { mustExist });
+  const sealer = await openSealer(configuration, { directory, secrets }, { mustExist });
   async function ensureSealed(name: ServiceKeyName, make: () => string): Promise<string> {
     const sealed = (): string => sealer.seal(name, make());
     return sealer.open(name, await ensureServiceKey(directory, name, { mustExist, make: sealed }));

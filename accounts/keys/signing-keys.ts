@@ -68,10 +68,27 @@ export interface Keys {
    * @throws SignInError `keys` when the keys come from the configuration.
    */
   retire(kid: string, options?: CallOptions): Promise<void>;
+  /** The secrets of `keys.secrets` that the storage knows or the configuration has, the newest last. */
+  secrets(): Promise<SealingSecret[]>;
+}
+
+/** A secret of `keys.secrets`, named without revealing it. */
+export interface SealingSecret {
+  /** A keyed hash of it: twelve hexadecimal digits. */
+  readonly id: string;
+  /**
+   * `newest`: it seals, and has to be the first. `needed`: something may still be sealed with it. `replaced`: it can be removed from the
+   * configuration. `new`: no server has started with it as the first one.
+   */
+  readonly state: "newest" | "needed" | "replaced" | "new";
+  /** Its place in `keys.secrets`, counted from 1; `null` if it is not there. */
+  readonly position: number | null;
+  /** When a server first started with it as the first one, in seconds since the epoch; `null` if none has. */
+  readonly known_since: number | null;
 }
 
 /** The signing keys of a running service. */
-export interface SigningKeys extends Keys {
+export interface SigningKeys extends Omit<Keys, "secrets"> {
   /** The keys in the JWKS, with their private parts; the first of each algorithm signs. The same array until a key changes. */
   inForce(): readonly JWK[];
   /** Loads the changes of other processes, removes keys that have left the JWKS, and rotates keys that are due. */

@@ -15,6 +15,7 @@ import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
+import { isResealPending } from "../../records/secrets.ts";
 import type { Storage } from "../../records/storage.ts";
 import { fileChecks } from "../storage/storage-check.ts";
 import { type Check, sentence, type Finding } from "./check.ts";
@@ -134,12 +135,13 @@ const history: Check<StorageSubject> = {
 const keys: Check<StorageSubject> = {
   id: "keys",
   title: "whether keys.secrets belong to the storage",
-  async run({ configuration, storage: { directory, sealed } }) {
+  async run({ configuration, storage }) {
+    const known = await storage.secrets.read();
     // A storage that no service has used yet takes any keys.
-    if ((await directory.findServiceKey("check")) === undefined) return [];
+    if (known.length === 0) return [];
     try {
-      const sealer = await openSealer(configuration, directory, { mustExist: true });
-      if (!(await sealed.isPending(sealer))) return [];
+      const sealer = await openSealer(configuration, storage, { mustExist: true, asConfigured: true });
+      if (!isResealPending(known, sealer.ids)) return [];
       return [
         {
           level: "warning",
@@ -155,7 +157,7 @@ const keys: Check<StorageSubject> = {
           level: "problem",
           what: sentence(error.message),
           why: "The service does not start: the secrets of receivers and the signing keys in the storage can't be read.",
-          fix: "Restore the keys.secrets, or the key file, that the storage was used with.",
+          fix: "Restore the keys.secrets, or the key file, that the storage was used with, the newest first.",
         },
       ];
     }

@@ -24,6 +24,7 @@ const TIMES: ReadonlySet<string> = new Set([
   "signs_from",
   "retires_at",
   "published_until",
+  "known_since",
   ...MILLISECONDS,
 ]);
 

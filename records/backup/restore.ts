@@ -12,7 +12,8 @@ import { KINDS } from "../all-kinds.ts";
 import type { Actor } from "../audit/audit-event.ts";
 import { auditRecord, type AuditRetention } from "../audit/audit-kinds.ts";
 import { type KnownReceiver, RECEIVER } from "../deliveries/delivery-kinds.ts";
-import { SERVICE_KEY, type StoredServiceKey, USER_ID } from "../directory/directory-kinds.ts";
+import { USER_ID } from "../directory/directory-kinds.ts";
+import { requireSecrets, SEALING_SECRETS, type StoredSecrets } from "../secrets.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../format.ts";
 import type { AnyKind } from "../kinds.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET, type SigningKeyRecord } from "../signing-key-store.ts";
@@ -119,10 +120,9 @@ export async function checkBackup(
   const records = await readBackup(file, secrets, signal, {
     now: clock.now(),
     onStart: (start) => ({ created_at } = start),
-    onRecord(kind, { key, value }) {
+    onRecord(kind, { value }) {
       if (kind === USER_ID) accounts += 1;
-      if (kind === SERVICE_KEY && key === "check")
-        sealer.open("check", (value as unknown as StoredServiceKey).sealed);
+      if (kind === SEALING_SECRETS) requireSecrets((value as unknown as StoredSecrets).secrets, sealer.ids);
     },
     onProgress: (bytes) => onProgress("checking", bytes),
   });

@@ -261,10 +261,8 @@ export const REMOVAL: Kind<StoredRemoval, "due"> = defineKind({
 /** All removals, in the order in which they are due. */
 export const BY_REMOVAL_DUE: ReturnType<typeof REMOVAL.where> = REMOVAL.where("due", ALL);
 
-/**
- * The keys that the first start creates. `check` is not a key: it shows whether `keys.secrets` belong to the storage.
- */
-export type ServiceKeyName = "check" | "cookie-keys" | "client-secret-key";
+/** The keys that the first start creates. */
+export type ServiceKeyName = "cookie-keys" | "client-secret-key";
 
 export interface StoredServiceKey {
   readonly name: ServiceKeyName;

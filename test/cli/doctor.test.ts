@@ -196,7 +196,11 @@ describe("doctor, without a server", () => {
         what: "The metrics port listens on 0.0.0.0, and needs no token.",
       },
       { check: "proxy", level: "warning", what: "The addresses are https, and proxy is false." },
-      { check: "keys", level: "problem", what: expect.stringMatching(/^keys\.secrets does not belong/u) },
+      {
+        check: "keys",
+        level: "problem",
+        what: expect.stringMatching(/^The storage needs [0-9a-f]{12}, which keys\.secrets lacks/u),
+      },
       { check: "deployments", level: "problem", what: expect.stringContaining("https://login.example") },
     ]);
   });

@@ -40,6 +40,7 @@ import {
   SIGN_IN_NAME,
   USER_ID,
 } from "../../records/directory/directory-kinds.ts";
+import { SEALING_SECRETS } from "../../records/secrets.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../../records/signing-key-store.ts";
 import { account, client, entry, hostileKeys } from "../records/rules/stage.ts";
 
@@ -217,7 +218,10 @@ function mainRecords(index: number, now: number): RecordData[] {
     SEEDED.record({ mark: `seeded-${index}` }),
     REMOVAL.record({ of: "account", id: `gone-${index}`, due: now + index }),
     NOTICE_COUNT.record({ sub, kind: "new-browser", count: 1, endsAt: now + HOUR }),
-    ...(index === 0 ? [SERVICE_KEY.record({ name: "check", sealed: text(1) })] : []),
+    ...(index === 0 ? [SERVICE_KEY.record({ name: "cookie-keys", sealed: text(1) })] : []),
+    ...(index === 0
+      ? [SEALING_SECRETS.record({ secrets: [{ id: "0123456789ab", known_since: 1, needed: true }] })]
+      : []),
     ...(index < 6 ? [signingKey(index)] : []),
     ...(index === 0 ? [SIGNING_KEY_SET.record({ kids: ["kid 0", "kid 1"] })] : []),
     AUDIT.record(

@@ -80,6 +80,7 @@ export class WatchedStorage {
       // Expired records stay, because they could be removed between any two reads of the storage.
       sweep: async () => 0,
       rateLimits: this.#watch("rateLimits", real.rateLimits),
+      secrets: real.secrets,
       sealed: real.sealed,
       watch: real.watch,
       renewals: real.renewals,

@@ -91,6 +91,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   "unfinished-copy": "kept",
   "write-probe": "kept",
   seeded: "kept",
+  "sealing-secrets": "kept",
 };
 
 describe("a storage that has gone back", () => {

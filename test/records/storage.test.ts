@@ -12,13 +12,13 @@ const open = (storage: string, artifacts = storage) => openStorage({ storage, ar
 it("opens SQLite at a path and in memory", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sign-in-open-"));
   const storage = await open(`sqlite:${join(folder, "a:b?mode=memory.db")}`);
-  await storage.directory.ensureServiceKey("check", "value");
+  await storage.directory.ensureServiceKey("cookie-keys", "value");
   await expect(readdir(folder)).resolves.toContain("a:b?mode=memory.db");
   await storage.close();
   await rm(folder, { recursive: true });
   const [one, two] = [await open("sqlite::memory:"), await open("sqlite::memory:")];
-  await one.directory.ensureServiceKey("check", "value");
-  await expect(two.directory.findServiceKey("check")).resolves.toBeUndefined();
+  await one.directory.ensureServiceKey("cookie-keys", "value");
+  await expect(two.directory.findServiceKey("cookie-keys")).resolves.toBeUndefined();
   await Promise.all([one.close(), two.close()]);
 });
 
@@ -48,10 +48,10 @@ describe("MongoDB", () => {
   it("is opened at its address, for all parts", async () => {
     const url = server.nextUrl();
     const storage = await open(url);
-    await storage.directory.ensureServiceKey("check", "value");
+    await storage.directory.ensureServiceKey("cookie-keys", "value");
     await expect(storage.deliveries.list({ limit: 1 })).resolves.toEqual([]);
     const again = await open(url);
-    await expect(again.directory.findServiceKey("check")).resolves.toBe("value");
+    await expect(again.directory.findServiceKey("cookie-keys")).resolves.toBe("value");
     expect(again.parts.map(({ name }) => name)).toEqual(["storage"]);
     await Promise.all([storage.close(), again.close()]);
   });

@@ -37,7 +37,8 @@ interface Reloaded {
   readonly config: Config;
 }
 
-async function serve(): Promise<Reloaded> {
+/** @param more of the configuration. */
+async function serve(more: object = {}): Promise<Reloaded> {
   const port = await freePorts();
   const url = `http://127.0.0.1:${port}`;
   const config = {
@@ -46,6 +47,7 @@ async function serve(): Promise<Reloaded> {
     port,
     metrics: { port: 0 },
     rateLimits: { interactions: ROOM, clientSecret: ROOM },
+    ...more,
   } as unknown as Config;
   const server = servers.run(["--config", servers.write(config)]);
   await server.until(/listening on/);
@@ -153,6 +155,8 @@ async function loginPage(url: string): Promise<string> {
   return browser.html;
 }
 
+const withSecrets = (...secrets: unknown[]): object => ({ keys: { secrets } });
+
 describe("SIGHUP", () => {
   it("changes the theme, limits and clients without losing a request, and closes the old service", async () => {
     const reloaded = await serve();
@@ -232,6 +236,27 @@ describe("SIGHUP", () => {
     servers.write({ ...config, interactions: { theme: { name: "Northwind Trails" } } });
     expect(await hangUp(server)).toEqual([RELOADED]);
     expect(await loginPage(url)).toContain("Northwind Trails");
+  }, 60_000);
+
+  it("with secrets that don't fit the storage is refused: the old service goes on, and log and metric say so [D-SECRETS-6]", async () => {
+    const [old, fresh, foreign] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte).toString("base64"));
+    const { server, url, aside, config } = await serve(withSecrets(old));
+    servers.write({ ...config, ...withSecrets(fresh, old) });
+    const [reloaded, ...warnings] = (await hangUp(server)).toReversed();
+    expect(reloaded).toBe(RELOADED);
+    expect(warnings).toEqual([expect.stringContaining("run sign-in-service keys reseal before you remove")]);
+    for (const [secrets, why] of [
+      [[old, fresh], /the first of keys\.secrets is [0-9a-f]{12}, which [0-9a-f]{12} has replaced/i],
+      [[old], /the storage needs [0-9a-f]{12}, which keys\.secrets lacks/i],
+      [[foreign], /the storage needs [0-9a-f]{12}, [0-9a-f]{12}, which keys\.secrets lacks/i],
+    ] as const) {
+      servers.write({ ...config, ...withSecrets(...secrets) });
+      expect(await hangUp(server)).toEqual([expect.stringMatching(why)]);
+      expect((await token(url, { ...CLIENT, ...PERSON })).status).toBe(200);
+    }
+    const metrics = await (await fetch(`${aside}/metrics`)).text();
+    expect(metrics).toContain('sign_in_reloads_total{result="refused"} 3\n');
+    for (const secret of [old, fresh, foreign]) expect(server.output()).not.toContain(secret);
   }, 60_000);
 
   it("does not give an attacker new tries: counters outlive a reload of the configuration", async () => {

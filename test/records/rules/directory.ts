@@ -139,13 +139,13 @@ function describeKept(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
   it("keeps the first service key of a name, also of 50 concurrent ones", async () => {
     const { directory } = stage.storage;
-    await expect(directory.findServiceKey("check")).resolves.toBeUndefined();
+    await expect(directory.findServiceKey("cookie-keys")).resolves.toBeUndefined();
     const values = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => directory.ensureServiceKey("check", `value ${index}`)),
+      Array.from({ length: 50 }, (_, index) => directory.ensureServiceKey("cookie-keys", `value ${index}`)),
     );
     expect(new Set(values).size).toBe(1);
-    await expect(directory.findServiceKey("check")).resolves.toBe(values[0]);
-    await expect(directory.ensureServiceKey("check", "late")).resolves.toBe(values[0]);
+    await expect(directory.findServiceKey("cookie-keys")).resolves.toBe(values[0]);
+    await expect(directory.ensureServiceKey("cookie-keys", "late")).resolves.toBe(values[0]);
   });
 }
 

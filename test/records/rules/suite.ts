@@ -45,7 +45,7 @@ async function readEverything({
     directory.findAccountByName(account(1).email),
     directory.listClients(),
     directory.listEntries("service"),
-    directory.findServiceKey("check"),
+    directory.findServiceKey("cookie-keys"),
     audit.list({ limit: 9 }),
     deliveries.list({ limit: 9 }),
     outbox.waiting(),
@@ -63,7 +63,7 @@ async function writeEverything(stage: Stage): Promise<void> {
     audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
   });
   await putClient(stage.storage, client("news", { service: "1" }));
-  await directory.ensureServiceKey("check", "value");
+  await directory.ensureServiceKey("cookie-keys", "value");
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
