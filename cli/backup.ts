@@ -1,5 +1,5 @@
 /** `backup`: writes an encrypted copy of a database to one file, beside running services. */
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { openSnapshot } from "../adapters/sqlite/whole-file.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { makeSecret, readOrMakeKeyFile } from "../config/keys.ts";
@@ -15,7 +15,7 @@ import { UNFINISHED_COPY } from "../records/format.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
-import { createWhole, requireAbsent } from "./program/new-file.ts";
+import { createWhole, requireAbsent, unfinishedFiles } from "./program/new-file.ts";
 import { operator } from "./program/on-service.ts";
 import { openAddressed } from "./program/open-stores.ts";
 import { readSettings } from "./program/settings.ts";
@@ -114,6 +114,11 @@ async function backUp(
     snapshot.close();
   }
   err.write(notes(configuration));
+  const left = await unfinishedFiles(dirname(resolve(file)));
+  if (left.length > 0)
+    err.write(
+      `Killed runs have left unfinished backups. If no other run writes them, delete: ${left.join(" ")}\n`,
+    );
 }
 
 export const runBackup: Run = async (args, context) => {

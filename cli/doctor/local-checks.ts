@@ -1,5 +1,6 @@
 /** The checks of `doctor` that don't open the storage: the configuration, its secrets and its files. */
 import { stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
@@ -9,6 +10,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import { backendOf, databaseFile, readPostgresAddress } from "../../config/storage-address.ts";
 import { isClearSmtp, isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError, SignInError } from "../../core/errors.ts";
+import { unfinishedFiles } from "../program/new-file.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";
 import { refuseDemoSecrets } from "../server/demo-secrets.ts";
@@ -67,6 +69,20 @@ function readable(files: readonly (readonly [what: string, path: string])[]): re
   }));
 }
 
+/** Backups that a killed run has left in the folder of the database or in the current one. */
+async function leftBehind(database: string): Promise<readonly Finding[]> {
+  const folders = [...new Set([dirname(resolve(database)), resolve(".")])];
+  const left = await Promise.all(
+    folders.map(async (folder) => (await unfinishedFiles(folder)).map((name) => join(folder, name))),
+  );
+  return left.flat().map((path) => ({
+    level: "warning",
+    what: `A run of backup that was killed has left ${path}.`,
+    why: "It takes space, and is no backup: no run continues or removes it.",
+    fix: "If no other run writes it, delete it.",
+  }));
+}
+
 /** Files with secrets that the address of a storage names. */
 function filesOf(storage: string): readonly (readonly [name: string, path: string])[] {
   const address = backendOf(storage) === "postgresql" ? readPostgresAddress(storage) : "";
@@ -80,7 +96,7 @@ function filesOf(storage: string): readonly (readonly [name: string, path: strin
 
 const files: Check<LocalSubject> = {
   id: "files",
-  title: "the modes of files with secrets",
+  title: "the modes of files with secrets, and unfinished backups",
   async run({ settings, configuration: { storage, keys }, variables }) {
     const open: (readonly [what: string, path: string])[] = [];
     const { file } = settings;
@@ -101,7 +117,7 @@ const files: Check<LocalSubject> = {
     const database = databaseFile(storage);
     if (database === undefined) return [...found, ...readable(open)];
     if (await isOpen(database)) open.push([`The database ${database}`, database]);
-    found.push(...readable(open));
+    found.push(...readable(open), ...(await leftBehind(database)));
     const keyFile = keyFileOf(storage);
     if (keys.secrets !== undefined || keyFile === undefined) return found;
     // The first start creates a missing file. If it should exist, opening the storage reports it.

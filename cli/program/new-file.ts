@@ -1,6 +1,6 @@
 /** Creates files that appear complete, or not at all. */
 import { randomBytes } from "node:crypto";
-import { type FileHandle, link, lstat, open, rename, unlink } from "node:fs/promises";
+import { type FileHandle, link, lstat, open, readdir, rename, unlink } from "node:fs/promises";
 import { syncFolder } from "../../config/private-file.ts";
 import { neededUser } from "../../core/errors.ts";
 import { CommandFailure } from "./command-failure.ts";
@@ -24,6 +24,13 @@ export async function requireAbsent(path: string): Promise<void> {
 }
 
 const SUFFIX = ".partial";
+const UNFINISHED = /\.[\da-f]{16}\.partial$/u;
+
+/** The names of the files in a folder that are not complete: somebody writes them, or was killed before they were. */
+export async function unfinishedFiles(folder: string): Promise<readonly string[]> {
+  const names = await readdir(folder).catch((): string[] => []);
+  return names.filter((name) => UNFINISHED.test(name)).toSorted();
+}
 
 /** Gives the file its name. `link` never replaces another file, but not every file system has it. */
 async function appear(partial: string, path: string): Promise<void> {

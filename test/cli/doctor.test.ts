@@ -1,4 +1,4 @@
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, describe, expect, it } from "@jest/globals";
@@ -131,6 +131,18 @@ describe("doctor, without a server", () => {
       expect.stringContaining("SIGN_IN_METRICS_TOKEN_FILE"),
       expect.stringContaining("The database"),
       expect.stringContaining("The key file"),
+    ]);
+  });
+
+  it("finds what a killed backup has left next to the database, and nothing else that ends like it", async () => {
+    const left = join(folder, "nightly.backup.0123456789abcdef.partial");
+    const other = join(folder, "download.partial");
+    for (const each of [left, other]) writeFileSync(each, "");
+    const { code, wrong } = await doctor(["--config", write({ deployments, storage })]);
+    for (const each of [left, other]) rmSync(each);
+    expect([code, wrong.map(({ check, what }) => [check, what])]).toEqual([
+      0,
+      [["files", `A run of backup that was killed has left ${left}.`]],
     ]);
   });
 
