@@ -1,4 +1,5 @@
 /** What people and clients have sent is nowhere in plain text while sign-ins, registrations and resets are under way. */
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,16 +18,74 @@ import {
 } from "../flows/running-service.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+import { everythingIn, type Kept } from "../cli/stage.ts";
+import { openMongoServer } from "../servers/mongodb.ts";
+import { openOwnPostgres } from "../servers/postgresql.ts";
+import { openOwnRedis } from "../servers/redis.ts";
+import { KINDS } from "../../records/all-kinds.ts";
 import { Secrets } from "./secrets-in-text.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sign-in-personal-"));
-/** What nobody has confirmed, or nobody needs: it is in no store. */
-const entered = new Secrets();
-/** What the accounts have: it is not where artifacts are. */
-const known = new Secrets();
-let redis: OwnRedis;
-let running: RunningService;
+/** A server, or a folder, in which something is stored. */
+interface Store {
+  /** An empty one. */
+  readonly url: string;
+  /** Everything in it, as it is there. */
+  text(): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** Each kind of store, and how to read it without the service. */
+const STORES = {
+  async sqlite(): Promise<Store> {
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-personal-"));
+    return {
+      url: `sqlite:${join(folder, "sign-in.db")}`,
+      async text() {
+        const files = readdirSync(folder).filter((name) => /^sign-in\.db(?!\.keys)/u.test(name));
+        return files.map((name) => readFileSync(join(folder, name), "latin1")).join("\n");
+      },
+      close: async () => rmSync(folder, { recursive: true }),
+    };
+  },
+
+  async postgresql(): Promise<Store> {
+    const postgres = await openOwnPostgres();
+    const url = await postgres.newDatabase();
+    return {
+      url,
+      async text() {
+        const file = join(postgres.folder, "dump.sql");
+        postgres.run("pg_dump", ["--dbname", url, "--data-only", "--file", file]);
+        return unescaped(readFileSync(file, "latin1"));
+      },
+      close: () => postgres.close(),
+    };
+  },
+
+  async mongodb(): Promise<Store> {
+    const mongo = await openMongoServer();
+    const url = mongo.nextUrl();
+    return {
+      url,
+      async text() {
+        const database = mongo.client.db(new URL(url).pathname.slice(1));
+        const texts: string[] = [];
+        for (const { collectionName } of await database.collections()) {
+          const documents = database.collection(collectionName).find({}, { raw: true });
+          // With `raw`, a document is its bytes.
+          for await (const bytes of documents) texts.push((bytes as unknown as Buffer).toString("latin1"));
+        }
+        return unescaped(texts.join("\n"));
+      },
+      close: () => mongo.close(),
+    };
+  },
+
+  async redis(): Promise<Store> {
+    const redis = await openOwnRedis();
+    return { url: redis.url, text: () => contentsOf(redis.client), close: () => redis.close() };
+  },
+} as const;
 
 /** Everything in a Redis as text. */
 async function contentsOf(client: Redis): Promise<string> {
@@ -43,8 +102,17 @@ async function contentsOf(client: Redis): Promise<string> {
             : client.get(key);
     texts.push(key, await read);
   }
-  return JSON.stringify(texts).replaceAll("\\", "");
+  return unescaped(JSON.stringify(texts));
 }
+
+/** Quotes in JSON, and backslashes in a dump, would hide a value. */
+const unescaped = (text: string): string => text.replaceAll("\\", "");
+
+/** An address: nothing that is stored elsewhere than in the storage of accounts may look like one. */
+const ADDRESS = /[\w.+-]+@[\w-]+\.\w+/u;
+
+/** The kinds that may be in a store of their own. */
+const ARTIFACT_KINDS = KINDS.all.filter(({ declaration }) => declaration.store === "artifacts");
 
 /** The step of somebody at this client. */
 async function at(
@@ -54,12 +122,27 @@ async function at(
   return { visitor, step: (await visitor.open(url)).body };
 }
 
-beforeAll(async () => {
-  redis = await openOwnRedis();
-  running = await startService({
+/** Where a service keeps things, and what was sent to it. */
+interface Place {
+  /** Of the storage, then of the artifacts, if those are elsewhere. */
+  readonly stores: readonly Store[];
+  readonly running: RunningService;
+  /** What nobody has confirmed, or nobody needs: it is in no store. */
+  readonly entered: Secrets;
+  /** What the accounts have: it is where accounts are, and not where artifacts are. */
+  readonly known: Secrets;
+}
+
+/** A service in which sign-ins, registrations and resets have come halfway. */
+async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> {
+  const stores = await Promise.all(names.map((name) => STORES[name]()));
+  const [storage, artifacts] = stores;
+  const [entered, known] = [new Secrets(), new Secrets()];
+  const running = await startService({
     config: {
-      storage: `sqlite:${join(folder, "sign-in.db")}`,
-      artifacts: redis.url,
+      storage: storage?.url ?? "",
+      ...(artifacts !== undefined && { artifacts: artifacts.url }),
+      ...(names[0] !== "sqlite" && { keys: { secrets: [randomBytes(32).toString("base64")] } }),
       rateLimits: UNLIMITED,
       // Mail stays where it waits.
       notifications: { worker: false },
@@ -139,28 +222,63 @@ beforeAll(async () => {
   await browser.submit(browser.form("email"), {
     email: entered.add("a new address", "another.ada@example.org"),
   });
-}, 60_000);
-afterAll(async () => {
-  await running.close();
-  await redis.close();
-  rmSync(folder, { recursive: true });
-});
+  return { stores, running, entered, known };
+}
 
-describe("halfway through every flow", () => {
-  it("Redis holds no name, address or entered text, of people with an account or without", async () => {
-    const text = await contentsOf(redis.client);
-    for (const kind of ["interaction", "session", "pushed-authorization-request", "device-code"])
-      expect(text).toContain(`:r:${kind} `);
-    expect(text).toContain(running.ada.sub);
-    expect(entered.in(text)).toEqual([]);
-    expect(known.in(text)).toEqual([]);
-    expect(text).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/u);
+/** Records as text. A parent is a record of its own. */
+const textOf = (records: readonly Kept[]): string =>
+  JSON.stringify(records.map(({ parent: _parent, ...record }) => record));
+
+/** What a service stores in each kind of record, as text. */
+async function kindsOf({ stores: [storage, artifacts] }: Place): Promise<Map<string, string>> {
+  const everything = await everythingIn({
+    storage: storage?.url ?? "",
+    ...(artifacts !== undefined && { artifacts: artifacts.url }),
+  });
+  return new Map(Object.entries(everything).map(([kind, records]) => [kind, textOf(records)]));
+}
+
+/** Which kinds hold some of this. */
+const kindsWith = (kinds: ReadonlyMap<string, string>, some: Secrets): string[] =>
+  [...kinds].filter(([, text]) => some.in(text).length > 0).map(([kind]) => kind);
+
+describe.each([
+  [["sqlite", "redis"]],
+  [["sqlite"]],
+  [["postgresql", "redis"]],
+  [["postgresql"]],
+  [["mongodb", "redis"]],
+  [["mongodb"]],
+] as const)("halfway through every flow, in %j", (names) => {
+  let place: Place;
+
+  beforeAll(async () => {
+    place = await halfway(names);
+  }, 60_000);
+  afterAll(async () => {
+    await place.running.close();
+    for (const store of place.stores) await store.close();
   });
 
-  it("the storage holds the names of accounts only where the account is", () => {
-    const files = readdirSync(folder).filter((name) => /^sign-in\.db(?!\.keys)/u.test(name));
-    const text = files.map((name) => readFileSync(join(folder, name), "latin1")).join("\n");
-    expect(known.in(text)).toEqual(["address of ada", "address of bob", "surname of ada"]);
-    expect(entered.in(text)).toEqual([]);
+  it("what people and clients have entered is nowhere", async () => {
+    for (const store of place.stores) {
+      const text = await store.text();
+      expect(text).toContain(place.running.ada.sub);
+      expect(place.entered.in(text)).toEqual([]);
+    }
+  });
+
+  it("names and addresses are only where accounts are", async () => {
+    const [storage = "", artifacts] = await Promise.all(place.stores.map((store) => store.text()));
+    expect(place.known.in(storage)).toEqual(["address of ada", "address of bob", "surname of ada"]);
+    expect(kindsWith(await kindsOf(place), place.known)).toEqual(["account"]);
+    if (artifacts !== undefined) expect(artifacts).not.toMatch(ADDRESS);
+  });
+
+  it("what is not kept for long names accounts by their sub", async () => {
+    const kinds = await kindsOf(place);
+    for (const { name } of ARTIFACT_KINDS) expect(kinds.get(name)).not.toMatch(ADDRESS);
+    for (const name of ["interaction", "session", "pushed-authorization-request", "device-code"])
+      expect([name, kinds.get(name)]).toEqual([name, expect.stringMatching(/^\[\{/u)]);
   });
 });
