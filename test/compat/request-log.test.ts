@@ -108,7 +108,7 @@ describe("the id of a request", () => {
     expect(headers.get("x-request-id")).toMatch(/^[\da-f-]{36}$/);
   });
 
-  it("leads from the response to the log, the error page and the audit [D-LOG-4]", async () => {
+  it("leads from the response to the log, the error page and the audit [D-LOG-4, D-AUDIT-1]", async () => {
     running = await startService({ config: { proxy: 1 } });
     await tokenRequest(running.oauth2, { "x-request-id": "granted-1" });
     const { records } = await running.service.audit.list({ request: "granted-1" });

@@ -328,6 +328,14 @@ describe("rules between keys", () => {
     for (const input of fits) expect(problemsIn(input)).toEqual([]);
   });
 
+  it("refuse a storage in memory in production, which is any address that is not on loopback [D-RUN-1]", () => {
+    const storage = "sqlite::memory:";
+    expect(problemsIn({ ...PRODUCTION, storage })).toEqual([
+      "config.storage: must not be in memory in production (a deployment is not on loopback)",
+    ]);
+    expect(problemsIn({ deployments: { oauth2: { url: "http://localhost:3000" } }, storage })).toEqual([]);
+  });
+
   it("refuse to rotate signing keys that the configuration gives [D-KEYS-4]", () => {
     const rotation = { signing: 7_776_000 };
     expect(problemsWith({ keys: { rotation } })).toEqual([]);

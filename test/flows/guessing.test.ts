@@ -6,17 +6,23 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { openStorage } from "../../records/storage.ts";
+import { createSystemClock } from "../../core/clock.ts";
 import { createSealer } from "../../core/sealing.ts";
 import { sealMail } from "../../records/people/mail-kinds.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
+import { addPhone } from "../../testing/add-passkey.ts";
 import { followClock } from "../../testing/provider-clock.ts";
 import type { SignInStore } from "../../records/people/sign-ins.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
+import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
+import { codeIn } from "../interactions/self-service.ts";
 import { newStorage } from "../servers/storage.ts";
 import { type Answer, type Person, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
 import {
   ADA,
   NEWS,
+  onLocalhost,
+  type RunningOptions,
   type RunningService,
   SHOP,
   startService,
@@ -47,8 +53,9 @@ const settings = (): Omit<SignInServiceConfig, "deployments"> => ({
 let signIns: SignInStore;
 let counted: Parameters<SignInStore["failures"]>;
 
-async function start(): Promise<void> {
+async function start(more: Pick<RunningOptions, "deployments"> = {}): Promise<void> {
   running = await startService({
+    ...more,
     config: { ...settings(), ...(await newStorage()) },
     start: (config) =>
       createSignInServiceOver(
@@ -152,7 +159,7 @@ const browserWith = (userAgent?: string): Browser =>
   });
 
 describe("after 100 failures in a row at the form", () => {
-  it("a name allows five tries an hour from one network, except in a browser that its account knows, until a sign-in with it succeeds [D-GUESS-1, D-GUESS-2]", async () => {
+  it("a name allows five tries an hour from one network, except in a browser that its account knows, until a sign-in with it succeeds [D-GUESS-1, D-GUESS-2, D-GUESS-6]", async () => {
     await start();
     const known = news.browser();
     expect(await submit(known, ADA)).toBe(303);
@@ -204,6 +211,39 @@ describe("after 100 failures in a row at the form", () => {
     await failAtForm(1, ["ada"]);
     expect([await tries("198.51.100.1"), await tries("198.18.0.1")]).toEqual([5, 5]);
     expect(await submit(from("203.0.113.9"), ADA)).toBe(429);
+  });
+
+  it("a passkey and a reset go on as before, and the page offers both [D-GUESS-6]", async () => {
+    await start({ deployments: onLocalhost });
+    const phone = await addPhone(running, running.ada.sub, createSystemClock());
+    await failAtForm(1, ["ada"]);
+    await failMore(99);
+    await failAtForm(5, ["ada"]);
+    const { username, password } = ADA;
+    const limited = async (): Promise<{ visitor: JsonVisitor; step: JsonAnswer["body"] }> => {
+      const visitor = new JsonVisitor(news.browser());
+      const { body } = await visitor.open(news.authorizeUrl());
+      const { status, body: step } = await visitor.act(body, "submit", { username, password });
+      expect([status, step.actions.map(({ name }) => name)]).toEqual([
+        429,
+        expect.arrayContaining(["passkey", "forgot-password"]),
+      ]);
+      return { visitor, step };
+    };
+
+    const one = await limited();
+    const { href = "" } = one.step.actions.find(({ name }) => name === "passkey") ?? {};
+    const credential = phone.get(one.step.passkey!.publicKey);
+    const signedIn = await one.visitor.post(href, { csrf: one.step.csrf, credential });
+    expect(signedIn).toMatchObject({ status: 200, body: { done: true } });
+
+    const other = await limited();
+    const { body: forgot } = await other.visitor.act(other.step, "forgot-password");
+    const { body: asked } = await other.visitor.act(forgot, "submit", { username });
+    const [mail] = await mailAbout(/Choose a new password/, 1);
+    const code = codeIn(mail!);
+    const reset = await other.visitor.act(asked, "submit", { code, password: "another long sentence" });
+    expect(reset).toMatchObject({ status: 200, body: { step: "login" } });
   });
 
   it("a month without a failure forgets them [D-GUESS-1]", async () => {

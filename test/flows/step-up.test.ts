@@ -216,6 +216,12 @@ describe("a session by password and code", () => {
     },
   );
 
+  it("is asked for nothing more where acr_values prefer what it has [D-FACTOR-19]", async () => {
+    const { visitor } = await signedIn();
+    await visitor.browser.get(news.authorizeUrl({ scope: "openid", acr_values: `${MFA} ${PASSKEY}` }));
+    expect(visitor.browser.location?.searchParams.has("code")).toBe(true);
+  });
+
   it("does not step up without the person [D-FACTOR-18, D-FACTOR-19]", async () => {
     const { visitor } = await signedIn();
     await visitor.browser.get(news.authorizeUrl({ ...essential, prompt: "none" }));

@@ -132,7 +132,7 @@ it("is not there for other machines and other host names, nor for other methods"
   }
 });
 
-it("is only for a server that sends no mail, outside production, and delivers", () => {
+it("is only for a server that sends no mail, outside production, and delivers [D-RUN-1]", () => {
   const here = { deployments: { oauth2: { url: "http://127.0.0.1:3000" } } };
   const production = {
     deployments: { oauth2: { url: "https://login.example" } },

@@ -41,7 +41,7 @@ describe("a kind of client", () => {
     ["machine", ["client_credentials"], "standard", true],
     ["device", ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"], "standard", false],
   ] as const)(
-    "%s has its grants, its errors, and a secret if it can keep one",
+    "%s has its grants, its errors, and a secret if it can keep one [D-KIND-13]",
     async (kind, grants, errors, has) => {
       const registered = await register(KINDS[kind]);
       expect(typeof registered.client_secret).toBe(has ? "string" : "undefined");
