@@ -1,2 +1,4 @@
 /** The types of `machine.mjs`, which also runs before the first install. */
-export declare function programFor(need: "promtool" | "hadolint" | "systemd-analyze" | "Authlib"): string;
+export declare function programFor(
+  need: "promtool" | "nginx" | "hadolint" | "systemd-analyze" | "Authlib",
+): string;

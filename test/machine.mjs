@@ -9,8 +9,9 @@ const CACHE = join(homedir(), ".cache", "sign-in-service");
 
 /** A server that speaks MongoDB's protocol, in an environment of its own; test/servers/mongodb.ts looks there. */
 const SECANTUS = join(CACHE, "secantusdb-0.7.0b3");
-/** The files of Debian's package, of which the tests use one program. Installed, it would start a server. */
+/** The files of Debian's packages, of which the tests use one program each. Installed, they would start a server. */
 const PROMETHEUS = join(CACHE, "prometheus");
+const NGINX = join(CACHE, "nginx");
 const AUTHLIB = join(CACHE, "authlib-1.9.10");
 const HADOLINT = join(CACHE, "hadolint-2.15.1");
 
@@ -58,6 +59,12 @@ export const NEEDS = [
     executables: ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")],
     usedBy: "the tests of the alert rules",
     install: unpackedFromDebian(PROMETHEUS, "prometheus"),
+  },
+  {
+    name: "nginx",
+    executables: ["nginx", "/usr/sbin/nginx", join(NGINX, "usr", "sbin", "nginx")],
+    usedBy: "the tests of the documented proxies",
+    install: unpackedFromDebian(NGINX, "nginx"),
   },
   {
     name: "hadolint",

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
+import { blocks } from "../examples/documents.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
@@ -49,9 +50,18 @@ interface Opened {
   readonly warnings: readonly string[];
 }
 
-async function open(url: string, options?: string, mustExist = false): Promise<Opened> {
+interface How {
+  readonly options?: string;
+  readonly mustExist?: boolean;
+  readonly role?: string;
+}
+
+async function open(
+  url: string,
+  { options, mustExist = false, role = "service" }: How = {},
+): Promise<Opened> {
   const address = new URL(url);
-  address.username = "service";
+  address.username = role;
   if (options !== undefined) address.searchParams.set("options", options);
   const warnings: string[] = [];
   const store = await openPostgres({
@@ -141,7 +151,7 @@ describe("what another role plants later", () => {
       `${THIEF} CREATE TRIGGER steal BEFORE INSERT ON sign_in_records FOR EACH ROW EXECUTE FUNCTION thief()`,
     );
     for (const mustExist of [false, true])
-      await expect(open(url, undefined, mustExist)).rejects.toThrow(
+      await expect(open(url, { mustExist })).rejects.toThrow(
         "the table sign_in_records has the trigger steal",
       );
   });
@@ -167,10 +177,25 @@ describe("a schema of the service's own", () => {
     const url = await newShared();
     await as(url, "other", RECORDS);
     await as(url, "postgres", "CREATE SCHEMA sign_in AUTHORIZATION service");
-    const opened = await open(url, "-c search_path=sign_in");
+    const opened = await open(url, { options: "-c search_path=sign_in" });
     await use(opened);
     expect(opened.warnings).toEqual([]);
     await opened.store.close();
+  });
+
+  it("is made by the documented statements", async () => {
+    const url = await newShared();
+    await as(url, "other", RECORDS);
+    const documented = blocks().find(
+      ({ name, info }) => info === "sql" && name.startsWith("docs/postgresql.md"),
+    );
+    await as(url, "postgres", documented?.code.replace("…", "a password") ?? "false");
+    const opened = await open(url, { role: "sign_in" });
+    await use(opened);
+    expect(opened.warnings).toEqual([]);
+    await opened.store.close();
+    const tables = "SELECT DISTINCT schemaname, tableowner FROM pg_tables WHERE tableowner = 'sign_in'";
+    expect(await as(url, "postgres", tables)).toEqual([{ schemaname: "sign_in", tableowner: "sign_in" }]);
   });
 
   it("is recommended where others may create things", async () => {
@@ -186,7 +211,7 @@ describe("a schema of the service's own", () => {
   it("that does not exist is said in words", async () => {
     const url = await newShared();
     for (const mustExist of [false, true])
-      await expect(open(url, "-c search_path=nowhere", mustExist)).rejects.toThrow(
+      await expect(open(url, { options: "-c search_path=nowhere", mustExist })).rejects.toThrow(
         "config.storage: the search_path of this user of PostgreSQL names no schema that exists: create it with CREATE SCHEMA, or correct options",
       );
   });

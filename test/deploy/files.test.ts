@@ -1,10 +1,10 @@
-/** The Dockerfile, the compose file and the unit of systemd, checked by the tools for them. */
+/** The Dockerfile, the compose file, the unit of systemd and the configuration of Prometheus, checked by the tools for them. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
-import { ROOT, textOf } from "../examples/documents.ts";
+import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { programFor } from "../machine.mjs";
 import { compose } from "./compose.ts";
 
@@ -125,23 +125,23 @@ describe("the unit of systemd", () => {
   });
 });
 
-describe("the examples of a proxy", () => {
-  it.each(["docs/operating.md", "examples/cluster/nginx.conf"])(
-    "in %s sends the name and the address that the browser used, and takes neither from it",
-    (file) => {
-      const set = new Map(
-        [...textOf(file).matchAll(/^ *proxy_set_header (\S+) (\S+);$/gm)].map(([, name, value]) => [
-          name,
-          value,
-        ]),
-      );
-      // A second line for a header would send it twice.
-      expect(textOf(file).match(/^ *proxy_set_header /gm)).toHaveLength(set.size);
-      expect(Object.fromEntries(set)).toMatchObject({
-        Host: "$http_host",
-        "X-Forwarded-Host": "$http_host",
-        "X-Forwarded-For": "$proxy_add_x_forwarded_for",
-      });
-    },
-  );
+describe("the configuration of Prometheus in docs/alerts.md", () => {
+  const promtool = programFor("promtool");
+
+  it("is valid beside the rules, and names the job that the rules expect", () => {
+    const token = "/etc/prometheus/sign-in-metrics-token";
+    const { code } = blocks().find(({ info, name }) => info === "yaml" && name.startsWith("docs/alerts.md"))!;
+    expect(code).toContain(token);
+    const file = join(folder, "prometheus.yml");
+    writeFileSync(file, code.replace(token, join(folder, "token")));
+    writeFileSync(join(folder, "token"), "the token of the metrics port");
+    copyFileSync(join(ROOT, "deploy/prometheus/alerts.yml"), join(folder, "alerts.yml"));
+    const check = ["check", "config", file];
+    expect(said(promtool, check)).toEqual([0, expect.stringContaining("is valid prometheus config file")]);
+    const [, job = ""] = /job_name: (\S+)/u.exec(code) ?? [];
+    expect(textOf("deploy/prometheus/alerts.yml")).toContain(`job="${job}"`);
+    // A missing token is found, so the paths are looked at.
+    rmSync(join(folder, "token"));
+    expect(said(promtool, check)[0]).toBe(1);
+  });
 });

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
 import { COMMANDS } from "../../cli/commands.ts";
+import { here } from "../cli/here.ts";
 import { checkConfigFile } from "../../cli/server/config-file.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { type Block, blocks, documents, links, ROOT, tableAfter, textOf, writeBlock } from "./documents.ts";
@@ -45,6 +46,21 @@ describe("the commands in README and docs", () => {
         expect.stringMatching(/npx node |node_modules\/\.bin\/node /),
       ]);
     }
+  });
+});
+
+describe("the shell blocks in README and docs", () => {
+  it("have commands alone in their lines: no line begins in the middle of one", () => {
+    const lines = blocks()
+      .filter(({ info }) => /^(?:sh|bash)$/.test(info))
+      .flatMap(({ name, code }) =>
+        code
+          .replaceAll("\\\n", " ")
+          .split("\n")
+          .map((line) => `${name}: ${line}`),
+      );
+    expect(lines.length).toBeGreaterThan(100);
+    expect(lines.filter((line) => /\d: (?:https?:|--)/.test(line))).toEqual([]);
   });
 });
 
@@ -93,6 +109,8 @@ function callsIn(document: string): string[][] {
     [
       ...code
         .replaceAll("\\\n", " ")
+        // `npm start` in the repository.
+        .replaceAll("npm start -- ", "sign-in-service serve --demo ")
         .matchAll(/(?:^|[ /])(?:sign-in-service|main\.[jt]s) ([a-z][^\n|;&]*)/gm),
     ].map(([, call = ""]) => call.trim().split(/\s+/)),
   );
@@ -222,6 +240,40 @@ describe("the code in README and docs", () => {
     // The pages keep secrets out of files.
     const keys = { secrets: [Buffer.alloc(32, 1).toString("base64")] };
     await expect(checkConfigFile({ deployments, keys, ...JSON.parse(code) })).resolves.toBeDefined();
+  });
+});
+
+/** The variables of the environment that a block sets, as a shell, a container or systemd reads them. */
+function variablesIn(code: string): Map<string, string> {
+  return new Map(
+    [...code.matchAll(/\b(SIGN_IN_[A-Z0-9_]+)=(\S+)/g)].map(([, name = "", value = ""]) => [name, value]),
+  );
+}
+
+describe("the variables in README and docs", () => {
+  const sets = blocks().filter(({ code }) => variablesIn(code).has("SIGN_IN_INTERACTIONS_THEME_NAME"));
+
+  it.each(sets)("of $name are a configuration", async ({ code }) => {
+    const secret = join(ROOT, FOLDER, "secret");
+    writeFileSync(secret, Buffer.alloc(32, 1).toString("base64"), { mode: 0o600 });
+    const named = [...variablesIn(code)].map(([name, value]) => [
+      name,
+      name.endsWith("_FILE") ? secret : value,
+    ]);
+    const variables = new Map(named as [string, string][]);
+    expect(await here(["config", "check"], { variables })).toEqual({
+      code: 0,
+      out: "The configuration is valid.\n",
+      err: "",
+    });
+  });
+
+  it("are in several documents, and those of Compose are in its file", () => {
+    expect(sets.length).toBeGreaterThanOrEqual(3);
+    const env = blocks().find(({ code }) => code.includes("> .env"))?.code ?? "";
+    const names = [...env.matchAll(/(SIGN_IN_[A-Z]+)=/g)].map(([, name]) => name);
+    const read = [...textOf("deploy/compose.yml").matchAll(/\$\{(\w+):/g)].map(([, name]) => name);
+    expect(new Set(names)).toEqual(new Set(read));
   });
 });
 

@@ -409,7 +409,10 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     const file = join(ROOT, FOLDER, "getting-started.json");
     const { seed, ...settings } = JSON.parse(moved(found("docs/getting-started.md 4").code));
     writeFileSync(file, JSON.stringify({ ...settings, seed, storage: "sqlite::memory:" }), { mode: 0o600 });
-    const server = start("cli/main.ts", { args: ["serve", "--config", file] });
+    // `npm start` is `serve --demo`.
+    const [, typed = ""] = /^npm start -- (.*)\n$/u.exec(found("docs/getting-started.md 5").code) ?? [];
+    const args = ["serve", "--demo", ...typed.replace("sign-in.json", file).split(" ")];
+    const server = start("cli/main.ts", { args });
     await server.until(/listening on/);
     // The two examples that use the same file.
     const beside = found("docs/getting-started.md 6").code.trimEnd().split("\n");

@@ -1,5 +1,5 @@
 /** Follows documents in an empty folder, with the package as `npm pack` makes it, and with their files as they stand there. */
-import { linkSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
@@ -7,7 +7,7 @@ import type { Page } from "playwright-core";
 import { TestBrowser } from "../browser/chromium.ts";
 import { packInto } from "../installed.ts";
 import { type Block, blocks, ROOT } from "./documents.ts";
-import { Reader } from "./reader.ts";
+import { Reader, stepsOf } from "./reader.ts";
 
 const { PATH = "" } = process.env;
 const REPOSITORY = "sign-in-service";
@@ -50,6 +50,7 @@ async function newReader(folder?: string): Promise<Reader> {
   const place = mkdtempSync(join(work, "reader-"));
   mkdirSync(join(place, REPOSITORY));
   linkSync(packed, join(place, REPOSITORY, basename(packed)));
+  symlinkSync(join(ROOT, "examples"), join(place, REPOSITORY, "examples"));
   return Reader.at(place, PROGRAMS, folder);
 }
 
@@ -208,10 +209,12 @@ describe("docs/your-application.md", () => {
   it.each(["express", "koa"])("has a program with %s that signs people in", async (framework) => {
     const { seed } = JSON.parse(block("docs/your-application.md", '  "seed": {').code) as Json;
     await firstHour((config) => ({ ...config, seed }));
-    await reader.type(block("docs/your-application.md", "npm install openid-client iron-session").code);
+    await reader.type("mkdir ../application && cd ../application");
+    const packages = "npm install node@24 openid-client iron-session";
+    await reader.type(block("docs/your-application.md", packages).code);
     reader.save(block("docs/your-application.md", `ts examples/your-application/${framework}.ts`), "app.mts");
-    const packages = framework === "koa" ? "koa @koa/router" : framework;
-    const { code } = block("docs/your-application.md", `npm install ${packages}`);
+    const more = framework === "koa" ? "koa @koa/router" : framework;
+    const { code } = block("docs/your-application.md", `npm install ${more}`);
     const [install = "", ...run] = code.trimEnd().split("\n");
     await reader.type(install);
     await reader.serve(`env ${run.join("\n")}`, /listening on/);
@@ -219,5 +222,55 @@ describe("docs/your-application.md", () => {
     await enter(page, "lovelace-1843");
     await page.getByText("ada@example.com").waitFor();
     expect(page.url()).toBe(reader.filled("http://localhost:3001/account"));
+  });
+});
+
+/** Follows the console blocks of a page, and makes its folder. @returns the last line of that block. */
+async function inItsOwnFolder(document: string): Promise<string> {
+  for (const step of stepsOf(document)) await reader.follow(step);
+  const found = blocks().find(
+    ({ name, code }) => name.startsWith(`docs/${document}.md`) && code.startsWith("mkdir "),
+  );
+  const lines = found?.code.trimEnd().split("\n") ?? ["false"];
+  await reader.type(lines.slice(0, -1).join("\n"));
+  return lines.at(-1) ?? "";
+}
+
+describe("what can be built on the first hour", () => {
+  beforeEach(async () => {
+    await firstHour((config) => config);
+    await reader.type(
+      "npx sign-in-service services put news --name News && npx sign-in-service accounts assign ada news",
+    );
+  });
+
+  it("runs in folders of its own: an API and its job, a program, and a page", async () => {
+    const api = await inItsOwnFolder("apis");
+    await reader.serve(`env PORT=3001 ${api}`, /Listening/);
+    const job = blocks().find(
+      ({ name, code }) => name.startsWith("docs/apis.md") && code.includes("npx node job.ts"),
+    );
+    expect(await reader.type(job?.code ?? "false")).toMatch(/^200 .*First article/);
+
+    await reader.type("cd ../sign-in");
+    const program = await reader.serve(await inItsOwnFolder("native-applications"), /http:\S+/);
+    const [address = ""] = await program.until(/http:\S+/);
+    const first = await browser.newPage();
+    await first.goto(address);
+    await enter(first, "lovelace-1843");
+    await first.getByText("Done.").waitFor();
+    expect(await program.ended).toBe(0);
+    expect(program.output()).toContain("Signed in as ada@example.com");
+
+    await reader.type("cd ../sign-in");
+    await reader.type(await inItsOwnFolder("browser-applications"));
+    const html = reader.read("index.html");
+    const filled = html.replace("{issuer}", "http://localhost:3000/openid").replace("{client_id}", "spa");
+    reader.save({ info: "", code: filled }, "index.html");
+    await reader.serve("npx vite --port 5173", /Local:/);
+    const page = await open("http://localhost:5173");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await enter(page, "lovelace-1843");
+    await page.getByText("ada@example.com").waitFor();
   });
 });

@@ -114,6 +114,18 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
     expect(browser.hasForm("password")).toBe(true);
   });
 
+  if (file === "next.ts")
+    it("has the page of the document, which leads to the sign-in, shows the person and signs out", async () => {
+      const browser = await new Browser().get(`${url}/documented`);
+      expect(browser.visits[0]?.headers.get("location")).toBe("/auth/sign-in?to=/account");
+      await signIn(browser);
+      expect(browser.url.href).toBe(`${url}/account`);
+      await browser.get(`${url}/documented`);
+      expect(browser.html).toContain(service.ada.email);
+      const [form] = browser.forms();
+      expect([form?.action.href, form?.method]).toEqual([`${url}/auth/sign-out`, "POST"]);
+    });
+
   it.each([
     "https://evil.example/",
     "//evil.example/",
