@@ -159,8 +159,8 @@ export interface PostgresAddress {
   /** The most connections that a process opens for calls. */
   readonly poolSize: number;
   readonly applicationName: string;
-  /** Options of the server for each connection, such as `-c search_path=sign_in`. */
-  readonly options: string | undefined;
+  /** Settings of the server for each connection, such as `search_path`. */
+  readonly settings: readonly (readonly [name: string, value: string])[];
   /** Seconds for opening a connection; `undefined`: as long as a call may take. */
   readonly connectTimeoutSeconds: number | undefined;
   /** Whether the password is bound to the TLS connection (SCRAM-SHA-256-PLUS): if the server can, or else not at all. */
@@ -255,6 +255,8 @@ export function readPostgresAddress(text: string): PostgresAddress | string {
   if (timeout === undefined) return "needs a `connect_timeout` in whole seconds";
   const passwordFile = parameters.get("password_file");
   if (passwordFile !== undefined && password !== "") return "has both a password and a `password_file`";
+  const settings = readSettings(parameters.get("options") ?? "");
+  if (settings === undefined) return "needs `options` of the form `-c NAME=VALUE`";
   const tls = readTls(parameters);
   if (typeof tls === "string") return tls;
   if (tls !== undefined && host.startsWith("/")) return "has TLS for a Unix socket, which needs none";
@@ -272,11 +274,27 @@ export function readPostgresAddress(text: string): PostgresAddress | string {
     database: database || undefined,
     poolSize,
     applicationName: parameters.get("application_name") ?? "sign-in-service",
-    options: parameters.get("options"),
+    settings,
     connectTimeoutSeconds: timeout === 0 ? undefined : timeout,
     channelBinding,
     tls,
   };
+}
+
+/**
+ * `-c NAME=VALUE` or `--NAME=VALUE`, any number of times, as PostgreSQL reads them: a backslash makes a space part of a value.
+ * @returns `undefined` for anything else.
+ */
+function readSettings(options: string): PostgresAddress["settings"] | undefined {
+  const words = options.match(/(?:\\.|[^\s\\])+/gu) ?? [];
+  const settings: [name: string, value: string][] = [];
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] === "-c" ? `-c${words[(at += 1)] ?? ""}` : words[at];
+    const [, name, value] = /^(?:-c|--)([a-z_][\w.-]*)=(.*)$/iu.exec(word ?? "") ?? [];
+    if (name === undefined || value === undefined) return undefined;
+    settings.push([name.replaceAll("-", "_"), value.replaceAll(/\\(.)/gu, "$1")]);
+  }
+  return settings;
 }
 
 function readTls(parameters: ReadonlyMap<string, string>): PostgresAddress["tls"] | string {

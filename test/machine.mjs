@@ -12,6 +12,7 @@ const SECANTUS = join(CACHE, "secantusdb-0.7.0b3");
 /** The files of Debian's packages, of which the tests use one program each. Installed, they would start a server. */
 const PROMETHEUS = join(CACHE, "prometheus");
 const NGINX = join(CACHE, "nginx");
+const PGBOUNCER = join(CACHE, "pgbouncer");
 const AUTHLIB = join(CACHE, "authlib-1.9.10");
 const HADOLINT = join(CACHE, "hadolint-2.15.1");
 
@@ -41,6 +42,12 @@ export const NEEDS = [
     ),
     usedBy: "the tests of the storage in PostgreSQL",
     install: fromDebian("postgresql"),
+  },
+  {
+    name: "PgBouncer",
+    executables: ["pgbouncer", "/usr/sbin/pgbouncer", join(PGBOUNCER, "usr", "sbin", "pgbouncer")],
+    usedBy: "the tests of PostgreSQL behind a pooler",
+    install: unpackedFromDebian(PGBOUNCER, "pgbouncer"),
   },
   {
     name: "MongoDB, or SecantusDB in its place,",
@@ -126,18 +133,20 @@ export function prepareMachine(needs = NEEDS, say = console.error) {
   return problems;
 }
 
-/** Installs a package of Debian, as root. */
-function fromDebian(name) {
+/** Installs packages of Debian, as root. */
+function fromDebian(...names) {
   return (update) => {
-    const command = `apt-get install -y --no-install-recommends ${name}`;
+    const command = `apt-get install -y --no-install-recommends ${names.join(" ")}`;
     if (locate(["apt-get"]) === undefined) return "install it by hand: this machine has no apt-get";
     if (process.getuid?.() !== 0) return `as root: apt-get update && ${command}`;
     if (update() !== 0) return "apt-get update failed";
-    return aptGet("install", "-y", "--no-install-recommends", name) === 0 ? undefined : `${command} failed`;
+    return aptGet("install", "-y", "--no-install-recommends", ...names) === 0
+      ? undefined
+      : `${command} failed`;
   };
 }
 
-/** Unpacks a package of Debian into `folder` without installing it. */
+/** Unpacks a package of Debian into `folder` without installing it; as root, installs the libraries that it needs. */
 function unpackedFromDebian(folder, name) {
   return (update) => {
     if (locate(["apt-get"]) === undefined) return "install it by hand: this machine has no apt-get";
@@ -147,10 +156,30 @@ function unpackedFromDebian(folder, name) {
       spawnSync("apt-get", ["-q", "download", name], { cwd: folder, stdio: "ignore" }).status === 0;
     if (!isDownloaded() && (update() !== 0 || !isDownloaded())) return `apt-get download ${name} failed`;
     const archive = readdirSync(folder).find((file) => file.endsWith(".deb"));
+    const libraries = librariesOf(join(folder, archive));
     const isUnpacked = run("dpkg-deb", "-x", join(folder, archive), folder);
     rmSync(join(folder, archive));
-    return isUnpacked ? undefined : `${archive} can't be unpacked`;
+    if (!isUnpacked) return `${archive} can't be unpacked`;
+    if (libraries.every(isInstalled)) return undefined;
+    const why = fromDebian(...libraries)(update);
+    // Without its libraries the program would be there and not run.
+    if (why !== undefined) rmSync(folder, { recursive: true, force: true });
+    return why;
   };
+}
+
+/** The packages of libraries that a package names. Their names contain versions, which differ between releases. */
+function librariesOf(archive) {
+  const { stdout } = spawnSync("dpkg-deb", ["-f", archive, "Depends"], { encoding: "utf8" });
+  return (stdout ?? "")
+    .split(",")
+    .map((each) => each.trim().split(/[ |:]/u, 1)[0])
+    .filter((name) => /^lib(?!js-)/u.test(name));
+}
+
+function isInstalled(name) {
+  const { stdout } = spawnSync("dpkg-query", ["-W", "-f=${db:Status-Status}", name], { encoding: "utf8" });
+  return stdout === "installed";
 }
 
 /** Installs Python packages in a virtual environment at `folder`; Debian keeps the means for that in a package. */

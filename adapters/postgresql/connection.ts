@@ -60,6 +60,15 @@ export const CLOCK: Statement = { name: "sign-in-clock", text: "SELECT clock_tim
 
 type Driver = typeof pg;
 
+/** How often a pooler is tried: while others use it, it may happen to give the same session twice. */
+const POOLER_ROUNDS = 3;
+
+/** The process of the server that runs the calls of this connection now. */
+async function sessionOf(client: Client): Promise<number | undefined> {
+  const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  return rows[0]?.pid;
+}
+
 /** The text of a file, without a line break at its end. */
 async function textOf(path: string): Promise<string> {
   return (await readFile(path, "utf8")).replace(/\r?\n$/u, "");
@@ -111,6 +120,7 @@ async function tlsOptions(
  * large table a statement finds, and spend milliseconds on starting parallel workers or compiling the statement.
  */
 const SESSION = [
+  `SET statement_timeout = ${CALL_TIMEOUT_MS}`,
   "SET plan_cache_mode = force_generic_plan",
   "SET enable_seqscan = off",
   "SET enable_hashjoin = off",
@@ -157,8 +167,8 @@ export class Connections {
   readonly #tls: ConnectionOptions | undefined;
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
-  /** Sets the schema of each connection. */
-  #pinned = "";
+  /** What each connection sets at its beginning, because PgBouncer refuses settings in the startup packet. */
+  #session: string;
   readonly #running = new Set<Promise<unknown>>();
   /** Every socket that is open or being opened, with a promise that resolves when it closes. */
   readonly #sockets = new Map<Socket, Promise<void>>();
@@ -171,13 +181,20 @@ export class Connections {
     this.#address = address;
     this.#tls = tls;
     this.#Client = address.channelBinding === "require" ? boundClient(driver) : driver.Client;
+    this.#session = [
+      ...address.settings.map(
+        ([name, value]) =>
+          `SELECT set_config(${driver.escapeLiteral(name)}, ${driver.escapeLiteral(value)}, false)`,
+      ),
+      SESSION,
+    ].join("; ");
     this.#pool = new driver.Pool({
       ...this.#options(),
       Client: this.#Client,
       max: address.poolSize,
       idleTimeoutMillis: 30_000,
       // The pool awaits the returned promise, though its types don't say so.
-      onConnect: (client): unknown => client.query(SESSION + this.#pinned),
+      onConnect: (client): unknown => client.query(this.#session),
     });
     // The pool replaces an idle connection that breaks.
     this.#pool.on("error", () => undefined);
@@ -196,7 +213,7 @@ export class Connections {
   }
 
   #options(): ClientConfig {
-    const { host, port, user, password, passwordFile, database, applicationName, options } = this.#address;
+    const { host, port, user, password, passwordFile, database, applicationName } = this.#address;
     const { channelBinding, connectTimeoutSeconds = Infinity } = this.#address;
     return {
       host,
@@ -206,16 +223,59 @@ export class Connections {
       // Each connection reads the file again, so that the password can change while the service runs.
       password: passwordFile === undefined ? password : () => textOf(passwordFile),
       application_name: applicationName,
-      options,
       ssl: this.#tls,
       enableChannelBinding: channelBinding !== "disable" && this.#tls !== undefined,
       connectionTimeoutMillis: Math.min(CALL_TIMEOUT_MS, connectTimeoutSeconds * 1000),
       query_timeout: CALL_TIMEOUT_MS,
-      statement_timeout: CALL_TIMEOUT_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
       stream: () => this.#newSocket(),
     };
+  }
+
+  /**
+   * Whether a pooler gives the transactions of one connection to different sessions of the server, as PgBouncer does in all modes but
+   * `session`. Call it before others use the pool: settings would stay in sessions that other clients get.
+   */
+  async sharesSessions(): Promise<boolean> {
+    return this.#withClient(async (one) => {
+      const own = await sessionOf(one);
+      // A pooler invents the id that cancels a call; the server's is that of the session.
+      if (own === Reflect.get(one, "processID")) return false;
+      return this.#withClient(async (other) => {
+        for (let round = 0; round < POOLER_ROUNDS; round += 1) {
+          try {
+            await other.query("BEGIN");
+          } catch (error) {
+            // `pool_mode=statement` has no transactions.
+            if (sqlState(error) === undefined) throw error;
+            return true;
+          }
+          if ((await sessionOf(other)) === own) return true;
+          // Twice, because a pooler may take turns.
+          if ((await sessionOf(one)) !== own || (await sessionOf(one)) !== own) return true;
+          await other.query("COMMIT");
+        }
+        return false;
+      });
+    });
+  }
+
+  /** Runs a call with a connection outside the pool. */
+  async #withClient<T>(call: (client: Client) => Promise<T>): Promise<T> {
+    const socket = this.#newSocket();
+    const client = new this.#Client({ ...this.#options(), stream: () => socket });
+    // A call on a connection that broke says only that it is closed.
+    let broken: unknown;
+    client.on("error", (error) => (broken ??= error));
+    try {
+      await client.connect();
+      return await call(client);
+    } catch (error) {
+      throw broken ?? error;
+    } finally {
+      socket.destroy();
+    }
   }
 
   /** The driver can't end a connection whose server hangs, so `close` destroys its socket. */
@@ -262,8 +322,9 @@ export class Connections {
 
   /** From now on names without a schema are in this one, whatever others create in the search path. Call it before others use the pool. */
   async pin(schema: string): Promise<void> {
-    this.#pinned = `; SET search_path = ${this.#driver.escapeIdentifier(schema)}`;
-    await this.raw(`SELECT 1${this.#pinned}`);
+    const pinned = `SET search_path = ${this.#driver.escapeIdentifier(schema)}`;
+    this.#session += `; ${pinned}`;
+    await this.raw(pinned);
   }
 
   /** Rejects with the driver's errors. */

@@ -20,6 +20,10 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["42501", "PostgreSQL refuses the user: name one that may create tables and functions"],
 ]);
 
+/** Settings, prepared statements and LISTEN belong to a session. */
+const SHARED_SESSIONS =
+  "a pooler in front of PostgreSQL shares sessions among its clients (pool_mode transaction or statement), and the service needs sessions of its own: set pool_mode=session for this database in pgbouncer.ini, or name PostgreSQL itself (docs/postgresql.md)";
+
 function wrong(problem: string): ConfigurationError {
   return new ConfigurationError([`config.storage: ${problem}`]);
 }
@@ -104,13 +108,14 @@ async function create(connections: Connections): Promise<void> {
 
 /**
  * Prepares the database, unless it must exist.
- * @throws ConfigurationError when the server is too old, or others could run code as the service.
+ * @throws ConfigurationError when a pooler shares sessions, the server is too old, or others could run code as the service.
  * @throws StorageMissing when it must exist, and does not.
  */
 export async function prepareDatabase(
   connections: Connections,
   { mustExist, onWarning }: { readonly mustExist: boolean; readonly onWarning: (text: string) => void },
 ): Promise<void> {
+  if (await connections.sharesSessions()) throw wrong(SHARED_SESSIONS);
   const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
   if (Number(row?.server_version_num) < OLDEST) throw wrong("PostgreSQL 14 or newer is needed");
   await pinSchema(connections);

@@ -11,7 +11,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   EHOSTUNREACH: "The machine can't be reached: check the address, the routes and the firewalls.",
   ECONNRESET: "The connection was cut: check whether the server restarts, and whether one side expects TLS.",
   ENOSPC: "The disk is full: make room, then restart the process.",
-  timeout: "It accepts connections but does not answer: look at its load, its disk and its locks.",
+  timeout:
+    "It accepts connections but does not answer: look at its load, its disk and its locks. PgBouncer waits if default_pool_size is too small.",
   // PostgreSQL.
   "28P01": "Correct the user or the password.",
   "28000": "Correct the user or the password, or allow this machine in pg_hba.conf.",
@@ -22,11 +23,11 @@ const ADVICE: Readonly<Record<string, string>> = {
   "57P03": "PostgreSQL is starting or stopping: try again in a moment.",
   "25006": "This PostgreSQL is a standby and takes no writes: name the primary.",
   "08P01":
-    "The server refused a parameter of the connection, as PgBouncer does: add it to ignore_startup_parameters there, or connect to PostgreSQL itself.",
+    "PgBouncer refuses the connection, and its log says why: it does not know the database or the user, has no connection left (max_client_conn), or waited too long for one (default_pool_size).",
   "42P05":
-    "A prepared statement exists already, because PgBouncer shares connections: set max_prepared_statements there, or use pool_mode session.",
+    "A prepared statement exists already, because PgBouncer shares sessions: set pool_mode=session and server_reset_query=DISCARD ALL there.",
   "26000":
-    "A prepared statement is unknown, because PgBouncer shares connections: set max_prepared_statements there, or use pool_mode session.",
+    "A prepared statement is unknown, because PgBouncer shares sessions: set pool_mode=session and server_reset_query=DISCARD ALL there.",
   // Redis.
   OOM: "Redis has no memory left: raise maxmemory, and see which keys grow.",
   READONLY: "This Redis is a replica and takes no writes: name the primary.",

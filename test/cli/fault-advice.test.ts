@@ -6,6 +6,7 @@ import { sentenceOf } from "../../cli/program/command-failure.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
 import { openStorage } from "../../records/storage.ts";
+import { openOwnPgBouncer } from "../servers/pgbouncer.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 
@@ -61,9 +62,28 @@ describe("the advice", () => {
     await expect(said("sqlite::memory:", redis.url)).resolves.toMatch(/OOM.* Redis has no memory left/);
   });
 
+  it("for a database that PgBouncer does not know is to read its log", async () => {
+    const known = await postgres.newDatabase();
+    const bouncer = await openOwnPgBouncer(known, { pool_mode: "session" });
+    await expect(said(`${bouncer.through(known)}_none`)).resolves.toMatch(
+      /08P01.* PgBouncer refuses the connection, and its log says why/,
+    );
+    await bouncer.close();
+  });
+
+  it("for a PgBouncer that does not reset its sessions is about that", async () => {
+    const bouncer = await openOwnPgBouncer(await postgres.newDatabase(), {
+      pool_mode: "session",
+      server_reset_query: "",
+    });
+    const storage = bouncer.through(await postgres.newDatabase());
+    await expect(said(storage)).resolves.toBe("opened");
+    await expect(said(storage)).resolves.toMatch(/42P05.* server_reset_query=DISCARD ALL/);
+    await bouncer.close();
+  });
+
   it.each([
-    ["08P01", /PgBouncer/],
-    ["42P05", /max_prepared_statements/],
+    ["26000", /pool_mode=session/],
     ["28P01", /password/],
     ["constructor", /Start it/],
     [undefined, /Start it/],

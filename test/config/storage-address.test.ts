@@ -57,7 +57,7 @@ const POSTGRES = {
   database: undefined,
   poolSize: 10,
   applicationName: "sign-in-service",
-  options: undefined,
+  settings: [],
   connectTimeoutSeconds: undefined,
   channelBinding: "disable",
   tls: undefined,
@@ -80,7 +80,18 @@ it.each([
   ],
   [
     "postgresql://db.example?application_name=a&options=-c%20search_path%3Db",
-    { ...POSTGRES, applicationName: "a", options: "-c search_path=b" },
+    { ...POSTGRES, applicationName: "a", settings: [["search_path", "b"]] },
+  ],
+  [
+    "postgresql://db.example?options=-csearch_path%3Da,b%20--work-mem%3D64MB%20%20-c%20sign_in.note%3Da%5C%20%5C%5Cb%3Dc",
+    {
+      ...POSTGRES,
+      settings: [
+        ["search_path", "a,b"],
+        ["work_mem", "64MB"],
+        ["sign_in.note", "a \\b=c"],
+      ],
+    },
   ],
   [
     "postgresql://u:p@/x?host=/var/run/postgresql",
@@ -120,6 +131,11 @@ it.each([
   ["sslmode=disable&sslmode=verify-full", /^has the parameter `sslmode` twice$/],
   ["pass&word@host/x", /^knows only these parameters, each once: host, port, /],
   ["host=/var/run/postgresql", /^has two hosts/],
+  ["options=-c", /^needs `options` of the form `-c NAME=VALUE`$/],
+  ["options=-c%20-c%20a%3Db", /^needs `options`/],
+  ["options=search_path%3Db", /^needs `options`/],
+  ["options=-f%20s", /^needs `options`/],
+  ["options=-c%20a'%3Db", /^needs `options`/],
   ["connect_timeout=1.5", /^needs a `connect_timeout` in whole seconds$/],
   ["channel_binding=yes", /^needs a `channel_binding` of `require`, `prefer` or `disable`$/],
   ["channel_binding=require", /^needs an `sslmode` with TLS for `channel_binding=require`$/],
