@@ -115,12 +115,13 @@ function sampleEnrolment(text: string): Enrolment {
     attestation: "none",
   };
   const as = { email: text, password_generation: 0, sessions_generation: 0, factors_generation: 0 };
-  return { sub: text, as, app: { secret: text, uri: text }, passkey: { publicKey }, expiresAt: 0 };
+  const app = { secret: text, uri: text };
+  return { sub: text, as, isFirst: true, app, passkey: { publicKey }, expiresAt: 0 };
 }
 
 /** Somebody who registers without a password, where the passkey is made. */
 export function sampleNewcomer(text: string): Partial<RunningSignIn> {
-  const { passkey, ...enrolment } = sampleEnrolment(text);
+  const { passkey, isFirst: _isFirst, ...enrolment } = sampleEnrolment(text);
   return {
     state: {
       step: "enrol",

@@ -28,6 +28,10 @@ export interface Taken {
   readonly endsIn: number;
 }
 
+interface TakeOptions {
+  readonly evenly?: boolean;
+}
+
 /**
  * A window begins with the first point that is taken and ends as a whole. Refused requests are not counted, and giving
  * points back never makes more than the limit. Calls take effect in order, even before they are awaited, and parallel
@@ -36,9 +40,10 @@ export interface Taken {
 export interface RateLimits {
   /**
    * Takes one point from each bucket, or none if one of them has none left.
+   * @param options.evenly a refusal writes as many records as a point, so that the time does not tell them apart.
    * @returns the answer of each bucket.
    */
-  take(buckets: readonly Bucket[]): Promise<readonly Taken[]>;
+  take(buckets: readonly Bucket[], options?: TakeOptions): Promise<readonly Taken[]>;
   /** Whether each bucket has a point, without taking it. */
   look(buckets: readonly Bucket[]): Promise<readonly Taken[]>;
   /** Gives one point back to each bucket after a success. */
@@ -70,6 +75,7 @@ interface Step {
   readonly buckets: readonly Bucket[];
   /** Points to add: 1 to take, -1 to give back, 0 to look. */
   readonly points: 1 | 0 | -1;
+  readonly evenly?: boolean | undefined;
 }
 
 /** The windows of one batch while its steps are applied. */
@@ -84,14 +90,16 @@ class Windows {
   }
 
   /** Applies a step. @returns the answer of each bucket. */
-  apply({ buckets, points }: Step): Taken[] {
+  apply({ buckets, points, evenly = false }: Step): Taken[] {
     const answers = buckets.map((bucket) => this.#answer(bucket));
-    if (points === 0 || (points === 1 && answers.some(({ allowed }) => !allowed))) return answers;
+    const isRefused = points === 1 && answers.some(({ allowed }) => !allowed);
+    if (points === 0 || (isRefused && !evenly)) return answers;
     for (const bucket of buckets) {
       const { taken = 0, ends_at_ms = this.#latestEnd(bucket) } = this.#open(bucket) ?? {};
-      const after = taken + points;
-      this.changed.set(nameOf(bucket), after > 0 ? { taken: after, ends_at_ms } : undefined);
+      const after = isRefused ? taken : taken + points;
+      this.changed.set(nameOf(bucket), after > 0 || isRefused ? { taken: after, ends_at_ms } : undefined);
     }
+    if (isRefused) return answers;
     return answers.map((answer) => Object.assign({}, answer, { used: answer.used + points }));
   }
 
@@ -155,14 +163,13 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
     );
   }
 
-  const add = (buckets: readonly Bucket[], points: Step["points"]): Promise<readonly Taken[]> =>
-    queue.add("", { buckets, points });
+  const add = (step: Step): Promise<readonly Taken[]> => queue.add("", step);
 
   return {
-    take: (buckets) => add(buckets, 1),
-    look: (buckets) => add(buckets, 0),
+    take: (buckets, options) => add({ buckets, points: 1, evenly: options?.evenly }),
+    look: (buckets) => add({ buckets, points: 0 }),
     async giveBack(buckets) {
-      await add(buckets, -1);
+      await add({ buckets, points: -1 });
     },
   };
 }
@@ -181,7 +188,7 @@ export function tellingRefusals(limits: RateLimits, onRefused: (limit: string) =
     return answers;
   }
   return {
-    take: (buckets) => told(buckets, limits.take(buckets)),
+    take: (buckets, options) => told(buckets, limits.take(buckets, options)),
     look: (buckets) => told(buckets, limits.look(buckets)),
     giveBack: (buckets) => limits.giveBack(buckets),
   };

@@ -48,6 +48,8 @@ import type { PasskeyCreation, PasskeyOwner, Passkeys } from "./passkeys.ts";
 export interface Enrolment {
   readonly sub: string;
   readonly as: FactorState;
+  /** Whether the account had no second factor. */
+  readonly isFirst: boolean;
   /** The secret of a new app in Base32, and its `otpauth:` address for a QR code. `null`: the account has an app. */
   readonly app: { readonly secret: string; readonly uri: string } | null;
   /** The options for the browser to make a passkey. `null`: passkeys are off, or the account has ten. */
@@ -59,7 +61,7 @@ export interface Enrolment {
 /**
  * The enrolment of a passkey together with its account, so that the account never lacks both a password and a passkey.
  */
-export interface NewAccountEnrolment extends Omit<Enrolment, "as" | "app" | "passkey"> {
+export interface NewAccountEnrolment extends Omit<Enrolment, "as" | "isFirst" | "app" | "passkey"> {
   /** There is no account yet. */
   readonly as: null;
   readonly app: null;
@@ -181,7 +183,7 @@ export interface EnrolmentsOptions {
   readonly clock: Clock;
   readonly accounts: AccountInternals;
   readonly confirmations: Confirmations;
-  readonly limits: Pick<AttemptLimits, "mail" | "notMailed" | "recipient" | "change">;
+  readonly limits: Pick<AttemptLimits, "mail" | "notMailed" | "recipient" | "change" | "firstFactor">;
   readonly audit: PeopleOptions["audit"];
   /** Missing if passkeys are off. */
   readonly passkeys: Passkeys | undefined;
@@ -215,6 +217,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     return {
       sub: account.sub,
       as: factorStateOf(account),
+      isFirst: !hasSecondFactor(account),
       app: app ? null : await newApp(issuer, account.username ?? account.email),
       passkey: creation === undefined ? null : { publicKey: creation },
       expiresAt: Math.floor(clock.now()) + LIFETIME_MS,
@@ -222,7 +225,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
   }
 
   async function add(
-    { sub, as, expiresAt }: Enrolment,
+    { sub, as, isFirst, expiresAt }: Enrolment,
     at: AskedAt,
     change: OwnFactorChange,
     tried: () => Promise<Parameters<AccountInternals["addFactor"]>[1] | undefined>,
@@ -233,9 +236,15 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     if (limited !== undefined) return limited;
     const factor = await tried();
     if (factor === undefined) return { kind: "wrong" };
+    const first = isFirst ? await limits.firstFactor(sub) : undefined;
+    const tooMany = first && refusalOf(options, at, first);
+    if (tooMany !== undefined) return tooMany;
     try {
-      return await accounts.addFactor(sub, factor, as, change, callerAs(sub, at));
+      const result = await accounts.addFactor(sub, factor, as, change, callerAs(sub, at));
+      if (result.kind !== "changed") await first?.withdraw();
+      return result;
     } catch (error) {
+      await first?.withdraw();
       if (!(error instanceof AlreadyExists)) throw error;
       // The credential id belongs to an account already.
       return { kind: "wrong" };

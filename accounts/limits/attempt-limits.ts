@@ -88,12 +88,14 @@ export interface AttemptLimits {
   newPassword(sub: string): Promise<Attempt>;
   /**
    * The mail itself, after `mail` or `registration` let the request through: names of one account share its address. The
-   * result must not reach the person who asks, because it shows which names belong together.
+   * result must not reach the person who asks, because it shows which names belong together; it costs the same work.
    * @param request.name the address that gets the mail.
    */
   recipient(request: MailRequest): Promise<Pick<MailAttempt, "allowed" | "fullFor">>;
   /** A change that a signed-in person makes. Its point is not given back. */
   change(sub: string): Promise<Attempt>;
+  /** A factor that has been tried, for an account without one. */
+  firstFactor(sub: string): Promise<Attempt>;
   /**
    * A code of an authenticator app, or a recovery code, after the right password.
    * @param attempt.device the id of a browser that has signed in to the account completely before. It has its own bucket, and no other bucket stops it.
@@ -265,8 +267,8 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       bucket("mail.recipientDaily", ...subject),
     ];
   }
-  async function takeMail(buckets: readonly FailureBucket[]): Promise<MailAttempt> {
-    const taken = await counters.take(buckets);
+  async function takeMail(buckets: readonly FailureBucket[], evenly = false): Promise<MailAttempt> {
+    const taken = await counters.take(buckets, { evenly });
     const giveBack = (): Promise<void> => counters.giveBack(buckets);
     const ends = buckets.map(({ limit, points }, index) => {
       const { used, endsIn } = taken[index]!;
@@ -336,8 +338,9 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       takeMail([...askedBuckets(request), ...perCaller("registrations", request.address)]),
     notMailed: (request) => counters.giveBack(askedBuckets(request)),
     newPassword: (sub) => take([bucket("newPasswords", sub)]),
-    recipient: (request) => takeMail(mailBuckets("sent", request)),
+    recipient: (request) => takeMail(mailBuckets("sent", request), true),
     change: (sub) => take([bucket("changes", sub)]),
+    firstFactor: (sub) => take([bucket("firstFactors", sub)]),
     secondFactor: ({ factor, sub, device }) =>
       take([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
     usernameTaken: (asker) => take([bucket("usernames", asker)]),

@@ -25,6 +25,12 @@ const SECOND_FACTOR: RateLimit = { points: 5, seconds: 900 };
 /** Wrong passkeys in one sign-in. No sign-in lasts longer than a day. */
 const PASSKEYS: RateLimit = { points: 10, seconds: 86_400 };
 
+/**
+ * First second factors of one account: the mail about each has a link that undoes it, so that none is added without its mail,
+ * and nobody fills the mailbox.
+ */
+const FIRST_FACTORS: RateLimit = { points: 10, seconds: 3_600 };
+
 /** New passwords that are tried with links and codes from the mail of one account. */
 const NEW_PASSWORDS: RateLimit = { points: 30, seconds: 3_600 };
 
@@ -230,6 +236,13 @@ const LIMITS = {
     per: "account; account and browser, if the browser has signed in to the account before",
     failuresOnly: true,
     rule: (): RateLimit => SECOND_FACTOR,
+    about: ["subject"],
+  },
+  firstFactors: {
+    counts: "Second factors that are added to an account without one",
+    per: "account",
+    failuresOnly: false,
+    rule: (): RateLimit => FIRST_FACTORS,
     about: ["subject"],
   },
   newPasswords: {

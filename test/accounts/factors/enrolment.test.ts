@@ -4,7 +4,15 @@ import type { Enrolment, Enrolments } from "../../../accounts/factors/enrolment.
 import { createRememberedBrowsers } from "../../../accounts/factors/remembered-browsers.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import { totpCode } from "../../../testing/totp-code.ts";
-import { AT, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "../people/stage.ts";
+import {
+  AT,
+  from,
+  NEW_PASSWORD,
+  openPeople,
+  PASSWORD,
+  type PeopleStage,
+  wrongCode,
+} from "../people/stage.ts";
 
 let stage: PeopleStage;
 let enrolments: Enrolments;
@@ -166,6 +174,37 @@ describe("the first factor", () => {
     const two = await begin(await mailedCode("two"), "two");
     const results = await Promise.all([addApp(one), addApp(two), addApp(one)]);
     expect(results.map(({ kind }) => kind).toSorted()).toEqual(["changed", "outdated", "outdated"]);
+  });
+
+  it("comes ten times an hour, each with its link; a further one is refused, and can be added later [D-MAILLIMIT-3]", async () => {
+    const again = async (number: number) => {
+      await expect(enrolments.sendCode(sub, "place", from(number))).resolves.toMatchObject({ kind: "sent" });
+      return begin((await stage.mail()).code);
+    };
+    for (let number = 0; number < 10; number += 1) {
+      await expect(addApp(await again(number))).resolves.toMatchObject({ kind: "changed" });
+      expect((await stage.mail()).link).not.toBe("");
+      await stage.accounts.removeFactor(sub, "app");
+      await stage.mails();
+    }
+    const further = await again(10);
+    await expect(addApp(further)).resolves.toMatchObject({ kind: "limited" });
+    await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ app: null });
+    await expect(stage.mails()).resolves.toEqual([]);
+    stage.clock.advance(3_600);
+    await expect(addApp(await again(11))).resolves.toMatchObject({ kind: "changed" });
+    expect((await stage.mail()).link).not.toBe("");
+  });
+
+  it("that is not added, because the account has changed, takes no point [D-MAILLIMIT-3]", async () => {
+    for (let number = 0; number < 10; number += 1) {
+      await expect(enrolments.sendCode(sub, "place", from(number))).resolves.toMatchObject({ kind: "sent" });
+      const enrolment = await begin((await stage.mail()).code);
+      await stage.accounts.endSessions(sub);
+      await expect(addApp(enrolment)).resolves.toEqual({ kind: "outdated" });
+    }
+    await expect(enrolments.sendCode(sub, "place", from(10))).resolves.toMatchObject({ kind: "sent" });
+    await expect(addApp(await begin((await stage.mail()).code))).resolves.toMatchObject({ kind: "changed" });
   });
 
   it("is undone with the link in the mail, within seven days: factors, sessions, tokens and the password end [D-FACTOR-6]", async () => {
