@@ -1,6 +1,7 @@
 /** All kinds of records. To add a kind, add one line here. */
 import { ARTIFACTS } from "./artifacts/artifact-kinds.ts";
 import { DELIVERY, LANE, PAYLOAD, RECEIVER } from "./deliveries/delivery-kinds.ts";
+import { ACCOUNT_EVENTS } from "./audit/account-events.ts";
 import { AUDIT } from "./audit/audit-kinds.ts";
 import {
   ACCOUNT,
@@ -55,6 +56,7 @@ export const KINDS: Kinds = collectKinds([
   SIGNING_KEY,
   SIGNING_KEY_SET,
   AUDIT,
+  ACCOUNT_EVENTS,
   DELIVERY,
   PAYLOAD,
   LANE,

@@ -68,6 +68,11 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
   "signing-key": SERVICE,
   "signing-key-set": SERVICE,
   audit: { by: "an action of the next table", limits: [], bound: "the limits of that action" },
+  "account-events": {
+    by: "an action of the next table that is about an account",
+    limits: [],
+    bound: "one record for each account; an hour",
+  },
   delivery: PERSON,
   payload: PERSON,
   lane: PERSON,

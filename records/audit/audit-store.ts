@@ -1,6 +1,7 @@
 /** The audit on the record store: written with changes or on its own, and read by time or by account. */
 import type { Found, Page, Query, RecordData } from "../../adapters/record-store.ts";
-import type { Records, Transaction } from "../records.ts";
+import type { Records, RefTo, Transaction } from "../records.ts";
+import { takeAccountEvents } from "./account-events.ts";
 import type { AuditEvent, AuditFilter, AuditRecord, AuditStore, CollectedEvent } from "./audit-event.ts";
 import {
   type AuditRetention,
@@ -116,15 +117,22 @@ export function createAuditStore(
   const recordOf = (event: AuditEvent): RecordData => auditRecord(event, positions(), retention);
 
   /** Refusals are counted in records that every process writes; all other records are new. */
-  async function storeCollected(tx: Transaction, events: readonly CollectedEvent[]): Promise<void> {
-    const counted = events.flatMap((one) =>
-      one.refusal === undefined ? [] : [{ ...one, ref: refusalRef(one.refusal, one.order) }],
-    );
-    const before = await tx.peekAll(counted.map(({ ref }) => ref));
-    for (const [index, { ref, ...one }] of counted.entries())
+  async function storeCollected(tx: Transaction, collected: readonly CollectedEvent[]): Promise<void> {
+    const events = await takeAccountEvents(tx, collected);
+    const counted = new Map<string, CollectedEvent & { readonly ref: RefTo<StoredAudit> }>();
+    for (const one of events) {
+      if (one.refusal === undefined) {
+        tx.create(auditRecord(one.event, one.order, retention));
+        continue;
+      }
+      const ref = refusalRef(one.refusal, one.order);
+      const earlier = counted.get(ref.key);
+      counted.set(ref.key, { ref, ...(earlier ?? one), count: (earlier?.count ?? 0) + one.count });
+    }
+    const refusals = [...counted.values()];
+    const before = await tx.peekAll(refusals.map(({ ref }) => ref));
+    for (const [index, { ref, ...one }] of refusals.entries())
       tx.put(refusalRecord(ref, one, before[index], retention));
-    for (const { event, order, refusal } of events)
-      if (refusal === undefined) tx.create(auditRecord(event, order, retention));
   }
 
   /** Reads some partitions to their ends. @param pages the first page of each. @returns whether the audit page is complete. */

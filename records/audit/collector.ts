@@ -1,12 +1,12 @@
 /**
  * Stores frequent events in batches, once a second in one commit, so that a sign-in does not wait for its audit record.
  * `close` stores the rest; a process that crashes loses the events of its last second. Refusals of one rate limit are
- * counted in one record, so that an attack does not fill the storage, and so are the events of one account beyond 300 in an hour.
+ * counted in one record, so that an attack does not fill the storage, and so are the events of one account beyond its records.
  */
 import { StorageUnavailable } from "../../core/errors.ts";
 import type { Outage } from "../../core/outages.ts";
+import { AccountEvents } from "./account-events.ts";
 import type { AuditEvent, AuditStore, CollectedEvent, Refusal } from "./audit-event.ts";
-import { subjectOf } from "./actions.ts";
 import { refusalRef } from "./audit-kinds.ts";
 
 export interface AuditCollector {
@@ -28,32 +28,6 @@ const COMMIT_INTERVAL_MS = 1_000;
 const MAX_BATCH = 500;
 /** How many events wait while the storage is unavailable. Beyond that, each new one displaces the oldest. */
 const MAX_WAITING = 10_000;
-
-/** Events of one account in an hour that have a record of their own, in each process. The rest share one with a count. */
-const OWN_RECORDS = 300;
-const WINDOW_SECONDS = 3_600;
-
-/** Counts the events of each account in the current hour. */
-class AccountEvents {
-  readonly #counts = new Map<string, number>();
-  #window = 0;
-
-  /** @param order microseconds since the epoch. @returns whether the account already has all its records. */
-  isBeyond(account: string, order: number): boolean {
-    const window = Math.floor(order / 1_000_000 / WINDOW_SECONDS);
-    if (window !== this.#window) this.#counts.clear();
-    this.#window = window;
-    const count = (this.#counts.get(account) ?? 0) + 1;
-    this.#counts.set(account, count);
-    return count > OWN_RECORDS;
-  }
-}
-
-/** The account that makes an event happen, or that it is about. */
-function accountOf({ actor, action, subject }: AuditEvent): string | undefined {
-  if (actor.kind === "account" && actor.id !== undefined) return actor.id;
-  return subjectOf(action) === "account" ? subject : undefined;
-}
 
 /** @param outage records whether commits succeed. @param onWarning called with the number of lost records. */
 export function createAuditCollector(
@@ -119,35 +93,16 @@ export function createAuditCollector(
 
   const accounts = new AccountEvents();
 
-  function countIn(refusal: Refusal, event: AuditEvent, order: number): void {
-    const { key } = refusalRef(refusal, order);
+  function collect(one: CollectedEvent): void {
+    if (one.refusal === undefined) return add(Symbol("event"), one);
+    const { key } = refusalRef(one.refusal, one.order);
     const before = waiting.get(key);
-    if (before === undefined) add(key, { event, refusal, order, count: 1 });
-    else waiting.set(key, { ...before, count: before.count + 1 });
+    add(key, before === undefined ? one : { ...before, count: before.count + 1 });
   }
 
   return {
-    note(event) {
-      const order = store.position();
-      const account = accountOf(event);
-      if (account === undefined || !accounts.isBeyond(account, order)) {
-        add(Symbol("event"), { event, order, count: 1 });
-        return;
-      }
-      const { action, actor, subject, outcome } = event;
-      countIn(
-        { limit: `audit ${action} ${outcome ?? "success"}`, bucket: account, seconds: WINDOW_SECONDS },
-        {
-          action,
-          actor,
-          ...(subject !== undefined && { subject }),
-          ...(outcome !== undefined && { outcome }),
-          detail: { limit: "audit", seconds: WINDOW_SECONDS },
-        },
-        order,
-      );
-    },
-    noteRefusal: (event, refusal) => countIn(refusal, event, store.position()),
+    note: (event) => collect(accounts.take({ event, order: store.position(), count: 1 })),
+    noteRefusal: (event, refusal) => collect({ event, refusal, order: store.position(), count: 1 }),
     flush,
     lost: () => lost,
     async close() {

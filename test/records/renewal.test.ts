@@ -59,6 +59,7 @@ const AFTER_RESTORE: Readonly<Record<string, "kept" | "removed" | Change>> = {
   mail: (before: Values, after: Values) => expect(after).toEqual({ ...before, due: Number.MAX_SAFE_INTEGER }),
   "failed-sign-ins": "kept",
   "notice-count": "kept",
+  "account-events": "kept",
   "signed-in-before": "kept",
   // Those that undo a change are kept; the samples have none.
   confirmation: "removed",
