@@ -200,13 +200,20 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
   },
   "wrong passwords of one account": {
     send: () => act("submit", { username: ADA.username, password: "a wrong password" }),
-    records: { interaction: MOST, "failed-sign-ins": 1, "rate-limit": 4, audit: SOME.points + 4 },
+    records: {
+      interaction: MOST,
+      "account-events": 1,
+      "failed-sign-ins": 1,
+      "rate-limit": 4,
+      audit: SOME.points + 4,
+    },
     actions: { sign_in: SOME.points + 3, interaction: 1 },
   },
   "a password for many names": {
     send: () => act("submit", { username: `x${(count += 1)}`, password: "a wrong password" }),
     records: {
       interaction: MOST,
+      "account-events": 1,
       "failed-sign-ins": SOME.points,
       "rate-limit": 2 * SOME.points + 2,
       audit: SOME.points + 2,
