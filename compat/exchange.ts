@@ -6,7 +6,6 @@ import type { Configuration } from "../config/configuration.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
-import type { Connections } from "./connections.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
@@ -41,7 +40,6 @@ export interface EndpointParts {
   /** Name of the session cookie. */
   readonly sessionCookie: string;
   readonly findBrowser: FindBrowser;
-  readonly connections: Connections;
   /** Receives warnings for the operator. */
   readonly onWarning: (text: string) => void;
   /** Receives unexpected errors, without request data. */
@@ -56,8 +54,6 @@ export type AuditLog = Pick<AuditCollector, "note" | "noteRefusal">;
 /** A request at one of the endpoints, with what their steps hand on. */
 export interface EndpointExchange extends Exchange {
   readonly ctx: ServiceContext;
-  /** When the last byte of the request had arrived, on the clock of `performance`. */
-  receivedAt: number;
   /** Set when the request failed through no fault of its caller. */
   fault?: unknown;
   /** Parameters for oidc-provider, from the address or the body. */

@@ -35,12 +35,6 @@ export const WORK_TIMEOUT_MS = 4_800;
 /** Ample for 64 KiB. */
 const BODY_TIMEOUT_MS = 10_000;
 
-/**
- * A request counts as under way at most this long before its last byte, so a caller that sends only the headers and
- * waits for a stolen code gains nothing.
- */
-const MAX_UNDER_WAY_MS = 1_000;
-
 /** Between two warnings about an ignored forwarding header. */
 const WARNING_INTERVAL_MS = 60 * 60 * 1000;
 
@@ -67,7 +61,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const batchStart = createBatchStart();
   const door = new FairDoor(MAX_SUBMITTED, "too many forms are submitted at once");
   const serving = { ...parts, readBody: createBodyReader(), door };
-  const { configuration, connections } = parts;
+  const { configuration } = parts;
   const crossOrigin = createCrossOrigin(parts.clients, parts.events);
 
   function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
@@ -81,7 +75,6 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       step,
       address: callerAddress(koa.req, configuration.proxy),
       isHead: koa.method === "HEAD",
-      underWaySince: connections.underWaySince(koa.req),
       receivedAt: performance.now(),
       deadline: deadlineFromNow(parts),
       form: async () => new Map<string, string>(),
@@ -335,7 +328,6 @@ async function receiveBody(
     () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
   );
   exchange.receivedAt = performance.now();
-  exchange.underWaySince = Math.max(exchange.underWaySince, exchange.receivedAt - MAX_UNDER_WAY_MS);
   exchange.deadline = deadlineFromNow({ configuration });
 }
 

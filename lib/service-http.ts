@@ -29,8 +29,6 @@ import { firstState } from "../interactions/steps/passkey-sign-in.ts";
 import type { Offers, StepServices } from "../interactions/steps/step.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
-import { monotonic } from "../core/clock.ts";
-import { watchConnections } from "../compat/connections.ts";
 import type { HandledRequest } from "../compat/request-log.ts";
 import type { AccessCleanup } from "../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../accounts/account.ts";
@@ -104,8 +102,6 @@ export interface ServiceHttp {
   readonly interactions: Interactions;
   /** Resolves when no request of the service is running, after 30 seconds at most. */
   drain(): Promise<void>;
-  /** Stops watching connections. */
-  close(): void;
 }
 
 /** Builds the middleware for the host application's server. Nothing listens here. */
@@ -172,7 +168,6 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     secondFactors,
     pages,
   });
-  const connections = watchConnections(monotonic);
   const findBrowser = createFindBrowser(configuration);
   const routes = createRoutes({
     ...shared,
@@ -180,7 +175,6 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     onWarning,
     onDefect,
     onRequest: options.onRequest,
-    connections,
     pages: errorPages(pages),
     interactions: steps.interactions,
     confirm: steps.confirm,
@@ -208,7 +202,6 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
         ? { ...request, uid: request.uid, browser: findBrowser(ctx) }
         : undefined;
     }),
-    close: () => connections.close(),
   };
 }
 

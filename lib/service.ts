@@ -347,7 +347,6 @@ async function build(
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
       await Promise.all([http?.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);
-      http?.close();
       await Promise.all([sweeper?.stop(), remover?.stop(), history?.stop(), keys.signing.stop()]);
       if (isServer) await cleanup.settled(CLEANUP_DRAIN_MS);
       // Nobody else continues what a command has begun.

@@ -164,7 +164,7 @@ class ArtifactAdapter implements Adapter {
     const unit = units.current();
     try {
       if (unit) return await work(unit);
-      const request = { underWaySince: performance.now(), deadline: clock.now() + WRITE_TIMEOUT_MS };
+      const request = { receivedAt: performance.now(), deadline: clock.now() + WRITE_TIMEOUT_MS };
       return await units.run(request, async (own) => {
         const result = await work(own);
         await own.commit();

@@ -26,8 +26,8 @@ export interface Exchange {
   readonly address: string;
   /** A HEAD request: it is answered like GET, and stores nothing. */
   readonly isHead: boolean;
-  /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
-  underWaySince: number;
+  /** When the last byte of the request had arrived, on the clock of `performance`. */
+  receivedAt: number;
   /** Nothing of this request is committed later than this: milliseconds since the epoch. */
   deadline: number;
   /** The form in the body, which repeats no field. Rejects with an error whose `status` is 400 if the body is unusable. */

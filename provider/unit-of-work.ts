@@ -8,12 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import { type ArtifactSealer, openArtifact, sealArtifact } from "../records/artifacts/sealed-artifact.ts";
 import type { ArtifactStore, Family } from "../records/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../records/artifacts/artifact-kinds.ts";
-import {
-  ANSWERED_AFTER_MS,
-  type Artifact,
-  isDecided,
-  type StoredArtifact,
-} from "../records/artifacts/artifact.ts";
+import { type Artifact, isDecided, type StoredArtifact } from "../records/artifacts/artifact.ts";
 import type { Clock } from "../core/clock.ts";
 import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { ConditionFailed } from "../core/errors.ts";
@@ -22,8 +17,8 @@ import { Changes } from "../records/records.ts";
 
 /** The reads and the uncommitted writes of one request. */
 export interface Unit {
-  /** When the request may have begun, on the clock of `performance`. */
-  readonly underWaySince: number;
+  /** When the last byte of the request had arrived, on the clock of `performance`. */
+  readonly receivedAt: number;
   /** Milliseconds since the epoch: after this nothing is committed. */
   readonly deadline: number;
   /** The client that the request names, if it has been read already. */
@@ -53,11 +48,8 @@ export interface Unit {
    * @returns false if it consumes none.
    */
   attachReplay(model: string, replay: string, until: number): boolean;
-  /**
-   * Registers a callback for a successful commit, even one without writes. The response waits for it.
-   * @param callback gets the artifact that this unit has consumed, as it is stored now.
-   */
-  whenCommitted(callback: (consumed: StoredArtifact | undefined) => unknown): void;
+  /** Registers a callback for a successful commit, even one without writes. The response waits for it. */
+  whenCommitted(callback: () => unknown): void;
   commit(): Promise<void>;
 }
 
@@ -70,7 +62,7 @@ export interface UnitsOfWork {
 }
 
 /** The parts of a request that its unit uses. */
-export type UnitRequest = Pick<Exchange, "underWaySince" | "deadline" | "client" | "api" | "browser">;
+export type UnitRequest = Pick<Exchange, "receivedAt" | "deadline" | "client" | "api" | "browser">;
 
 const GRANT = "Grant";
 const INTERACTION = "Interaction";
@@ -113,15 +105,12 @@ interface Pending {
 }
 
 /** A replacement keeps the marks of consumption. */
-function withMarks(
-  after: Artifact,
-  { consumedAt, answeredAt, replay, replayUntil }: StoredArtifact,
-): Artifact {
+function withMarks(after: Artifact, { consumedAt, spentAt, replay, replayUntil }: StoredArtifact): Artifact {
   if (consumedAt === undefined) return after;
   return {
     ...after,
     consumedAt,
-    ...(answeredAt === undefined ? {} : { answeredAt }),
+    ...(spentAt === undefined ? {} : { spentAt }),
     ...(replay === undefined ? {} : { replay }),
     ...(replayUntil === undefined ? {} : { replayUntil }),
   };
@@ -161,11 +150,9 @@ class PendingUnit implements Unit {
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
-  /** The consumed artifact, after the commit. */
-  #consumed: StoredArtifact | undefined;
   /** The time of the store at some moment after something was consumed. */
   #storeTime: Promise<number> | undefined;
-  #callbacks: ((consumed: StoredArtifact | undefined) => unknown)[] = [];
+  #callbacks: (() => unknown)[] = [];
 
   constructor(store: ArtifactStore, sealer: ArtifactSealer, clock: Clock, request: UnitRequest) {
     this.#store = store;
@@ -174,8 +161,8 @@ class PendingUnit implements Unit {
     this.#request = request;
   }
 
-  get underWaySince(): number {
-    return this.#request.underWaySince;
+  get receivedAt(): number {
+    return this.#request.receivedAt;
   }
 
   get deadline(): number {
@@ -295,7 +282,7 @@ class PendingUnit implements Unit {
     return false;
   }
 
-  whenCommitted(callback: (consumed: StoredArtifact | undefined) => unknown): void {
+  whenCommitted(callback: () => unknown): void {
     this.#callbacks.push(callback);
   }
 
@@ -319,7 +306,7 @@ class PendingUnit implements Unit {
     }
     const callbacks = this.#callbacks;
     this.#callbacks = [];
-    for (const callback of callbacks) await callback(this.#consumed);
+    for (const callback of callbacks) await callback();
   }
 
   /** What was written counts as read, so that it can be written again. */
@@ -328,9 +315,7 @@ class PendingUnit implements Unit {
       if (isUnchanged) continue;
       if (after === undefined) this.#read.delete(name);
       else this.#read.set(name, { ...after, version });
-      if (!isConsumed || consumed === undefined) continue;
-      this.#consumed = { ...consumed, version };
-      this.#read.set(name, this.#consumed);
+      if (isConsumed && consumed !== undefined) this.#read.set(name, { ...consumed, version });
     }
   }
 
@@ -363,8 +348,8 @@ class PendingUnit implements Unit {
 
   /** An artifact is consumed at the commit; requests that arrive until then are simultaneous. */
   #asConsumed(after: Artifact, storeTime: number | undefined): Artifact {
-    const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_AFTER_MS };
-    return { ...after, ...this.#replay, ...answered, consumedAt: this.#clock.now() };
+    const spent = storeTime === undefined ? {} : { spentAt: storeTime };
+    return { ...after, ...this.#replay, ...spent, consumedAt: this.#clock.now() };
   }
 
   /**

@@ -155,7 +155,6 @@ export function storageOver(
     },
     async close() {
       await clocks.stop();
-      await families.flush();
       await Promise.all(stores.map((each) => each.close()));
     },
   };

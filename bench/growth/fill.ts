@@ -75,13 +75,7 @@ export type MakeArtifact = (
 
 export async function artifactMaker(place: GrowingStorage, model: string): Promise<MakeArtifact> {
   const like = await written<ArtifactValue>(place, artifactKind(model).name);
-  const {
-    consumedAt: _consumed,
-    answeredAt: _answered,
-    replay: _replay,
-    replayUntil: _until,
-    ...fresh
-  } = like;
+  const { consumedAt: _consumed, spentAt: _spent, replay: _replay, replayUntil: _until, ...fresh } = like;
   return (index, { round = 0, expiresAt = Date.now() + 30 * DAY } = {}) => {
     const key = keyOf(model, index, round);
     return artifactRecord({

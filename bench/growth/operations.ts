@@ -43,7 +43,7 @@ function exchanging({ storage }: GrowingStorage, round: number): (index: number)
   const clock = { now: Date.now };
   const units = createUnitsOfWork(artifacts, createSealer([Buffer.alloc(32).toString("base64")]), clock);
   return (index) =>
-    units.run({ underWaySince: performance.now(), deadline: clock.now() + 4_500 }, async (unit) => {
+    units.run({ receivedAt: performance.now(), deadline: clock.now() + 4_500 }, async (unit) => {
       const code = await unit.find("AuthorizationCode", keyOf("AuthorizationCode", index, round));
       if (code === undefined) throw new Error("the code was not found");
       await Promise.all([directory.findClient(CLIENT.client_id), directory.findAccount(subOf(index))]);

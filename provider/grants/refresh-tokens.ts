@@ -115,7 +115,7 @@ export class RefreshTokens {
       const thumbprint = await requireProof(ctx, found.payload["jkt"]);
       if (found.consumedAt !== undefined) {
         const windowEnd = found.consumedAt + this.rules(ctx).reuseWindow * 1000;
-        const elapsed = performance.now() - unit.underWaySince;
+        const elapsed = performance.now() - unit.receivedAt;
         if (this.#configuration.clock.now() - elapsed <= windowEnd) {
           await this.#apis.choose(ctx, found);
           ctx.body = await this.#repeatedResponse(ctx, presented, found, thumbprint);

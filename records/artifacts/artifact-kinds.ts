@@ -55,7 +55,7 @@ function defineArtifact(
     name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
     key: "the SHA-256 of what the client or browser holds",
     // A time of one store's clock means nothing in another store.
-    carried: ({ answeredAt: _answered, ...kept }) => kept,
+    carried: ({ spentAt: _spent, ...kept }) => kept,
     expires: "at its end, see `lifetimes` of the configuration",
     store: "artifacts",
     exported: true,

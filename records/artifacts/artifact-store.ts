@@ -2,9 +2,10 @@
  * Codes, tokens, grants, sessions and interactions in the record store. A family is a grant with its codes and tokens.
  * These have the grant as their parent and no index of their own, so revoking a family removes one record.
  */
-import type { Found, Query, RecordData, RecordStore } from "../../adapters/record-store.ts";
+import type { Found, Query, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
-import { Changes, type KindRules, Records } from "../records.ts";
+import type { Changes} from "../records.ts";
+import { type KindRules, Records } from "../records.ts";
 import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./artifact-kinds.ts";
 import type { Artifact, ArtifactPage, ArtifactQuery, PageOptions, StoredArtifact } from "./artifact.ts";
 
@@ -52,28 +53,12 @@ export interface ArtifactStore {
     find: () => Promise<StoredArtifact | undefined>,
     decide: (found: StoredArtifact) => Artifact | undefined,
   ): Promise<StoredArtifact | undefined>;
-  /**
-   * Records that the request that consumed the artifact is being answered now, by the store's clock. It is stored
-   * within 50 ms, together with others; from then on every `sinceAnswer`, in any process, sees it. It can be lost in a power
-   * failure.
-   * @param consumed the artifact as the request has written it.
-   * @throws ConditionFailed when it has been changed since.
-   */
-  markAnswered(consumed: StoredArtifact): Promise<void>;
-  /**
-   * Milliseconds by the store's clock since the answer of the request that consumed the artifact. If the answer is not
-   * recorded, it counts from `ANSWERED_AFTER_MS` after the consumption and is negative at first. The result is never below
-   * the true time. `undefined` if the artifact is missing, not consumed, or copied from another store.
-   */
-  sinceAnswer(model: string, key: string): Promise<number | undefined>;
   /** One page of a list, which nobody can make longer. A grant is listed without its codes and tokens. */
   page(query: ArtifactQuery, options?: PageOptions): Promise<ArtifactPage>;
   /** How many artifacts the pages of a list have together. An upper bound if the store can't be exact. */
   count(query: ArtifactQuery): Promise<number>;
   /** Removes at most 100 artifacts in one commit, grants with their codes and tokens. */
   remove(artifacts: readonly Pick<Artifact, "model" | "key">[]): Promise<void>;
-  /** Stores the marks that `markAnswered` has not stored yet. */
-  flush(): Promise<void>;
 }
 
 const MAX_CLOCK_AGE_MS = 1_000;
@@ -102,64 +87,9 @@ class StoreClock {
   }
 }
 
-/** How long marks are collected for one batch. */
-const MARK_DELAY_MS = 25;
-
-interface Mark {
-  readonly record: RecordData;
-  readonly was: StoredArtifact;
-  readonly stored: PromiseWithResolvers<void>;
-}
-
-/** Stores marks of answers in batches, each in one relaxed commit. */
-class AnswerMarks {
-  readonly #records: Records;
-  #waiting: Mark[] = [];
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(records: Records) {
-    this.#records = records;
-  }
-
-  add(consumed: StoredArtifact, answeredAt: number): Promise<void> {
-    const mark = {
-      record: artifactRecord({ ...consumed, answeredAt }),
-      was: consumed,
-      stored: Promise.withResolvers<void>(),
-    };
-    this.#waiting.push(mark);
-    this.#timer ??= setTimeout(() => void this.flush(), MARK_DELAY_MS).unref();
-    return mark.stored.promise;
-  }
-
-  async flush(): Promise<void> {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const marks = this.#waiting;
-    this.#waiting = [];
-    if (marks.length === 0) return;
-    try {
-      await this.#store(marks);
-      for (const { stored } of marks) stored.resolve();
-    } catch {
-      // One that has changed in the meantime must not hold up the others.
-      await Promise.all(
-        marks.map((mark) => this.#store([mark]).then(mark.stored.resolve, mark.stored.reject)),
-      );
-    }
-  }
-
-  async #store(marks: readonly Mark[]): Promise<void> {
-    const changes = new Changes();
-    for (const { record, was } of marks) changes.write(record, was);
-    await this.#records.commit(changes, { relaxed: true });
-  }
-}
-
 export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
   const records = new Records(store, clock, kinds);
   const clocks = new StoreClock(store);
-  const marks = new AnswerMarks(records);
 
   async function find(model: string, key: string): Promise<Family | undefined> {
     const [found] = await store.get([artifactRef(model, key)], { withParents: true });
@@ -188,14 +118,6 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
         else tx.put(artifactRecord(after));
         return found;
       }),
-    markAnswered: async (consumed) => marks.add(consumed, await clocks.time()),
-    flush: () => marks.flush(),
-    async sinceAnswer(model, key) {
-      const { artifact } = (await find(model, key)) ?? {};
-      if (artifact?.answeredAt === undefined) return undefined;
-      // Some stores count in whole milliseconds.
-      return (await store.ping()) + 1 - artifact.answeredAt;
-    },
     async page(query, { after, limit = PAGE, oldestFirst = false } = {}) {
       const bounds = { limit, descending: !oldestFirst, ...(after !== undefined && { after }) };
       const [page] = await store.list([{ ...whereOf(query), ...bounds }]);

@@ -32,6 +32,8 @@ export interface Artifact {
   readonly state?: object;
   /** Of a grant: when its code was exchanged, or it was last used since, in milliseconds since the epoch. */
   readonly usedAt?: number;
+  /** When it was consumed, by the store's clock. */
+  readonly spentAt?: number;
   /** What is personal, as it is stored: see `sealed-artifact.ts`. */
   readonly sealed?: string;
   /** Of an interaction: how often the person was given more time. Beside `state`, which each step replaces. */
@@ -42,8 +44,6 @@ export interface Artifact {
 export interface StoredArtifact extends Artifact {
   /** The condition of the next write. */
   readonly version: string;
-  /** When the request that consumed it was answered, or counts as answered, by the store's clock. */
-  readonly answeredAt?: number;
 }
 
 /** Artifacts that are listed together. */
@@ -74,6 +74,3 @@ export interface ArtifactPage {
 /** Whether a person has connected the device of this device code, or refused to. */
 export const isDecided = ({ payload }: Pick<Artifact, "payload">): boolean =>
   payload["accountId"] !== undefined || payload["error"] !== undefined;
-
-/** When the request that consumed an artifact counts as answered: no request takes longer. */
-export const ANSWERED_AFTER_MS = 5_000;

@@ -14,6 +14,7 @@ import {
   type Wire,
   withToken,
 } from "./person.ts";
+import { untilReplay } from "../flows/token-answers.ts";
 import { ACCOUNT_TABLES, type Ready, type Step } from "./step.ts";
 import { CALLBACK, type ClientName, type Stage } from "./stage.ts";
 
@@ -45,7 +46,6 @@ const json =
 const tokenSteps: readonly Step[] = [
   {
     name: "the exchange of a code",
-    afterCommit: ["artifacts.markAnswered"],
     async prepare(stage) {
       const { code } = await signedIn(stage);
       return { wire: exchange(stage.oauth2, stage.clients.news, code), good: tokensThatWork(stage) };
@@ -53,7 +53,6 @@ const tokenSteps: readonly Step[] = [
   },
   {
     name: "the exchange of a code for an ID token",
-    afterCommit: ["artifacts.markAnswered"],
     async prepare(stage) {
       const { code } = await signedIn(stage, { base: stage.openid, scope: "openid" });
       return {
@@ -73,6 +72,7 @@ const tokenSteps: readonly Step[] = [
       const { code } = await signedIn(stage);
       const wire = exchange(stage.oauth2, news, code);
       const { access_token } = await tokensOf(await send(wire));
+      await untilReplay();
       return {
         wire,
         async good(response) {

@@ -150,7 +150,6 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
     async dump() {
       // Reading the audit log writes the records that are still buffered.
       await service.audit.list({ limit: 1 });
-      await storage?.storage.artifacts.flush();
       return dumpOf((reader ??= new DatabaseSync(file, { readOnly: true })));
     },
     async close() {

@@ -13,6 +13,7 @@ import {
   type Wire,
   withToken,
 } from "./person.ts";
+import { untilReplay } from "../flows/token-answers.ts";
 import { type ClientName, type Credentials, openStage, PASSWORD, type Stage } from "./stage.ts";
 import type { HoldOptions } from "./watched-storage.ts";
 
@@ -170,7 +171,7 @@ describe("one code", () => {
     const tokens = await tokensOf(winner);
     await expectWorks(tokens);
     for (const answer of answers.filter((other) => other !== winner)) await expectRefused(answer);
-    // Later it is a replay.
+    await untilReplay();
     await expectRefused(await send(wire));
     await expectDead(tokens);
   });
@@ -216,6 +217,7 @@ describe("while a token is refreshed, between its reading and the commit", () =>
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
     const tokens = await tokensOf(await send(wire));
+    await untilReplay();
     const refreshing = refresh(stage.oauth2, stage.clients.news, tokens.refresh_token);
     await expectRefused(await one(refreshing, "artifacts.commit", () => send(wire)));
     await expectDead(tokens);

@@ -18,6 +18,7 @@ import {
   send,
   signIn,
 } from "./relying-party.ts";
+import { untilReplay } from "./token-answers.ts";
 import {
   ADA,
   BOB,
@@ -177,6 +178,7 @@ describe("the audit log records", () => {
     const { sub } = account;
     const code = await news.code({}, person);
     await news.exchange(code);
+    await untilReplay();
     expect((await news.exchange(code)).status).toBe(400);
     expect((await news.exchange(code)).status).toBe(400);
     const client_id = NEWS.client_id;

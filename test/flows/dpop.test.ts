@@ -4,6 +4,7 @@ import { calculateJwkThumbprint, type CryptoKey, exportJWK, generateKeyPair, typ
 import { DeviceParty, TELEVISION } from "./device-party.ts";
 import { APP, PublicParty } from "./public-party.ts";
 import { type Answer, type Parameters, basic, relyingParty } from "./relying-party.ts";
+import { untilReplay } from "./token-answers.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 
 let running: RunningService;
@@ -113,7 +114,7 @@ describe("a code that is bound to a key", () => {
     const dpop_jkt = await calculateJwkThumbprint(mine.jwk);
     const exchange = exchangeOf(await app.code({ dpop_jkt }));
     const { body } = await exchange({ dpop: await proof(mine) });
-    offset += 10_000;
+    await untilReplay();
     for (const [what, made] of WRONG)
       expect([what, (await exchange(await made(used))).status]).toEqual([what, 400]);
     const refreshed = await refreshOf(body["refresh_token"])({ dpop: await proof(mine) });

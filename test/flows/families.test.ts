@@ -12,7 +12,7 @@ import {
   SHOP,
   startService,
 } from "./running-service.ts";
-import { expectRefusal, expectTokens } from "./token-answers.ts";
+import { expectRefusal, expectTokens, untilReplay } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
@@ -63,7 +63,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
       for (const answer of answers) if (answer !== won[0]) expectRefusal(answer, "invalid_grant");
       const tokens = readTokens(won[0]!);
       expect(await works(news[kind], tokens)).toEqual([true, true]);
-      // A later exchange is a replay.
+      await untilReplay();
       expectRefusal(await news[kind].exchange(code), "invalid_grant");
       expect(await works(news[kind], tokens)).toEqual([false, false]);
     }
@@ -75,6 +75,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     const refreshed = readTokens(await news[kind].refresh(tokens.refresh_token));
     const other = await news[kind].tokens();
     const byPassword = readTokens(await news[kind].password());
+    await untilReplay();
     expectRefusal(await news[kind].exchange(code), "invalid_grant");
     expect(await works(news[kind], tokens)).toEqual([false, false]);
     expect(await works(news[kind], refreshed)).toEqual([false, false]);
@@ -129,6 +130,7 @@ describe("an exchanged code", () => {
         const tokens = readTokens(await party.exchange(code));
         clock.advance(minutes * MINUTE);
         const refreshed = readTokens(await party.refresh(tokens.refresh_token));
+        await untilReplay();
         expectRefusal(await party.exchange(code), "invalid_grant");
         for (const each of [tokens, refreshed]) expect(await works(party, each)).toEqual([false, false]);
       }
@@ -153,6 +155,7 @@ describe("an exchanged code", () => {
     const code = await news.oauth2.code({ code_challenge, code_challenge_method: "S256" });
     const good = { grant_type: "authorization_code", code, redirect_uri: CALLBACK, code_verifier };
     const tokens = readTokens(await news.oauth2.token(good));
+    await untilReplay();
     const authorization = basic({ ...NEWS, client_secret: "wrong" });
     expectRefusal(await news.oauth2.token(good, { authorization }), "invalid_client");
     expectRefusal(await news.oauth2.token({ ...good, code_verifier: "x".repeat(43) }), "invalid_grant");

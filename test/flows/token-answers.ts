@@ -1,8 +1,12 @@
 /** The common properties of token endpoint responses. */
+import { setTimeout as pause } from "node:timers/promises";
 import { expect } from "@jest/globals";
 import type { Answer } from "./relying-party.ts";
 
 const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"];
+
+/** Waits until another exchange of a code is a replay: within a second of the first they are in flight together. */
+export const untilReplay = (): Promise<void> => pause(1_100);
 
 /** Checks an error response. */
 export function expectRefusal({ status, headers, body }: Answer, error: string, expected = 400): void {

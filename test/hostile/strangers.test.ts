@@ -7,6 +7,7 @@ import { createAuthenticator, type TestAuthenticator } from "../../testing/authe
 import { APP, newProof, PublicParty } from "../flows/public-party.ts";
 import { basic, relyingParty, send, type Answer } from "../flows/relying-party.ts";
 import { ADA, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
+import { untilReplay } from "../flows/token-answers.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 
 const ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -280,8 +281,7 @@ describe("a used code", () => {
     const app = new PublicParty(running, "openid", APP);
     const issued = await app.code();
     expect((await app.exchange(issued)).status).toBe(200);
-    // Later than what was in flight together.
-    offset += 10_000;
+    await untilReplay();
     const replays = await times(50, () => app.exchange(issued));
     expect(new Set(replays.map(({ body }) => body["error"]))).toEqual(new Set(["invalid_grant"]));
     const records = await failures("code.replayed");

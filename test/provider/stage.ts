@@ -41,7 +41,7 @@ export async function openOidcStage(): Promise<OidcStage> {
       clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
     }),
     request(work) {
-      const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+      const times = { receivedAt: performance.now(), deadline: clock.now() + 4_500 };
       return units.run(times, async (unit) => {
         const result = await work(unit);
         await unit.commit();

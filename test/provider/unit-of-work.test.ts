@@ -84,7 +84,7 @@ describe("a request", () => {
       await adapter("AuthorizationCode").find("code");
       await adapter("AuthorizationCode").consume("code");
       await adapter("AccessToken").upsert("late", { grantId: "g" }, HOUR);
-      await units.run({ underWaySince: performance.now(), deadline: clock.now() + 4_500 }, async (other) => {
+      await units.run({ receivedAt: performance.now(), deadline: clock.now() + 4_500 }, async (other) => {
         await adapter("AuthorizationCode").consume("code");
         await other.commit();
       });
@@ -131,7 +131,7 @@ describe("a request", () => {
 
   it("keeps the result of an interaction that another request has finished, and what the person does at a step", async () => {
     await adapter("Interaction").upsert("id", { uid: "u" }, HOUR);
-    const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+    const times = { receivedAt: performance.now(), deadline: clock.now() + 4_500 };
     await request(async (unit) => {
       await adapter("Interaction").find("id");
       const read = unit.known("Interaction", artifactKey("id"));
@@ -157,7 +157,7 @@ describe("a request", () => {
       await meanwhile();
       await unit.commit();
     };
-    const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+    const times = { receivedAt: performance.now(), deadline: clock.now() + 4_500 };
     const outer = units.run(times, (unit) =>
       end(unit, () => units.run(times, (other) => end(other, () => Promise.resolve()))),
     );
@@ -238,7 +238,7 @@ describe("a request", () => {
       { ...session(["a"]), generation: 2 },
     ];
     await adapter("Session").upsert("id", first, HOUR);
-    const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+    const times = { receivedAt: performance.now(), deadline: clock.now() + 4_500 };
     await request(async () => {
       await adapter("Session").find("id");
       await units.run(times, async (other) => {
@@ -253,7 +253,7 @@ describe("a request", () => {
 
   it("merges the clients that parallel requests add to one session", async () => {
     await adapter("Session").upsert("id", session(["a"]), HOUR);
-    const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+    const times = { receivedAt: performance.now(), deadline: clock.now() + 4_500 };
     await request(async () => {
       await adapter("Session").find("id");
       await units.run(times, async (other) => {

@@ -1,13 +1,10 @@
 /** Artifacts over a record store: how they are found, and how they end. What one request writes: `unit-of-work.test.ts`. */
 import type { Artifact, ArtifactQuery, PageOptions } from "../../../records/artifacts/artifact.ts";
-import { ANSWERED_AFTER_MS } from "../../../records/artifacts/artifact.ts";
 import { artifactRef } from "../../../records/artifacts/artifact-kinds.ts";
 import { Changes } from "../../../records/records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { artifact, hostileKeys, put, type Stage } from "./stage.ts";
 
-/** Milliseconds of tolerance for a coarse clock. */
-const TICKS = 2;
 
 const DESCENDANTS = ["AuthorizationCode", "AccessToken", "RefreshToken"];
 
@@ -169,32 +166,6 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     stage.clock.advance(1);
     expect(await look("RefreshToken", "k")).not.toHaveProperty("replay");
     expect(await look("RefreshToken", "k")).toMatchObject({ consumedAt: 5 });
-  });
-
-  it("measures with the store's clock the time since the response of the consuming request", async () => {
-    const { artifacts } = stage.storage;
-    const since = () => artifacts.sinceAnswer("AuthorizationCode", "k");
-    expect(await since()).toBeUndefined();
-    const code = artifact(stage.clock, "AuthorizationCode", "k");
-    await put(stage, code);
-    expect(await since()).toBeUndefined();
-
-    const before = performance.now();
-    await put(stage, { ...code, consumedAt: 5, answeredAt: (await artifacts.time()) + ANSWERED_AFTER_MS });
-    const consumed = Number(await since());
-    expect(consumed).toBeGreaterThan(-ANSWERED_AFTER_MS - TICKS);
-    expect(performance.now() - before + TICKS - ANSWERED_AFTER_MS).toBeGreaterThan(consumed);
-    // It is independent of the service's clock.
-    stage.clock.advance(50_000);
-    const found = (await artifacts.find("AuthorizationCode", "k"))!.artifact;
-    await artifacts.markAnswered(found);
-    const noted = performance.now();
-    // So is a later mark.
-    await expect(artifacts.markAnswered(found)).rejects.toMatchObject({ code: "condition_failed" });
-    const read = performance.now();
-    const answered = Number(await since());
-    expect(answered).toBeGreaterThan(read - noted - TICKS);
-    expect(performance.now() - before + TICKS).toBeGreaterThan(answered);
   });
 
   it("sweeps at most the given number of expired artifacts, and no others", async () => {
