@@ -213,7 +213,6 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
     send: () => act("submit", { username: `x${(count += 1)}`, password: "a wrong password" }),
     records: {
       interaction: MOST,
-      "account-events": 1,
       "failed-sign-ins": SOME.points,
       "rate-limit": 2 * SOME.points + 2,
       audit: SOME.points + 2,
