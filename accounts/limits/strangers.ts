@@ -122,6 +122,7 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     limits: [],
     bound: "one record for each bucket and window; what one limit refuses takes no point anywhere",
   },
+  "sealing-secrets": SERVICE,
   "storage-format": SERVICE,
   "storage-identity": SERVICE,
   "write-probe": {
