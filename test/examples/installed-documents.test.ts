@@ -210,7 +210,7 @@ describe("docs/your-application.md", () => {
     const { seed } = JSON.parse(block("docs/your-application.md", '  "seed": {').code) as Json;
     await firstHour((config) => ({ ...config, seed }));
     await reader.type("mkdir ../application && cd ../application");
-    const packages = "npm install node@24 openid-client iron-session";
+    const packages = "npm install node@24 openid-client iron-session@9";
     await reader.type(block("docs/your-application.md", packages).code);
     reader.save(block("docs/your-application.md", `ts examples/your-application/${framework}.ts`), "app.mts");
     const more = framework === "koa" ? "koa @koa/router" : framework;
