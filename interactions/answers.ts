@@ -40,8 +40,11 @@ export const loggedOutPage: Page<LastPage & { readonly after: "signed out" | "st
 export const errorPage: Page<LastPage & Omit<ErrorAnswer, "status" | "uiLocales">> = {
   view: "error",
   locals(t, { accountUrl, requestId = "", error, description = "", retryAfter = 60 }) {
-    const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
-    const text = t(key, { wait: waitText(t.locale, retryAfter) });
+    const known = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
+    // The words that a step has for the same limit.
+    const text = t(error === "rate_limited" ? "problem.limited.network" : known, {
+      wait: waitText(t.locale, retryAfter),
+    });
     const heading = t.has(`error.${error}.title`) ? t(`error.${error}.title`) : t("error.title");
     return { heading, layout: "end", text, accountUrl, requestId, error, description };
   },

@@ -88,7 +88,8 @@ export async function checkPassword(
   if (checked.kind === "limited") {
     events.emit("sign_in.failure", { reason: "limited", client_id });
     noteLimited(audit, failed, checked.attempt);
-    const whose = whoseLimit(checked.attempt.refusedBy);
+    const limit = whoseLimit(checked.attempt.refusedBy);
+    const whose = limit === "name" ? nameAndWays(services) : limit;
     return { kind: "limited", retryAfter: checked.attempt.retryAfter, ...(whose !== undefined && { whose }) };
   }
   if (checked.kind === "refused") {
@@ -102,6 +103,11 @@ export async function checkPassword(
     amr: AMR_PASSWORD,
     ...(entry.values.get(CAN_ADD_PASSKEY) === "true" && { canAddPasskey: true }),
   });
+}
+
+/** The words for a limit of a name, with the ways that it does not touch: see the texts `problem.limited.name…`. */
+function nameAndWays({ secondFactors: { passkeys }, offers }: StepServices): string {
+  return `name${passkeys === undefined ? "" : "Passkey"}${offers.resets ? "Reset" : ""}`;
 }
 
 /** What a person has shown of an account, to be kept while something is missing. */

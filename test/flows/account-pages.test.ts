@@ -428,7 +428,7 @@ describe("many changes", () => {
     await change("One more");
     expect(browser.status).toBe(429);
     expect(Number(browser.headers.get("retry-after"))).toBeGreaterThan(3_000);
-    expect(pageText(browser)).toContain("many changes within an hour");
+    expect(pageText(browser)).toContain("You have made many changes");
     await browser.get(`${running.openid}/account/password`);
     await browser.submit(browser.form("password"), { password: "quite another long sentence" });
     expect(browser.status).toBe(429);

@@ -237,8 +237,11 @@ describe("pushed requests of a client without credentials", () => {
     expect(counts(await failures("interaction"))).toEqual([100]);
     expect((await push("192.0.2.2")).status).toBe(201);
     const news = relyingParty(running, "oauth2", NEWS);
-    const headers = { "x-forwarded-for": "192.0.2.1" };
-    expect((await send(news.authorizeUrl(), { headers })).status).toBe(429);
+    const headers = { "x-forwarded-for": "192.0.2.1", accept: "text/html" };
+    const page = await send(news.authorizeUrl(), { headers });
+    expect(page.status).toBe(429);
+    // The words of a step for a limit of the network.
+    expect(page.text).toContain("Your network has made many requests. It may not have been you. Try again in ");
   });
 
   it("and the sign-in that each is for are one point; a second sign-in with it is another [D-STRANGER-5]", async () => {
