@@ -77,8 +77,9 @@ export function openReceiver(
   key: string,
   receiver: ReceiverRecord,
 ): OpenedReceiver {
-  const { url, client_id, types } = receiver;
-  const secrets = JSON.parse(sealer.open(receiverContext(kind, key), receiver.sealed)) as {
+  const { url, client_id, types, sealed } = receiver;
+  if (sealed === null) throw new SignInError("keys", "its credentials are lost: set them again");
+  const secrets = JSON.parse(sealer.open(receiverContext(kind, key), sealed)) as {
     readonly client_secret: string;
     readonly signing_secret?: string;
   };

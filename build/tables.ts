@@ -9,6 +9,7 @@ import {
 } from "../accounts/limits/strangers.ts";
 import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { KINDS } from "../records/all-kinds.ts";
+import type { AnyKind } from "../records/kinds.ts";
 import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
 import {
   type Place,
@@ -36,6 +37,10 @@ export const auditPage: Page = pageWithTables("docs/audit.md", () => ({
   ),
 }));
 
+/** What becomes of a record. */
+const fate = (rule: AnyKind["declaration"]["afterRestore"]): string =>
+  typeof rule === "string" ? rule : rule.becomes;
+
 export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
   kinds: table(
     ["Kind", "One record is", "Personal data", "Ends"],
@@ -47,14 +52,15 @@ export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
     ]),
   ),
   keys: table(
-    ["Kind", "Key", "Parent", "Store", "Copied", "After a restore"],
-    KINDS.all.map(({ name, declaration: { key, parent, store, exported, afterRestore } }) => [
+    ["Kind", "Key", "Parent", "Store", "Copied", "After a restore", "After `keys reset --lost`"],
+    KINDS.all.map(({ name, declaration: { key, parent, store, exported, afterRestore, afterReset } }) => [
       `\`${name}\``,
       key,
       parent === undefined ? "" : `\`${parent.kind.name}\``,
       store,
       exported ? "yes" : "no",
-      typeof afterRestore === "string" ? afterRestore : afterRestore.becomes,
+      fate(afterRestore),
+      afterReset === undefined ? "the same" : fate(afterReset),
     ]),
   ),
   indexes: table(

@@ -82,4 +82,15 @@ same command again.`,
     examples: ["keys reseal", "keys reseal --check"],
     load: async () => (await import("./reseal.ts")).runReseal,
   },
+  {
+    words: ["keys", "reset"],
+    summary: "makes a storage usable whose keys.secrets are lost, and prints what is void",
+    about: `Only for the case that a secret is lost for good: with a copy of it, add it again. Set new keys.secrets first, and stop every server and
+worker. Signing keys, client secrets, credentials of receivers, authenticator apps, recovery codes, waiting mails, payloads of
+notifications, sessions and tokens become void; the command lists what to set again. Accounts, password hashes, passkeys and
+assignments stay. After an interruption or a crash, run the same command again: until it has finished, no service starts.`,
+    options: [...SERVICE_OPTIONS, { form: "--lost", about: "required: it can't be undone" }, YES],
+    examples: ["keys reset --lost"],
+    load: async () => (await import("./reset-secrets.ts")).runReset,
+  },
 ];

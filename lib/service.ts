@@ -388,8 +388,8 @@ async function build(
       },
       health: () =>
         storageHealth(storage, {
-          // Notifications wait in the storage, so without a queue a server still signs people in.
-          notifications: { required: false, ask: () => notifier.health() },
+          // Notifications and mail wait in the storage, so without them a server still signs people in.
+          ...notifier.health("server"),
           sessions: { required: false, ask: async () => keptSessions(storage.watch, clock) },
           requests: { required: false, ask: async () => ({ ok: true, detail: arrivals().join("; ") }) },
         }),

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import type { Logger } from "pino";
+import type { AskedHealth, AskedPart } from "../records/health.ts";
 import type { Storage } from "../records/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { HELD_SINCE, RESTORED } from "../records/deliveries/delivery.ts";
@@ -42,16 +43,6 @@ export interface NotifierOptions {
   readonly logger: Pick<Logger, "warn">;
 }
 
-export interface NotifierHealth {
-  /**
-   * Whether the last poll of the storage, and of Redis if it is the queue, succeeded. Also known without a worker in
-   * this process.
-   */
-  readonly ok: boolean;
-  /** For example `3 waiting, 1 parked; paused: service:1`. */
-  readonly detail: string;
-}
-
 export interface Notifier {
   readonly notifications: Notifications;
   /** Delivers what was just stored without waiting for the next poll. */
@@ -60,7 +51,13 @@ export interface Notifier {
   wakeMail(): void;
   /** Starts the worker if `notifications.worker` says so. */
   start(): void;
-  health(): Promise<NotifierHealth>;
+  /**
+   * The parts of the health. `notifications`: whether the last poll of the storage, and of Redis if it is the queue, succeeded; also known
+   * without a worker in this process. Only in a process that sends: `receivers`, whether one of them works, and `mail`, whether the
+   * mail server took the last mail.
+   * @param role a worker can't do its role without them.
+   */
+  health(role: "server" | "worker"): Readonly<Record<string, AskedPart>>;
   /** Whether the queue can be used. */
   isUp(): boolean;
   /** Finishes running attempts, or hands them back after `grace` milliseconds; closes connections. */
@@ -81,6 +78,16 @@ function detailOf(reports: readonly ReceiverReport[], heldMails: number): string
     ...(heldMails === 0 ? [] : [`mails ${HELD_SINCE}: ${heldMails}`]),
   ];
   return parts.join("; ");
+}
+
+/** One that an operator has paused does not count, and one of several that fails is its own fault. */
+function receiversHealth(reports: readonly ReceiverReport[]): AskedHealth {
+  const active = reports.filter(({ url, paused }) => url !== null && !paused);
+  const failing = active.filter(({ heldUntil }) => heldUntil !== null);
+  return {
+    ok: active.length === 0 || failing.length < active.length,
+    detail: named("held", failing).join(""),
+  };
 }
 
 function named(what: string, reports: readonly ReceiverReport[]): string[] {
@@ -197,9 +204,21 @@ export async function createNotifier({
       mail?.start();
     },
     isUp: () => scheduler.ok,
-    async health() {
-      const [reports, heldMails] = await Promise.all([notifications.receivers(), storage.outbox.held()]);
-      return { ok: scheduler.ok, detail: detailOf(reports, heldMails) };
+    health(role) {
+      const required = role === "worker";
+      const reports = notifications.receivers();
+      // Both parts ask for them.
+      reports.catch(() => undefined);
+      const askNotifications = async (): Promise<AskedHealth> => ({
+        ok: scheduler.ok,
+        detail: detailOf(await reports, await storage.outbox.held()),
+      });
+      const askReceivers = async (): Promise<AskedHealth> => receiversHealth(await reports);
+      return {
+        notifications: { required, ask: askNotifications },
+        ...(settings.worker && { receivers: { required, ask: askReceivers } }),
+        ...(settings.worker && mail !== undefined && { mail: { required, ask: () => mail.health() } }),
+      };
     },
     async stop(grace) {
       await Promise.all([worker.stop(grace), scheduler.stop(), upkeep.stop(), mail?.stop(grace)]);

@@ -87,8 +87,7 @@ export async function startWorker(configuration: Configuration): Promise<Notific
     return {
       notifications: notifier.notifications,
       events,
-      health: () =>
-        storageHealth(storage, { notifications: { required: true, ask: () => notifier.health() } }),
+      health: () => storageHealth(storage, notifier.health("worker")),
       metrics: () => metrics.text(),
       close: () => (closing ??= close()),
     };

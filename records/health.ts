@@ -25,10 +25,13 @@ export interface Health {
 /** A part that has not answered by then counts as down. */
 const ANSWER_TIMEOUT_MS = 2_000;
 
+/** What a part says of itself. */
+export type AskedHealth = Pick<PartHealth, "ok" | "detail">;
+
 /** A part, and how to ask it. */
-interface AskedPart {
+export interface AskedPart {
   readonly required: boolean;
-  ask(): Promise<Pick<PartHealth, "ok" | "detail">>;
+  ask(): Promise<AskedHealth>;
 }
 
 /**
@@ -64,7 +67,7 @@ const LOSS_SHOWN_SECONDS = 3_600;
 export function keptSessions(
   { artifactsLostAt: at }: Pick<StorageWatch, "artifactsLostAt">,
   clock: Clock,
-): Pick<PartHealth, "ok" | "detail"> {
+): AskedHealth {
   if (at === undefined || seconds(clock) - at >= LOSS_SHOWN_SECONDS) return { ok: true, detail: "" };
   const moment = new Date(at * 1000).toISOString();
   return {

@@ -92,6 +92,11 @@ export interface KindDeclaration<Value extends object, Index extends string> {
   /** The value with every text that is sealed with `keys.secrets` replaced. Default: nothing is sealed. */
   readonly sealed?: (value: Value, replace: ReplaceSealed, key: string) => object;
   readonly afterRestore: AfterRestore<Value>;
+  /**
+   * What becomes of a record when `keys.secrets` are lost: what is sealed can't be opened any more, and no hash under a key of the
+   * service can be compared. Default: as after a restore, because sessions and tokens end as well.
+   */
+  readonly afterReset?: AfterRestore<Value>;
   /** The counter that numbers the records, if keys are numbers. */
   readonly counter?: string;
   /** The personal data in a record; `undefined` if there is none. */
@@ -123,6 +128,8 @@ export interface Kind<Value extends object, Index extends string = string> {
    * @returns `undefined` if it is removed.
    */
   afterRestore(found: Found, now: number): Found | undefined;
+  /** The same when `keys.secrets` are lost. */
+  afterReset(found: Found, now: number): Found | undefined;
   /** The query for one partition of an index. */
   where(index: Index, at: Key): Pick<Query, "kind" | "index" | "at">;
 }
@@ -138,6 +145,13 @@ export function defineKind<Value extends object, Index extends string = never>(
   const part = hashed ? hashedPart : keyPart;
   const indexes = Object.entries(index ?? {}) as [Index, (value: Value) => readonly IndexPosition[]][];
   const ref = (key: Key): Ref => ({ kind: name, key: toKey(key, part) });
+
+  function become(rule: AfterRestore<Value>, found: Found, now: number): Found | undefined {
+    if (typeof rule === "string") return rule === "kept" ? found : undefined;
+    const value = rule.change(found.value as unknown as Value, now);
+    if (value === undefined || value === found.value) return value && found;
+    return { ...found, value: json(value) };
+  }
 
   function write(at: Ref, value: Value, end: number | undefined): RecordData {
     const entries = indexes.flatMap(([each, positionsOf]): IndexEntry[] =>
@@ -185,13 +199,8 @@ export function defineKind<Value extends object, Index extends string = never>(
       const value = declaration.carried?.(found.value as unknown as Value);
       return value === undefined ? found : { ...found, value: json(value) };
     },
-    afterRestore(found, now) {
-      const { afterRestore } = declaration;
-      if (typeof afterRestore === "string") return afterRestore === "kept" ? found : undefined;
-      const value = afterRestore.change(found.value as unknown as Value, now);
-      if (value === undefined || value === found.value) return value && found;
-      return { ...found, value: json(value) };
-    },
+    afterRestore: (found, now) => become(declaration.afterRestore, found, now),
+    afterReset: (found, now) => become(declaration.afterReset ?? declaration.afterRestore, found, now),
     where: (each, at) => ({ kind: name, index: each, at: toKey(at) }),
   };
 }

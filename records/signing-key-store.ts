@@ -78,6 +78,7 @@ export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>(
   store: "storage",
   exported: true,
   afterRestore: { becomes: "published as long as a retired key, and never signs again", change: retired },
+  afterReset: "removed",
   personal: undefined,
 });
 

@@ -20,6 +20,8 @@ interface Looks {
   readonly marker?: string;
 }
 
+type Unfinished = "renewal" | "reset";
+
 export interface StorageIdentity extends Looks {
   /** Eight hexadecimal digits. Another one after a restore. Redis holds artifacts under it, so those of before are not found. */
   readonly id: string;
@@ -29,8 +31,10 @@ export interface StorageIdentity extends Looks {
   readonly copy?: DataCopy;
   /** When the store of artifacts was found to have lost everything, in seconds since the epoch. Missing: never. */
   readonly artifacts_lost_at?: number;
-  /** Whether `storage restored` or `promoted` has begun and not finished: no service starts. Missing: no. */
-  readonly isUnfinished?: true;
+  /**
+   * What has begun and not finished, so that no service starts: `storage restored` or `promoted`, or `keys reset`. Missing: nothing.
+   */
+  readonly unfinished?: Unfinished;
 }
 
 export const STORAGE_IDENTITY: Kind<StorageIdentity | Looks> = defineKind<StorageIdentity | Looks>({
@@ -123,7 +127,7 @@ export interface StorageWatch {
   /** `undefined` if no server has used the storage. */
   read(): Promise<StorageIdentity | undefined>;
   /** From now on no service starts on the storage, until `accept`. */
-  begin(): Promise<void>;
+  begin(what: Unfinished): Promise<void>;
   /**
    * Accepts the storage as it is now.
    * @param options.isRestored whether artifacts in a store of their own are not found any more: that store may have others.
@@ -241,7 +245,7 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
         const before = await readIn(tx, clock);
         // This process knows the artifacts of the id that it was opened with.
         const isRestored = artifacts !== undefined && last !== undefined && last.id !== before.id;
-        if (before.isUnfinished === true || isRestored) return undefined;
+        if (before.unfinished !== undefined || isRestored) return undefined;
         // Read second, so that the storage has noted what this finds, or is decided again. A process that dies in between leaves
         // two different markers, which the next look finds.
         const marker = (await readMarker()) ?? before.marker;
@@ -268,10 +272,10 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
       await note(identity);
       return undefined;
     },
-    begin: () =>
+    begin: (what) =>
       records.transact(async (tx) => {
         const before = await readIn(tx, clock);
-        tx.put(STORAGE_IDENTITY.record({ ...before, isUnfinished: true }));
+        tx.put(STORAGE_IDENTITY.record({ ...before, unfinished: what }));
       }),
     async accept({ isRestored, audit }) {
       const seen = await looksElsewhere();
@@ -279,7 +283,7 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
       const identity = await records.transact(async (tx) => {
         const before = await readIn(tx, clock);
         const fresh = newIdentity(seconds(clock));
-        const { isUnfinished: _unfinished, copy: _copy, ...same } = before;
+        const { unfinished: _unfinished, copy: _copy, ...same } = before;
         const after: StorageIdentity = {
           // Under another id there are no artifacts yet.
           ...(isRestored ? fresh : { ...same, looked_at: fresh.looked_at }),

@@ -122,6 +122,7 @@ export function storageOver(
   const keys = createSigningKeyStore(lanes, audit);
   const secrets = createSecretStore(lanes);
   const families = createArtifactStore(artifactStore ?? store, clock, KINDS);
+  const deliveries = createDeliveryStore(lanes, positions);
   const hasOwnArtifacts = artifactStore !== undefined;
   const watch = createStorageWatch({
     records: lanes,
@@ -133,7 +134,7 @@ export function storageOver(
     directory: createDirectoryRecords(lanes),
     keys,
     artifacts: families,
-    deliveries: createDeliveryStore(lanes, positions),
+    deliveries,
     outbox: createOutbox(lanes),
     signIns: createSignInStore(lanes),
     audit,
@@ -141,7 +142,7 @@ export function storageOver(
     sealed: createSealedStore(lanes, keys, secrets),
     rateLimits: createRateLimits(new Records(artifactStore ?? store, clock, KINDS), clock),
     watch,
-    renewals: createRenewals({ records: lanes, keys, audit, watch, hasOwnArtifacts }),
+    renewals: createRenewals({ records: lanes, keys, audit, deliveries, watch, hasOwnArtifacts }),
     parts: stores,
     clocks,
     now: () => clocks.timeOf("storage"),

@@ -117,10 +117,12 @@ export function shownSecrets(known: readonly KnownSecret[], ids: readonly string
 }
 
 /** Why no service starts on a storage that a command has not finished. */
-const UNFINISHED = {
+export const UNFINISHED = {
   copy: "a copy into this storage is not finished: run `storage copy` again until it reports that it is",
   renewal:
     "what had ended before this storage went back is not void yet: run `storage restored` or `storage promoted` again until it reports that it is",
+  reset:
+    "what the lost secrets had sealed is not void yet: run `keys reset --lost` again until it reports that it is",
 } as const;
 
 /**

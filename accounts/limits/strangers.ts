@@ -241,6 +241,7 @@ export const ACTIONS_OF_STRANGERS: Readonly<Record<AuditAction, StrangerFact>> =
   "receiver.test": OPERATOR,
   "mail.resume": OPERATOR,
   "secrets.reseal": OPERATOR,
+  "secrets.reset": OPERATOR,
   "storage.backed_up": OPERATOR,
   "storage.restored": OPERATOR,
   "storage.promoted": OPERATOR,

@@ -4,8 +4,9 @@
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration } from "../../config/configuration.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
+import type { MailFailure, ServiceEmitter } from "../../core/events.ts";
 import type { RenderMail } from "../../accounts/people/messages.ts";
+import type { AskedHealth } from "../../records/health.ts";
 import type { Outbox } from "../../records/people/outbox.ts";
 import { openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import type { Outage } from "../../core/outages.ts";
@@ -52,6 +53,8 @@ export class MailSender {
   readonly #send: SendMail;
   readonly #storageOutage: Outage;
   readonly #mailOutage: Outage;
+  /** Why the mail server did not take the last mail; `undefined` if it did, or could have. */
+  #failure: MailFailure | undefined;
   /** Loaded for the first mail. */
   #render: Promise<RenderMail> | undefined;
   #sleeping = new AbortController();
@@ -64,6 +67,17 @@ export class MailSender {
     this.#send = createMailTransport(options.mailer);
     this.#storageOutage = options.outages("looking for mail that is due");
     this.#mailOutage = options.outages("sending mail");
+  }
+
+  /**
+   * Whether the mail server works, by the last attempt: nothing is sent to find out. Without mail that waits there is nothing that
+   * could fail.
+   */
+  async health(): Promise<AskedHealth> {
+    const failure = this.#failure;
+    if (failure === undefined || (await this.#options.outbox.nextDue()) === undefined)
+      return { ok: true, detail: "" };
+    return { ok: false, detail: `the last mail could not be sent: ${failure}` };
   }
 
   start(): void {
@@ -119,12 +133,15 @@ export class MailSender {
       const message = await this.#message(mail);
       if (message.to === "") return "nobody";
       await this.#send(message);
+      this.#failure = undefined;
       this.#mailOutage.worked();
       return undefined;
     } catch (error) {
       const refusal = error instanceof MailRefused ? error : new MailRefused("unexpected");
       // A refused recipient and greylisting are no faults of the mail server.
-      if (!refusal.final && refusal.code !== "delayed") this.#mailOutage.failed(error);
+      const isFault = !refusal.final && refusal.code !== "delayed";
+      this.#failure = isFault ? refusal.code : undefined;
+      if (isFault) this.#mailOutage.failed(error);
       return refusal;
     }
   }

@@ -4,7 +4,7 @@
  */
 import type { Found, Query, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Changes} from "../records.ts";
+import type { Changes } from "../records.ts";
 import { type KindRules, Records } from "../records.ts";
 import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./artifact-kinds.ts";
 import type { Artifact, ArtifactPage, ArtifactQuery, PageOptions, StoredArtifact } from "./artifact.ts";

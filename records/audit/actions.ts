@@ -237,6 +237,11 @@ const ACTIONS = {
     about: null,
     means: "Re-encryption of all sealed data with the first of `keys.secrets` was requested",
   },
+  "secrets.reset": {
+    about: null,
+    means:
+      "`keys.secrets` were lost: everything that they had sealed is void, and all sessions and tokens ended",
+  },
   "storage.backed_up": { about: null, means: "A backup of the storage was requested" },
   "storage.restored": {
     about: null,

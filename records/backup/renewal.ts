@@ -1,13 +1,14 @@
 /**
  * Renews a storage that has gone back to an earlier state: what was valid once must not become valid again. Each kind declares what
  * becomes of its records (`afterRestore`); here are the rules that concern several records. `restore` applies both to the records that it writes, and
- * `storage restored` and `storage promoted` to a storage that services may use meanwhile.
+ * `storage restored` and `storage promoted` to a storage that services may use meanwhile. `keys reset --lost` does the same with a storage whose
+ * secrets are lost (`afterReset`): what nobody can open any more goes.
  */
 import type { RecordData } from "../../adapters/record-store.ts";
 import { KINDS } from "../all-kinds.ts";
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
-import { untouchedReceiver } from "../deliveries/delivery.ts";
-import { held, RECEIVER } from "../deliveries/delivery-kinds.ts";
+import { type DeliveryStore, untouchedReceiver } from "../deliveries/delivery.ts";
+import { held, LANE, type Lane, RECEIVER } from "../deliveries/delivery-kinds.ts";
 import { ENTRIES, type StoredEntry, USER_ID } from "../directory/directory-kinds.ts";
 import type { AnyKind } from "../kinds.ts";
 import { MAIL } from "../people/mail-kinds.ts";
@@ -58,8 +59,10 @@ export async function renewedKeys(
 
 export interface RenewalRun extends RewritingRun {
   readonly makeKeys: MakeSigningKeys;
+  /** Called when everything else is done, while no service starts yet. */
+  readonly beforeEnd?: () => Promise<void>;
   /** For the audit. */
-  readonly event: AuditEvent & { readonly action: "storage.restored" | "storage.promoted" };
+  readonly event: AuditEvent & { readonly action: "storage.restored" | "storage.promoted" | "secrets.reset" };
 }
 
 /** What was renewed. */
@@ -73,20 +76,24 @@ export interface Renewed {
 export interface Renewals {
   /**
    * Renews the storage. It can be stopped at any time and called again; until it has finished, no service starts.
-   * @param run.event `storage.restored` also gives the storage another id: artifacts in a store of their own are not found any more.
+   * @param run.event `storage.restored` and `secrets.reset` also give the storage another id: artifacts in a store of their own are not
+   *   found any more.
    */
   renew(run: RenewalRun): Promise<Renewed>;
 }
+
+/** Deliveries that are read at once. */
+const PARKED_TOGETHER = 500;
 
 /** In this order: first nothing is sent any more, then nothing is accepted any more. */
 const FIRST: readonly AnyKind[] = [RECEIVER, MAIL];
 /** Changed through their own store, because every change of a key also writes their list. */
 export const KEYS: readonly AnyKind[] = [SIGNING_KEY, SIGNING_KEY_SET];
 
-function kindsToRenew(hasOwnArtifacts: boolean): readonly AnyKind[] {
+function kindsToRenew(isReset: boolean, hasOwnArtifacts: boolean): readonly AnyKind[] {
   const others = KINDS.all.filter(
     (kind) =>
-      kind.declaration.afterRestore !== "kept" &&
+      ((isReset && kind.declaration.afterReset) || kind.declaration.afterRestore) !== "kept" &&
       !FIRST.includes(kind) &&
       !KEYS.includes(kind) &&
       // They have not gone back, and end with what they depend on.
@@ -99,12 +106,14 @@ export function createRenewals({
   records,
   keys,
   audit,
+  deliveries,
   watch,
   hasOwnArtifacts,
 }: {
   readonly records: Records;
   readonly keys: SigningKeyStore;
   readonly audit: Pick<AuditStore, "recordOf">;
+  readonly deliveries: Pick<DeliveryStore, "parkWaiting">;
   readonly watch: StorageWatch;
   /** Whether artifacts have a store of their own. */
   readonly hasOwnArtifacts: boolean;
@@ -122,29 +131,45 @@ export function createRenewals({
       }
   }
 
+  /** Parks everything that waits, because nobody can read what it says any more. */
+  async function parkAll(run: RewritingRun): Promise<void> {
+    const receivers = new Set<string>();
+    await eachPage(records, LANE, run, async (page) => {
+      for (const { value } of page)
+        if (value["isEmpty"] !== true) receivers.add((value as unknown as Lane).receiver);
+    });
+    for (const receiver of receivers)
+      while ((await deliveries.parkWaiting(receiver, "payload_unreadable", PARKED_TOGETHER)) > 0)
+        run.signal.throwIfAborted();
+  }
+
   return {
-    async renew({ makeKeys, event, ...run }) {
-      const since = (await watch.read())?.looked_at ?? null;
-      await watch.begin();
-      await holdReceivers();
+    async renew({ makeKeys, beforeEnd, event, ...run }) {
+      const isReset = event.action === "secrets.reset";
+      const since = isReset ? null : ((await watch.read())?.looked_at ?? null);
+      await watch.begin(isReset ? "reset" : "renewal");
+      await (isReset ? parkAll(run) : holdReceivers());
       let changed = 0;
-      for (const kind of kindsToRenew(hasOwnArtifacts))
+      for (const kind of kindsToRenew(isReset, hasOwnArtifacts))
         await eachPage(records, kind, run, async (page) => {
           changed += await rewritePage(records, page, (found) => {
-            const after = kind.afterRestore(found, clock.now());
+            const after = kind[isReset ? "afterReset" : "afterRestore"](found, clock.now());
             if (after === found) return undefined;
             return after === undefined ? "removed" : kind.restore(after);
           });
         });
-      await keys.change(async (stored) => ({
-        keys: await renewedKeys(stored.keys, makeKeys, clock.now()),
-        audit: [],
-      }));
-      const last = await records.store.next(USER_IDS);
-      await records.store.next(USER_IDS, last + USER_IDS_AHEAD);
+      await keys.change(async (stored) => {
+        const after = await renewedKeys(stored.keys, makeKeys, clock.now());
+        return { keys: isReset ? after.slice(stored.keys.length) : after, audit: [] };
+      });
+      if (!isReset) {
+        const last = await records.store.next(USER_IDS);
+        await records.store.next(USER_IDS, last + USER_IDS_AHEAD);
+      }
+      await beforeEnd?.();
       const detail = { ...event.detail, ...(since !== null && { since }) };
       await watch.accept({
-        isRestored: event.action === "storage.restored",
+        isRestored: event.action !== "storage.promoted",
         audit: audit.recordOf({ ...event, detail }),
       });
       return { since, records: changed };

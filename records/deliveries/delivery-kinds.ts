@@ -100,6 +100,12 @@ function purgePositions({ finishedAt, hasPayload, state }: StoredDelivery): Inde
 /** Positions in the index `waiting` of deliveries that are not the head of their lane: after all heads. */
 export const BEHIND_HEADS: number = 2 ** 52;
 
+/** A delivery whose payload was removed. */
+export function withoutPayload(delivery: StoredDelivery): StoredDelivery {
+  const attemptRecords = delivery.attemptRecords.map((each) => ({ ...each, answer: null }));
+  return { ...delivery, hasPayload: false, attemptRecords };
+}
+
 type DeliveryIndex = "receiver" | "lane" | "waiting" | "failed" | "parked" | "deletion" | "purge";
 
 /**
@@ -152,6 +158,10 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   store: "storage",
   exported: true,
   afterRestore: "kept",
+  afterReset: {
+    becomes: "without its payload and what the receiver answered; parked if it was waiting",
+    change: withoutPayload,
+  },
   personal: "the `sub`; what the receiver answered",
 });
 
@@ -166,6 +176,7 @@ export const PAYLOAD: Kind<StoredPayload> = defineKind<StoredPayload>({
   store: "storage",
   exported: true,
   afterRestore: "kept",
+  afterReset: "removed",
   personal: "the data of the account after the change",
 });
 
@@ -195,6 +206,7 @@ export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
   store: "storage",
   exported: true,
   afterRestore: { becomes: "paused until `deliveries resume`", change: held },
+  afterReset: "kept",
   personal: undefined,
 });
 

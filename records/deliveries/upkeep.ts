@@ -23,6 +23,7 @@ import {
   receiverRecord,
   receiverRef,
   type StoredDelivery,
+  withoutPayload,
 } from "./delivery-kinds.ts";
 import { type LaneAccess, LaneEdit, laneQuery } from "./lanes.ts";
 
@@ -222,8 +223,7 @@ async function forgetPayload(tx: Transaction, id: string): Promise<void> {
   const delivery = await tx.get(deliveryRef(id));
   if (delivery === undefined || !delivery.hasPayload) return;
   if (delivery.state !== "delivered" && delivery.state !== "discarded") return;
-  const attemptRecords = delivery.attemptRecords.map((each) => ({ ...each, answer: null }));
-  tx.put(deliveryRecord({ ...delivery, hasPayload: false, attemptRecords }));
+  tx.put(deliveryRecord(withoutPayload(delivery)));
   tx.remove(payloadRef(id));
 }
 

@@ -35,7 +35,7 @@ function entryKind(name: EntryKind, holds: string, group?: Kind<StoredEntry>): K
     key: "its key",
     keyOf: ({ key }) => key,
     sealed: (entry, replace) =>
-      entry.receiver === null
+      entry.receiver === null || entry.receiver.sealed === null
         ? entry
         : {
             ...entry,
@@ -48,6 +48,11 @@ function entryKind(name: EntryKind, holds: string, group?: Kind<StoredEntry>): K
     store: "storage",
     exported: true,
     afterRestore: "kept",
+    afterReset: {
+      becomes: "without the credentials of its receiver",
+      change: (entry) =>
+        entry.receiver === null ? entry : { ...entry, receiver: { ...entry.receiver, sealed: null } },
+    },
     personal: undefined,
   });
 }
@@ -117,6 +122,13 @@ export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal"> = def
     becomes:
       "with higher generations: sessions, codes, tokens, remembered browsers and device cookies are invalid",
     change: withHigherGenerations,
+  },
+  afterReset: {
+    becomes: "the same, and without its authenticator app",
+    change(account) {
+      const { factors, ...others } = withHigherGenerations(account);
+      return factors === undefined ? others : { ...others, factors: { ...factors, app: false } };
+    },
   },
   personal:
     "e-mail address, user name, names, date of birth, gender, language, password hash, ids of passkeys, assignments, consents",
@@ -221,6 +233,7 @@ export const SEEDED: Kind<{ readonly mark: string }> = defineKind({
   store: "storage",
   exported: true,
   afterRestore: "kept",
+  afterReset: "removed",
   personal: "a keyed hash of an e-mail address",
 });
 
@@ -279,6 +292,7 @@ export const SERVICE_KEY: Kind<StoredServiceKey> = defineKind<StoredServiceKey>(
   store: "storage",
   exported: true,
   afterRestore: "kept",
+  afterReset: "removed",
   personal: undefined,
 });
 

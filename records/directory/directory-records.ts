@@ -29,8 +29,8 @@ import {
   type StoredApi,
   type StoredEntry,
 } from "./directory-kinds.ts";
-import { IDENTITY } from "../storage-identity.ts";
-import { UNFINISHED_COPY } from "../format.ts";
+import { IDENTITY, type StorageIdentity } from "../storage-identity.ts";
+import { UNFINISHED_COPY, type UnfinishedCopy } from "../format.ts";
 import type { Kind } from "../kinds.ts";
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
@@ -70,7 +70,7 @@ export interface DirectoryRecords {
   /** Stores a sealed key unless there is one; returns the stored one. */
   ensureServiceKey(name: ServiceKeyName, sealed: string): Promise<string>;
   /** The command that has begun to write this storage and not finished; `undefined` if there is none. */
-  unfinished(): Promise<"copy" | "renewal" | undefined>;
+  unfinished(): Promise<"copy" | "renewal" | "reset" | undefined>;
 }
 
 /** The counter that numbers the accounts. */
@@ -154,9 +154,12 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
         return sealed;
       }),
     async unfinished() {
-      const [copy, identity] = await records.store.get([UNFINISHED_COPY.ref("current"), IDENTITY]);
+      const [copy, identity] = await records.get<[UnfinishedCopy, StorageIdentity]>([
+        UNFINISHED_COPY.ref("current"),
+        IDENTITY,
+      ]);
       if (copy !== undefined) return "copy";
-      return identity?.value["isUnfinished"] === true ? "renewal" : undefined;
+      return identity?.value.unfinished;
     },
   };
 }

@@ -210,8 +210,8 @@ export interface ReceiverRecord {
   readonly url: string;
   readonly client_id: string;
   readonly types: readonly string[];
-  /** Sealed JSON `{ client_secret, signing_secret? }`. */
-  readonly sealed: string;
+  /** Sealed JSON `{ client_secret, signing_secret? }`. `null`: it is lost, and has to be set again. */
+  readonly sealed: string | null;
 }
 
 export interface EntryRecord {

@@ -39,6 +39,7 @@ export const AUTHENTICATOR_APP: Kind<StoredApp> = defineKind<StoredApp>({
     becomes: "without the codes up to now and of the next 30 seconds: they may have been used",
     change: (app, now) => ({ ...app, last_step: Math.max(app.last_step, Math.floor(now / STEP_MS) + 1) }),
   },
+  afterReset: "removed",
   personal: "the `sub`, when the app was added and last used",
 });
 

@@ -83,6 +83,7 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
     becomes: "void, unless it undoes a change",
     change: (confirmation) => (UNDOING.has(confirmation.purpose) ? confirmation : undefined),
   },
+  afterReset: "removed",
   personal:
     "the `sub`; sealed with `keys.secrets`: a new or an earlier e-mail address, and what was entered at registration with the password hash",
 });

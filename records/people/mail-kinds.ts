@@ -122,6 +122,7 @@ export const MAIL: Kind<StoredMail, "due" | "awaited"> = defineKind({
     becomes: "void with a code or link to confirm, else held until `deliveries resume`",
     change: (mail) => (isWithCode(mail) ? undefined : { ...mail, due: HELD }),
   },
+  afterReset: "removed",
   personal: "the address of the recipient and the values in the text, sealed with `keys.secrets`",
 });
 

@@ -161,7 +161,7 @@ describe("a receiver", () => {
   });
 
   it("is written only if something changes, or if no key opens it", async () => {
-    const sealedNow = async (): Promise<string | undefined> =>
+    const sealedNow = async (): Promise<string | null | undefined> =>
       (await domain.storage.directory.findEntry("service", "1"))?.receiver?.sealed;
     const put = (receiver: typeof RECEIVER): Promise<unknown> =>
       domain.directory.services.put("1", { name: "One", receiver });

@@ -241,7 +241,9 @@ describe("pushed requests of a client without credentials", () => {
     const page = await send(news.authorizeUrl(), { headers });
     expect(page.status).toBe(429);
     // The words of a step for a limit of the network.
-    expect(page.text).toContain("Your network has made many requests. It may not have been you. Try again in ");
+    expect(page.text).toContain(
+      "Your network has made many requests. It may not have been you. Try again in ",
+    );
   });
 
   it("and the sign-in that each is for are one point; a second sign-in with it is another [D-STRANGER-5]", async () => {

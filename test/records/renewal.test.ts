@@ -101,6 +101,15 @@ describe("a storage that has gone back", () => {
     const kept = ARTIFACTS.filter(({ name }) => AFTER_RESTORE[name] !== "removed").map(({ name }) => name);
     expect(kept).toEqual(["replay-detection"]);
   });
+
+  it("and, when keys.secrets are lost, about every kind that is sealed [D-SECRETS-8]", () => {
+    const sealed = KINDS.all.filter(({ declaration }) => declaration.sealed !== undefined);
+    const undecided = sealed.filter(({ declaration }) => declaration.afterReset === undefined);
+    // Artifacts, which are all removed.
+    expect(undecided.map(({ name }) => [name, AFTER_RESTORE[name]])).toEqual(
+      undecided.map(({ name }) => [name, "removed"]),
+    );
+  });
 });
 
 const ACCOUNTS = 90;

@@ -5,7 +5,6 @@ import { Changes } from "../../../records/records.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
 import { artifact, hostileKeys, put, type Stage } from "./stage.ts";
 
-
 const DESCENDANTS = ["AuthorizationCode", "AccessToken", "RefreshToken"];
 
 /** @param stage the store of the running case. */
