@@ -5,7 +5,6 @@ import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { openapiPage } from "./openapi.ts";
 import { type Page, pageWithFiles } from "./page.ts";
-import { architecturePicture } from "./picture.ts";
 import { auditPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
 import { traceabilityPage } from "./traceability.ts";
 
@@ -18,7 +17,6 @@ const yourApplicationPage = pageWithFiles(
 
 /** All generated files. */
 export const pages: readonly Page[] = [
-  architecturePicture,
   auditPage,
   commandLinePage,
   configurationPage,

@@ -1,41 +1,41 @@
-/** The layers of this repository. `test/architecture` checks imports against them, and `build/picture.ts` draws them. */
+/** The layers of this repository. `test/architecture` checks imports against them. */
 import { dirname, join } from "node:path/posix";
 import type { Import, Source } from "./syntax.ts";
 
 /** The folders of the product, from the top. Imports point down, and not to another folder of the same floor. */
-const FLOORS: readonly Readonly<Record<string, string>>[] = [
-  { cli: "commands, and the bundled server" },
-  { testing: "what sign-in-service/testing exports" },
-  { lib: "public names, composition root, seed" },
-  { interactions: "pages and steps", compat: "the documented endpoints" },
-  { provider: "oidc-provider: settings, policy, grants", notifier: "sends notifications and mail" },
-  { accounts: "rules: accounts, clients, passwords, limits" },
-  { records: "everything that is stored" },
-  { adapters: "the storage contract, a folder per backend" },
-  { config: "reads and checks the configuration" },
-  { core: "clock, errors, events, metrics, texts" },
+const FLOORS: readonly (readonly string[])[] = [
+  ["cli"],
+  ["testing"],
+  ["lib"],
+  ["interactions", "compat"],
+  ["provider", "notifier"],
+  ["accounts"],
+  ["records"],
+  ["adapters"],
+  ["config"],
+  ["core"],
 ];
 
 /** A folder at the root. */
 export interface Layer {
   readonly name: string;
   readonly floor: number;
-  /** What it is about, in the picture. Folders outside the product have no text, and are not drawn. */
-  readonly about?: string;
+  /** Whether it is part of the published package. */
+  readonly isProduct: boolean;
 }
 
 const PRODUCT: readonly Layer[] = FLOORS.flatMap((folders, index) =>
-  Object.entries(folders).map(([name, about]) => ({ name, about, floor: FLOORS.length - index })),
+  folders.map((name) => ({ name, floor: FLOORS.length - index, isProduct: true })),
 );
 
 /** The folders outside the product. */
 const AROUND: readonly Layer[] = [
-  { name: "examples", floor: FLOORS.length + 1 },
-  { name: "bench", floor: FLOORS.length + 2 },
+  { name: "examples", floor: FLOORS.length + 1, isProduct: false },
+  { name: "bench", floor: FLOORS.length + 2, isProduct: false },
 ];
 
 /** `test/`, `build/`, `.ci/` and the files at the root use each other. */
-const TOOLS: Layer = { name: "tests and tools", floor: FLOORS.length + 3 };
+const TOOLS: Layer = { name: "tests and tools", floor: FLOORS.length + 3, isProduct: false };
 
 const LAYERS: ReadonlyMap<string, Layer> = new Map([
   ...[...PRODUCT, ...AROUND].map((layer) => [layer.name, layer] as const),
@@ -49,7 +49,7 @@ export function layerOf(path: string): Layer | undefined {
 
 /** Whether a path is part of the published package. */
 export function isProduct(path: string): boolean {
-  return layerOf(path)?.about !== undefined;
+  return layerOf(path)?.isProduct === true;
 }
 
 /** An import of one of our files. */
