@@ -20,7 +20,7 @@ import { namesOf, normalName } from "./names.ts";
 import { rolesOfAssignments } from "./roles.ts";
 import type { Transaction } from "../records/records.ts";
 import type { Storage } from "../records/storage.ts";
-import { neededToWrite, NotificationPlanner, readAccount, writeAccount } from "./account-write.ts";
+import { planNotifications, readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
 type EndReason = Exclude<SessionEnd, "signed_out" | "limit">;
@@ -153,11 +153,9 @@ interface ChangeOptions {
 
 export class AccountWriter {
   readonly #options: AccountWriterOptions;
-  readonly #planner: NotificationPlanner;
 
   constructor(options: AccountWriterOptions) {
     this.#options = options;
-    this.#planner = new NotificationPlanner(options.sealer);
   }
 
   /**
@@ -176,7 +174,7 @@ export class AccountWriter {
     return within === undefined ? this.#options.storage.records.transact(work) : work(within);
   }
 
-  /** Reads the account, decides, reads everything that the decision depends on in one go, and puts the change. */
+  /** Reads the account, decides, and puts the change with what it depends on. */
   async #change(
     tx: Transaction,
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
@@ -197,13 +195,12 @@ export class AccountWriter {
       ...(INTERNAL.has(action) ? {} : { updated_at: at }),
     };
     const step = { before, after: record };
-    if (!isNew) await tx.peekAll([...neededToWrite(step), ...this.#planner.needs(step, at)]);
     await writeAccount(tx, step, { clock, drawsNumber, isNew });
     if (record === undefined) {
       putRemoval(tx, "account", sub, clock);
       for (const { id } of before?.address_undos ?? []) tx.remove(CONFIRMATION.ref(["address-undo", id]));
     }
-    const deliveries = await this.#planner.plan(tx, step, at);
+    const deliveries = await planNotifications(tx, step, { sealer, at });
     await storage.deliveries.add(tx, deliveries);
     const hasNewPassword = record && before && record.password_generation !== before.password_generation;
     if (hasNewPassword)

@@ -6,10 +6,8 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { AlreadyExists, IdentifierTaken, NameTaken, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
-import { isObjectName } from "../core/untrusted-keys.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
-import { deliveryContext, laneRef, receiverRef } from "../records/deliveries/delivery-kinds.ts";
-import type { Ref } from "../adapters/record-store.ts";
+import { deliveryContext } from "../records/deliveries/delivery-kinds.ts";
 import type { AccountRecord, EntryKind } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import {
@@ -56,12 +54,6 @@ function changedNames({ before, after }: AccountStep): {
     claimed: current.filter((name) => !old.includes(name)),
     released: old.filter((name) => !current.includes(name)),
   };
-}
-
-/** What {@link writeAccount} will read. */
-export function neededToWrite(step: AccountStep): Ref[] {
-  const { claimed, released } = changedNames(step);
-  return [...[...claimed, ...released].map((name) => SIGN_IN_NAME.ref(name)), ...newEntries(step)];
 }
 
 /** The services and the portal that are new on the account: they must exist. */
@@ -166,7 +158,7 @@ const byKey = (entries: readonly (StoredEntry | undefined)[]): Map<string, Store
 
 /** References to these entries, without duplicates. */
 function refsTo(kind: EntryKind, keys: readonly (string | null)[]): RefTo<StoredEntry>[] {
-  const wanted = new Set(keys.filter((key) => key !== null).filter((key) => !isObjectName(key)));
+  const wanted = new Set(keys.filter((key) => key !== null));
   return [...wanted].map((key) => ENTRIES[kind].ref(key));
 }
 
@@ -182,54 +174,23 @@ function groupsOf(services: readonly (PlannedEntry | undefined)[]): RefTo<Stored
   return refsTo("group", keys);
 }
 
-/**
- * Plans the notifications of account changes. It caches what it has read of the directory, to predict which groups,
- * lanes and receivers the next change needs and read them together with the services that lead to them. A change is
- * decided only by what it has read itself, so a stale cache costs one extra read and nothing else.
- */
-export class NotificationPlanner {
-  readonly #sealer: Sealer;
-  readonly #remembered = {
-    services: new Map<string, PlannedEntry>(),
-    groups: new Map<string, PlannedEntry>(),
-    portals: new Map<string, PlannedEntry>(),
-  };
-
-  constructor(sealer: Sealer) {
-    this.#sealer = sealer;
-  }
-
-  /** What `plan`, and then adding the notifications, will read, as far as that is known now. */
-  needs({ before, after }: AccountStep, at: number): Ref[] {
-    const types = before === undefined ? [] : causedBy(before, after);
-    if (before === undefined || types.length === 0) return [];
-    const { services } = this.#remembered;
-    const accounts = [before, after ?? before];
-    const groups = groupsOf(
-      accounts.flatMap((account) => Object.keys(account.services).map((key) => services.get(key))),
-    );
-    const lanes = types
-      .flatMap((type) => planDeliveries({ type, at }, before, after, this.#remembered))
-      .flatMap(({ receiver }) => [laneRef({ receiver, sub: before.sub }), receiverRef(receiver)]);
-    return [...entriesOf(accounts).flat(), ...groups, ...lanes];
-  }
-
-  /** The notifications of a change, sealed and ready to be stored with it. */
-  async plan(tx: Transaction, { before, after }: AccountStep, at: number): Promise<NewDelivery[]> {
-    const types = before === undefined ? [] : causedBy(before, after);
-    if (before === undefined || types.length === 0) return [];
-    const directory = { findEntries: (refs: readonly RefTo<StoredEntry>[]) => tx.peekAll(refs) };
-    const entries = await readPlannedDirectory(directory, [before, after ?? before]);
-    for (const kind of ["services", "groups", "portals"] as const)
-      for (const [key, entry] of entries[kind]) this.#remembered[kind].set(key, entry);
-    return types
-      .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
-      .map(({ receiver, type, body }) => {
-        const id = newDeliveryId(at);
-        const payload = this.#sealer.seal(deliveryContext(id), JSON.stringify(body));
-        return { id, receiver, sub: before.sub, type, payload, at };
-      });
-  }
+/** The notifications of a change, sealed and ready to be stored with it. */
+export async function planNotifications(
+  tx: Transaction,
+  { before, after }: AccountStep,
+  { sealer, at }: { readonly sealer: Sealer; readonly at: number },
+): Promise<NewDelivery[]> {
+  const types = before === undefined ? [] : causedBy(before, after);
+  if (before === undefined || types.length === 0) return [];
+  const directory = { findEntries: (refs: readonly RefTo<StoredEntry>[]) => tx.peekAll(refs) };
+  const entries = await readPlannedDirectory(directory, [before, after ?? before]);
+  return types
+    .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
+    .map(({ receiver, type, body }) => {
+      const id = newDeliveryId(at);
+      const payload = sealer.seal(deliveryContext(id), JSON.stringify(body));
+      return { id, receiver, sub: before.sub, type, payload, at };
+    });
 }
 
 /** Hexadecimal digits of a time in seconds: enough for thirty thousand years. */
