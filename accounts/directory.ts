@@ -10,7 +10,6 @@ import { type DirectoryRecords, withoutMark } from "../records/directory/directo
 import { removeEntry } from "../records/directory/directory-records.ts";
 import { ConfigurationError, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
-import { isObjectName } from "../core/untrusted-keys.ts";
 import { type Apis, type ApiSettings, type ApisOptions, createApis } from "./apis.ts";
 import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
 import {
@@ -232,11 +231,10 @@ export function createDirectory({
       },
       async find(key) {
         const record = await directory.findEntry(kind, checked("key", anyString, key));
-        return record === undefined || isObjectName(record.key) ? undefined : show(record);
+        return record && show(record);
       },
       async list() {
-        const all = await directory.listEntries(kind);
-        return all.filter((record) => !isObjectName(record.key)).map((record) => show(record));
+        return (await directory.listEntries(kind)).map((record) => show(record));
       },
       // Takes any key, so that an entry whose key is no longer allowed can be removed.
       async remove(key, options) {
@@ -271,20 +269,6 @@ export function toServiceEntry({ key, name, group, roles = [], receiver }: Entry
 
 function shown(receiver: EntryRecord["receiver"]): ShownReceiver | null {
   return receiver && { url: receiver.url, client_id: receiver.client_id, types: receiver.types };
-}
-
-/**
- * The clients and entries that an earlier version stored under a name that every object has, such as
- * `service constructor`. They count as unknown and can only be removed.
- */
-export async function unusableRecords(directory: DirectoryRecords): Promise<string[]> {
-  const clients = (await directory.listClients()).map(({ client_id }) => client_id);
-  const found = clients.filter((id) => isObjectName(id)).map((id) => `client ${id}`);
-  for (const kind of ["service", "group", "portal"] as const) {
-    const keys = (await directory.listEntries(kind)).map(({ key }) => key);
-    found.push(...keys.filter((key) => isObjectName(key)).map((key) => `${kind} ${key}`));
-  }
-  return found;
 }
 
 /**

@@ -21,7 +21,6 @@ import {
   DIRECTORY_CALLS,
   type DirectoryInternals,
   requireIssuer,
-  unusableRecords,
 } from "../accounts/directory.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
@@ -206,9 +205,6 @@ async function build(
       onWarning(
         "profile strict: third parties and operators need a second factor, and without mail nobody can add a first one",
       );
-  }
-  for (const record of await unusableRecords(directory)) {
-    onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
   await requireIssuer(configuration, directory);
   const relyingParty = relyingPartyOf(configuration);

@@ -13,7 +13,6 @@ import {
   signingSecrets,
 } from "../accounts/receivers.ts";
 import { SignInError } from "../core/errors.ts";
-import { isObjectName } from "../core/untrusted-keys.ts";
 import type { Sealer } from "../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./sending/deliver.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
@@ -139,7 +138,7 @@ export class Receivers {
     const entries = await Promise.all(
       KINDS.map(async (kind) =>
         (await this.#directory.listEntries(kind)).flatMap(({ key, receiver }) =>
-          receiver === null || isObjectName(key) ? [] : [[receiverName(kind, key), receiver] as const],
+          receiver === null ? [] : [[receiverName(kind, key), receiver] as const],
         ),
       ),
     );

@@ -1,7 +1,6 @@
 /** The public calls for clients, and what they take and return. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { ClientKey, ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
-import { isObjectName } from "../../core/untrusted-keys.ts";
 import type { CallOptions } from "../arguments.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
 import { originsOf } from "./client-kinds.ts";
@@ -328,17 +327,9 @@ export interface ClientInternals {
 
 type PublicClient = ClientRecord & { readonly service: string };
 
-/**
- * Whether the public calls show this client. They hide internal clients, which have no service, and one that an
- * earlier version stored under a name that every object has.
- */
+/** Whether the public calls show this client. They hide internal clients, which have no service. */
 export function isPublic(record: ClientRecord | undefined): record is PublicClient {
-  return record !== undefined && record.service !== null && !isObjectName(record.client_id);
-}
-
-/** Whether requests may use this client: neither it nor its service has a name that every object has. */
-export function isUsable({ client_id, service }: ClientRecord): boolean {
-  return !isObjectName(client_id) && (service === null || !isObjectName(service));
+  return record !== undefined && record.service !== null;
 }
 
 /** The record as the public calls show it; `undefined` for a client that they hide. */

@@ -27,7 +27,6 @@ import {
   type ClientInternals,
   type Clients,
   isPublic,
-  isUsable,
   type NewClient,
   type NewMachineClient,
   type RegisteredClient,
@@ -384,10 +383,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       return done;
     },
 
-    async record(client_id) {
-      const record = await directory.findClient(client_id);
-      return record !== undefined && isUsable(record) ? record : undefined;
-    },
+    record: (client_id) => directory.findClient(client_id),
 
     async allOrigins() {
       const records = await directory.listClients();

@@ -1,59 +1,22 @@
-/** Property names of Object, such as `constructor`, in calls of the library and in stored records. */
-import { changeAccount, putClient, putEntry } from "../records/rules/stage.ts";
-import { randomBytes } from "node:crypto";
+/** Property names of Object, such as `constructor`, in calls of the library. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { openStorage } from "../../records/storage.ts";
-import type { Storage } from "../../records/storage.ts";
 import { readConfiguration } from "../../config/read.ts";
 import type { Account } from "../../accounts/account.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { Seed } from "../../lib/seed.ts";
-import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
-import { relyingParty } from "../flows/relying-party.ts";
+import type { SignInService } from "../../lib/service.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
-import {
-  CLIENTS,
-  expectNothingShared,
-  inAnyOrder,
-  keyed,
-  NAMES,
-  RUNS,
-  responseTo,
-  UNKNOWN,
-} from "./object-names.ts";
-
-/** Shared by several services. */
-const config = { keys: { secrets: [randomBytes(32).toString("base64")] } };
+import { expectNothingShared, inAnyOrder, keyed, NAMES, RUNS, UNKNOWN } from "./object-names.ts";
 
 let running: RunningService;
-let storage: Storage;
-
 beforeAll(async () => {
-  running = await startService({
-    config,
-    start: (wanted) =>
-      createSignInServiceOver(wanted, async (configuration, onWarning) => {
-        storage = await openStorage(configuration, onWarning);
-        return storage;
-      }),
-  });
+  running = await startService();
 });
 afterAll(async () => {
   await running.close();
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
-
-/** Starts and stops another service over the same storage. @returns its log. */
-async function startAgain(): Promise<readonly string[]> {
-  const kept = { ...storage, close: () => Promise.resolve() };
-  const again = await startService({
-    config,
-    start: (wanted) => createSignInServiceOver(wanted, () => Promise.resolve(kept)),
-  });
-  await again.close();
-  return again.log;
-}
 
 type Call = (service: SignInService, name: string, account: Account) => Promise<unknown>;
 type Calls = Readonly<Record<string, Call>>;
@@ -209,94 +172,6 @@ describe("in a call of the library, such a name", () => {
         const read = (): unknown => readConfiguration({ ...settings, deployments });
         expect(read).toThrow(`config.${path}: `);
       }
-    }
-    expectNothingShared();
-  });
-});
-
-/** Writes records that an earlier version accepted. */
-async function storeBadRecords(): Promise<void> {
-  const { directory } = storage;
-  const news = await directory.findClient("news");
-  if (news === undefined) throw new Error("the client is not there");
-  for (const name of NAMES) {
-    await putEntry(storage, "group", { key: name, name, group: null, receiver: null });
-    await putEntry(storage, "service", { key: name, name, group: name, receiver: null });
-    await putEntry(storage, "portal", { key: name, name, group: null, receiver: null });
-    for (const record of [
-      { ...news, client_id: name },
-      { ...news, client_id: `of-${name}`, service: name },
-    ]) {
-      await putClient(storage, record);
-    }
-  }
-}
-
-describe("records that are stored under such a name", () => {
-  let members: Account;
-
-  beforeAll(async () => {
-    await storeBadRecords();
-    const { sub } = await running.service.accounts.create({ email: "member@example.com" });
-    await changeAccount(storage, sub, (before) => ({
-      ...before!,
-      portal: "constructor",
-      services: Object.fromEntries(NAMES.map((name) => [name, 7])),
-    }));
-    members = (await running.service.accounts.find(sub))!;
-  });
-
-  it("are logged at the start, with one warning each [D-IDENTIFIER-1]", async () => {
-    const warned = (await startAgain()).filter((line) => line.includes("counts as unknown"));
-    const texts = warned.map((line) => {
-      const { level, msg } = JSON.parse(line) as { readonly level: number; readonly msg: string };
-      return `${level} ${msg.split(" counts")[0]}`;
-    });
-    const kinds = ["client", "service", "group", "portal"];
-    const expected = kinds.flatMap((kind) => NAMES.map((name) => `40 ${kind} ${name}`));
-    expect(texts.toSorted()).toEqual(expected.toSorted());
-  });
-
-  it("are unknown in every request, as are the clients of such a service [D-IDENTIFIER-1]", async () => {
-    const tokens = await relyingParty(running, "openid", NEWS).tokens({ scope: "openid" });
-    for (const kind of ["oauth2", "openid"] as const) {
-      const material = { kind, tokens };
-      for (const { title, ask, kinds = [kind] } of CLIENTS) {
-        if (!kinds.includes(kind)) continue;
-        const expected = await responseTo(running[kind], UNKNOWN, ask(UNKNOWN, material));
-        const names = NAMES.flatMap((name) => [name, `of-${name}`]);
-        const answers = await Promise.all(
-          names.map((name) => responseTo(running[kind], name, ask(name, material))),
-        );
-        expect([title, ...answers]).toEqual([title, ...names.map(() => expected)]);
-      }
-    }
-    expectNothingShared();
-  });
-
-  it("are unknown in every call, and are never notified [D-IDENTIFIER-1]", async () => {
-    await expectUnknown(running.service, running.ada);
-    const action = { sub: members.sub, type: "DELETE_ACCOUNT" } as const;
-    const explained = await running.service.notifications.explain(action);
-    expect(new Set(explained?.map(({ reason }) => reason))).toEqual(new Set(["no_receiver"]));
-    expectNothingShared();
-  });
-
-  it("can be removed when they are no longer referenced [D-IDENTIFIER-1]", async () => {
-    const { accounts, clients, directory } = running.service;
-    expect(await accounts.unassign(members.sub, NAMES)).toBe(true);
-    await accounts.update(members.sub, { portal: null });
-    for (const name of NAMES) {
-      await clients.update(`of-${name}`, { service: "1" });
-      const removed = [
-        await clients.remove(name),
-        await directory.services.remove(name),
-        await directory.groups.remove(name),
-        await directory.portals.remove(name),
-      ];
-      expect([name, removed]).toEqual([name, [true, true, true, true]]);
-      const party = relyingParty(running, "openid", { ...NEWS, client_id: `of-${name}` });
-      expect((await party.tokens()).token_type).toBe("bearer");
     }
     expectNothingShared();
   });
