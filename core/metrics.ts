@@ -23,6 +23,7 @@ import {
   STORE_OPERATIONS,
   TOKEN_ERRORS,
 } from "./metric-catalogue.ts";
+import { within } from "./with-timeout.ts";
 
 /** A request that was answered. */
 export interface RequestTiming {
@@ -140,11 +141,7 @@ function recently<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | un
     const now = clock.now();
     if (now - readAt < CACHE_MS) return latest;
     readAt = now;
-    const tooLate = Promise.withResolvers<undefined>();
-    const timer = setTimeout(() => tooLate.resolve(undefined), READ_TIMEOUT_MS);
-    latest = Promise.race([read().catch(() => undefined), tooLate.promise]).finally(() =>
-      clearTimeout(timer),
-    );
+    latest = within(READ_TIMEOUT_MS, read(), () => undefined).catch(() => undefined);
     return latest;
   };
 }

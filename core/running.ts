@@ -1,3 +1,5 @@
+import { within } from "./with-timeout.ts";
+
 /** Counts running requests or other work, so that closing can wait for them. */
 export class Running {
   #count = 0;
@@ -21,10 +23,7 @@ export class Running {
   async idle(timeoutMs: number): Promise<boolean> {
     if (this.#count === 0) return true;
     const idle = (this.#idle ??= Promise.withResolvers<void>());
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, timeoutMs);
-    await Promise.race([idle.promise, late.promise]);
-    clearTimeout(timer);
+    await within(timeoutMs, idle.promise, () => undefined);
     return this.#count === 0;
   }
 }

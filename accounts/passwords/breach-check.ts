@@ -7,6 +7,7 @@ import { hash } from "node:crypto";
 import { SignInError } from "../../core/errors.ts";
 import { FairQueue } from "../../core/fair-queue.ts";
 import type { Outage } from "../../core/outages.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 
 /**
  * Whether a password is known from a breach. `false` without an answer in time.
@@ -68,23 +69,19 @@ export function createBreachCheck({ url, timeoutMs, fetch, outage }: BreachCheck
   async function isBreached(password: string): Promise<boolean> {
     const digest = hash("sha1", password, "hex").toUpperCase();
     const giveUp = new AbortController();
-    const late = Promise.withResolvers<never>();
-    // The `fetch` of a host application may ignore the signal.
-    const timer = setTimeout(() => {
-      giveUp.abort();
-      late.reject(noAnswer("timeout"));
-    }, timeoutMs);
     try {
       const asked = ask(digest.slice(0, PREFIX_LENGTH), digest.slice(PREFIX_LENGTH), giveUp.signal);
-      const isKnown = await Promise.race([asked, late.promise]);
+      // The `fetch` of a host application may ignore the signal.
+      const isKnown = await withTimeout(timeoutMs, asked, () => {
+        giveUp.abort();
+        return noAnswer("timeout");
+      });
       outage.worked();
       return isKnown;
     } catch (error) {
       // The error of a `fetch` may hold the address, and with it the prefix.
       outage.failed(error instanceof SignInError ? error : noAnswer("no connection"));
       return false;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

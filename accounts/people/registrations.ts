@@ -3,7 +3,6 @@
  * is reserved: of several people who register one name, the first to confirm gets it.
  */
 import { randomUUID } from "node:crypto";
-import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
@@ -37,6 +36,7 @@ import {
   type RegistrationRequest,
   type RegistrationSettings,
 } from "../../config/pages.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 
 /** The form as the person entered it. `date_of_birth` is `YYYY-MM-DD`. */
 export interface RegistrationForm extends Readonly<Partial<Record<ExtraField, string | undefined>>> {
@@ -251,17 +251,12 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       ...(client === undefined ? {} : { client_id: client }),
       address: at.address,
     };
-    const waiting = new AbortController();
-    const { signal } = waiting;
-    const late = pause(CHECK_TIMEOUT_MS, "late", { ref: false, signal }).catch(() => "late" as const);
+    const { check } = settings;
     try {
-      const answer = await Promise.race([settings.check(request as RegistrationRequest), late]);
-      if (answer === "late") throw new Error("no answer");
-      return answer;
+      const answer = (async () => check(request as RegistrationRequest))();
+      return await withTimeout(CHECK_TIMEOUT_MS, answer, () => new Error("no answer"));
     } catch (cause) {
       throw new StorageUnavailable("the check of registrations failed", { cause });
-    } finally {
-      waiting.abort();
     }
   }
 

@@ -4,6 +4,7 @@ import type Koa from "koa";
 import type { Logger } from "pino";
 import { createLogger, LogDestination } from "../../core/logger.ts";
 import type { Listener, PortWords } from "./listener.ts";
+import { within } from "../../core/with-timeout.ts";
 
 /** How long running requests may take when the process stops. */
 export const DRAIN_MS = 30_000;
@@ -103,17 +104,11 @@ export async function untilStopped(
   // If the process is stopped while it starts, a failure of the start does not matter.
   starting.catch(() => undefined);
   await stopped.promise;
-  return inTime(opened.close());
-}
-
-async function inTime(closing: Promise<void>): Promise<boolean> {
-  const late = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => late.resolve(false), EXIT_TIMEOUT_MS);
-  try {
-    return await Promise.race([closing.then(() => true), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return within(
+    EXIT_TIMEOUT_MS,
+    opened.close().then(() => true),
+    () => false,
+  );
 }
 
 /** Koa handles its own errors, so the promise of the handler can be ignored. */

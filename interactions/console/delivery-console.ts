@@ -3,6 +3,7 @@ import type { DirectoryRecords } from "../../records/directory/directory-records
 import type { EntryKind } from "../../records/directory/directory.ts";
 import type { Notifications, ShownAttempt, ShownDelivery } from "../../notifier/notifications.ts";
 import type { ReceiverReport, TestResult } from "../../notifier/receivers.ts";
+import { within } from "../../core/with-timeout.ts";
 
 /** The parts of a delivery that the console shows. */
 export type ConsoleDelivery = Omit<ShownDelivery, "sequence" | "failures" | "storedAt">;
@@ -53,18 +54,11 @@ export function createDeliveryConsole(
   onDefect: (error: unknown) => void,
   waitMs: number = CONSOLE_WAIT_MS,
 ): DeliveryConsole {
-  async function briefly<T>(work: Promise<T>): Promise<T | UnderWay> {
-    const late = Promise.withResolvers<UnderWay>();
-    const timer = setTimeout(() => {
+  const briefly = <T>(work: Promise<T>): Promise<T | UnderWay> =>
+    within(waitMs, work, (): UnderWay => {
       work.catch(onDefect);
-      late.resolve("under way");
-    }, waitMs);
-    try {
-      return await Promise.race([work, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
+      return "under way";
+    });
   return {
     ...notifications,
     page: (asked) => notifications.page({ ...asked, first: "newest" }),

@@ -16,6 +16,7 @@ import type { Outage } from "../../core/outages.ts";
 import type { LaneWorker } from "../sending/lane-worker.ts";
 import { Poller, type Scheduler } from "../poller.ts";
 import { type OpenedRedis, openRedis, PURPOSE } from "./connection.ts";
+import { within } from "../../core/with-timeout.ts";
 
 export interface BullSchedulerOptions {
   /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
@@ -257,10 +258,7 @@ class BullScheduler implements Scheduler {
     const closed = this.#leaveRest()
       .then(() => this.#jobsClosed)
       .then(() => this.#queue.close());
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, CLOSE_TIMEOUT_MS);
-    await Promise.race([closed, late.promise]);
-    clearTimeout(timer);
+    await within(CLOSE_TIMEOUT_MS, closed, () => undefined);
     // Commands that still wait for Redis fail now.
     this.#redis.disconnect();
     await closed;

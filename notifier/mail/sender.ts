@@ -13,6 +13,7 @@ import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { ATTEMPT_TIMEOUT_MS, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
 import type { Mailer, SmtpSettings } from "../../config/mail.ts";
+import { within } from "../../core/with-timeout.ts";
 
 export interface MailSenderOptions {
   readonly configuration: Pick<
@@ -95,7 +96,7 @@ export class MailSender {
     this.#stopped = true;
     this.#endWatch();
     this.wake();
-    await Promise.race([this.#loop, pause(grace, undefined, { ref: false })]);
+    await within(grace, this.#loop, () => undefined);
   }
 
   /** Sends everything that is due. @returns milliseconds until the next mail is due. */

@@ -1,10 +1,10 @@
 /** Hands a message to the mail server, or to the configured `send`, and says why one was not accepted. */
-import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration } from "../../config/configuration.ts";
 import { isClearSmtp } from "../../config/value-forms.ts";
 import { emailProblem } from "../../accounts/names.ts";
 import type { MailFailure } from "../../core/events.ts";
 import type { Mailer, MailMessage, SmtpSettings } from "../../config/mail.ts";
+import { withTimeout } from "../../core/with-timeout.ts";
 
 /** A message was not accepted. It has no message, because the server's may contain the address. */
 export class MailRefused extends Error {
@@ -53,18 +53,11 @@ export function createMailTransport(
   return async (message) => {
     // Stored mail may be older than the rule. A line break in an address would begin another command.
     if (emailProblem(message.to) !== undefined) throw new MailRefused("address");
-    const waiting = new AbortController();
-    const tooLate = pause(timeoutMs, undefined, { ref: false, signal: waiting.signal }).then(() => {
-      throw new MailRefused("timeout");
-    });
     try {
       const to = "send" in mailer ? mailer : await (smtp ??= openSmtp(mailer));
-      await Promise.race([to.send(message), tooLate]);
+      await withTimeout(timeoutMs, Promise.resolve(to.send(message)), () => new MailRefused("timeout"));
     } catch (error) {
       throw error instanceof MailRefused ? error : new MailRefused(failureOf(error));
-    } finally {
-      waiting.abort();
-      tooLate.catch(() => undefined);
     }
   };
 }
