@@ -36,7 +36,8 @@ export function securityHeaders(
 ): void {
   ctx.set("Content-Security-Policy", policy(styleHash, scripts, libraryScript));
   ctx.set("X-Content-Type-Options", "nosniff");
-  ctx.set("Referrer-Policy", "no-referrer");
+  // With `no-referrer`, browsers without `Sec-Fetch-Site` would send `Origin: null` with our own forms.
+  ctx.set("Referrer-Policy", "same-origin");
   ctx.set("X-Frame-Options", "DENY");
   ctx.set("Cache-Control", "no-store");
   // Without includeSubDomains: other hosts of the domain may belong to others.

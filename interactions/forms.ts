@@ -23,15 +23,17 @@ export interface FormOrigin {
 }
 
 /**
- * False if the browser says that another site sent the form: cross-site request forgery, or signing a person in to
- * the attacker's account. Our pages are `no-referrer`, so browsers send `Origin: null` with our own forms too; then
- * `Sec-Fetch-Site` and the hidden field decide.
+ * False if the browser does not say that our own page sent the form, which another site may have sent: cross-site request
+ * forgery, or signing a person in to the attacker's account. A program sends neither header: then the hidden field alone
+ * decides. `Origin: null` is what pages of others can send, too, so that it needs `Sec-Fetch-Site`.
  */
 export function isFromHere(ctx: FormOrigin): boolean {
   const site = ctx.get("Sec-Fetch-Site");
-  if (!["", "same-origin", "none"].includes(site)) return false;
+  const isOurs = site === "same-origin" || site === "none";
+  if (site !== "" && !isOurs) return false;
   const origin = ctx.get("Origin");
-  return ["", "null", new URL(ctx.exchange.deployment.url).origin].includes(origin);
+  if (origin === "null") return isOurs;
+  return origin === "" || origin === new URL(ctx.exchange.deployment.url).origin;
 }
 
 /** Something that is wrong with a form. The view shows it below the last of these fields, or above the form. */

@@ -1,4 +1,7 @@
 /** examples/own-login in a real browser: a front end of a team's own over the JSON interface. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
@@ -42,6 +45,10 @@ async function ends(page: Page, text: string): Promise<void> {
   await page.waitForURL(`${origin}/callback?**`);
   await page.getByText(text, { exact: true }).waitFor();
 }
+
+/** In the page: the status of the description of a step. */
+const statusOf = async (address: string): Promise<number> =>
+  (await fetch(address, { headers: { accept: "application/json" } })).status;
 
 const usedCodes = new Set<string>();
 
@@ -150,6 +157,43 @@ describe("a login page of a team's own", () => {
     await page.getByRole("alert").filter({ hasText: "your last second factor" }).waitFor();
     await press(page, "Continue");
     await ends(page, "You are signed in.");
+  });
+
+  it("starts a sign-in that has expired again, and keeps the name [D-AGAIN-4]", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "own-login-"));
+    const file = join(folder, "own-login.json");
+    const text = readFileSync(new URL("../../examples/own-login/own-login.json", import.meta.url), "utf8");
+    const port = await freePorts();
+    const own = JSON.parse(text.replaceAll("localhost:3000", `localhost:${port}`)) as object;
+    writeFileSync(file, JSON.stringify({ ...own, lifetimes: { interaction: 10 } }));
+    const other = start("examples/own-login/main.ts", {
+      args: ["--config", file],
+      env: { PORT: `${port}` },
+    });
+    try {
+      await other.until(/Sign in at/);
+      const page = await browser.newPage();
+      await page.goto(`http://localhost:${port}`);
+      await heading(page, "Sign in");
+      const address = new URL(page.url()).searchParams.get("interaction") ?? "";
+      // Until the service says that the sign-in has ended.
+      while ((await page.evaluate(statusOf, address)) !== 410) await pause(100);
+      await signIn(page, "ada", "lovelace-1843");
+      await heading(page, "This sign-in is over");
+      expect(await violations(page)).toEqual([]);
+      await press(page, "Start again");
+      await heading(page, "Sign in");
+      expect(new URL(page.url()).searchParams.get("interaction")).not.toBe(address);
+      expect(await page.getByLabel("Username or email address").inputValue()).toBe("ada");
+      await page.getByLabel("Password").fill("lovelace-1843");
+      await press(page, "Sign in");
+      await heading(page, "Share your data with Partner?");
+      await press(page, "Allow");
+      await page.getByText("You are signed in.", { exact: true }).waitFor();
+    } finally {
+      await other.stop();
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it("speaks the language of the person", async () => {

@@ -58,7 +58,7 @@ describe.each(KINDS)("the account page of %s", (kind) => {
     const callback = browser.visits.find(({ url }) => url.pathname.endsWith("/account/callback"));
     expect(callback?.url.searchParams.get("code")).toMatch(/^[\w-]{43}$/);
     expect([callback?.status, callback?.headers.get("location")]).toEqual([303, `${base}/account?tab=1`]);
-    expect(callback?.headers.get("referrer-policy")).toBe("no-referrer");
+    expect(callback?.headers.get("referrer-policy")).toBe("same-origin");
     expect(callback?.headers.get("cache-control")).toBe("no-store");
   });
 

@@ -246,34 +246,6 @@ describe("after 100 failures in a row at the form", () => {
     expect(reset).toMatchObject({ status: 200, body: { step: "login" } });
   });
 
-  it.each([
-    ["passkeys and mail", onLocalhost, true, "A passkey works now, and so does a new password by mail."],
-    ["passkeys", onLocalhost, false, "A passkey works now."],
-    // Browsers make no passkeys for an IP address.
-    ["mail", undefined, true, "A new password by mail works now."],
-    ["neither", undefined, false, ""],
-  ] as const)(
-    "the page names the ways that still work: %s [D-GUESS-6]",
-    async (_ways, deployments, hasMail, expected) => {
-      const one = { points: 1, seconds: 900 };
-      const { mail, ...rest } = settings();
-      running = await startService({
-        ...(deployments && { deployments }),
-        config: {
-          ...rest,
-          ...(hasMail && { mail }),
-          rateLimits: { ...UNLIMITED, signIn: { ...UNLIMITED.signIn, account: one } },
-        },
-      });
-      news = relyingParty(running, "oauth2", NEWS);
-      const browser = news.browser();
-      expect([await submit(browser, wrong("ada")), await submit(browser, wrong("ada"))]).toEqual([400, 429]);
-      const [, text = ""] = /role="alert"[^>]*>\n<p>([^<]*)</.exec(browser.html) ?? [];
-      const said = "Many wrong passwords were entered for this name. Try again in 15 minutes.";
-      expect(text).toBe(`${said}${expected === "" ? "" : ` ${expected}`}`);
-    },
-  );
-
   it("a month without a failure forgets them [D-GUESS-1]", async () => {
     await start();
     await failAtForm(1, ["ada"]);

@@ -4,14 +4,25 @@ import type { Clock } from "../../core/clock.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, type Person, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
-import { ADA, NEWS, type RunningService, SHOP, startService } from "../flows/running-service.ts";
+import {
+  ADA,
+  NEWS,
+  onLocalhost,
+  type RunningOptions,
+  type RunningService,
+  SHOP,
+  startService,
+} from "../flows/running-service.ts";
 
 let running: RunningService;
 let news: RelyingParty;
 let shop: RelyingParty;
 
-async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {
-  running = await startService({ config: { proxy: true, rateLimits: {}, ...config } });
+async function start(
+  config: Omit<SignInServiceConfig, "deployments"> = {},
+  more: Pick<RunningOptions, "deployments"> = {},
+): Promise<void> {
+  running = await startService({ ...more, config: { proxy: true, rateLimits: {}, ...config } });
   news = relyingParty(running, "oauth2", NEWS);
   shop = relyingParty(running, "oauth2", SHOP);
   await running.service.clients.update("shop", { password_grant: true, error_status: "documented" });
@@ -179,5 +190,27 @@ describe("the password grant", () => {
     expect(isLimited(await shop.password(wrong("y".repeat(255))))).toBe(false);
     expect(isLimited(await news.password(wrong("y".repeat(254))))).toBe(false);
     expect((await news.password(ADA)).status).toBe(200);
+  });
+});
+
+describe("the words for a name with many wrong passwords", () => {
+  const mail = { send: async () => undefined };
+  it.each<[string, Parameters<typeof start>, string]>([
+    [
+      "passkeys and mail",
+      [{ mail }, { deployments: onLocalhost }],
+      " A passkey works now, and so does a new password by mail.",
+    ],
+    ["passkeys", [{}, { deployments: onLocalhost }], " A passkey works now."],
+    // Browsers make no passkeys for an IP address.
+    ["mail", [{ mail }], " A new password by mail works now."],
+    ["neither", [], ""],
+  ])("name the ways that still work: %s [D-GUESS-6]", async (_ways, [config, more], ways) => {
+    await start({ ...config, rateLimits: { signIn: { account: points(1) } } }, more);
+    const browser = await from("192.0.2.1");
+    expect(await submitWrong(browser, 2, ADA.username)).toEqual([400, 429]);
+    const [, text = ""] = /role="alert"[^>]*>\n<p>([^<]*)</.exec(browser.html) ?? [];
+    const said = "Many wrong passwords were entered for this name. Try again in 15 minutes.";
+    expect(text).toBe(`${said}${ways}`);
   });
 });

@@ -238,7 +238,7 @@ function post(browser: Browser, changes: Record<string, string>, headers: Record
 }
 
 describe.each(PLACES)("the step %s", (_place, name, reach) => {
-  it("does nothing for a form without its token, with another's, or from another site [D-UI-2]", async () => {
+  it("does nothing for a form without its token, with another's, or from another site [D-UI-2, D-UI-9]", async () => {
     const browser = await reach();
     const other = await atLogin();
     const foreign = Object.fromEntries(formOf(other).fields)["csrf"] ?? "";
@@ -248,6 +248,7 @@ describe.each(PLACES)("the step %s", (_place, name, reach) => {
       [{ csrf: "" }, {}],
       [{ csrf: foreign }, {}],
       [{}, { origin: EVIL }],
+      [{}, { origin: "null" }],
       [{}, { "sec-fetch-site": "cross-site" }],
       [{}, { "sec-fetch-site": "same-site" }],
       [{}, { origin: EVIL, "sec-fetch-site": "same-origin" }],

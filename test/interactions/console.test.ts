@@ -24,7 +24,7 @@ describe("the list", () => {
     expect(listed(browser)).toEqual(["msg_1", "msg_2", "msg_3", "msg_4"]);
     expect(browser.headers.get("content-security-policy")).toContain("script-src http");
     expect(browser.headers.get("cache-control")).toBe("no-store");
-    expect(browser.headers.get("referrer-policy")).toBe("no-referrer");
+    expect(browser.headers.get("referrer-policy")).toBe("same-origin");
   });
 
   it("filters by state, receiver, type and account, and keeps the filter in the form", async () => {

@@ -223,7 +223,7 @@ describe("every response", () => {
       "content-security-policy": `default-src 'none'; script-src https://login.example/prefix/pages.js; style-src 'sha256-${style.digest("base64")}'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'`,
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",
-      "referrer-policy": "no-referrer",
+      "referrer-policy": "same-origin",
       "cache-control": "no-store",
       "strict-transport-security": "max-age=31536000",
     });
@@ -302,7 +302,7 @@ describe("POST of the login form", () => {
     expect(response.headers).toMatchObject({
       location,
       "cache-control": "no-store",
-      "referrer-policy": "no-referrer",
+      "referrer-policy": "same-origin",
     });
     expect(calls).toEqual([["signIn", { username: "ada", password: "correct horse" }]]);
   });
@@ -412,6 +412,7 @@ describe("a forged form", () => {
     ["another site under the same domain", RIGHT, { "Sec-Fetch-Site": "same-site" }],
     ["another site, with our origin", RIGHT, { "Sec-Fetch-Site": "cross-site", Origin: `https://${HOST}` }],
     ["another origin", RIGHT, { Origin: "https://evil.example" }],
+    ["an origin that is hidden", RIGHT, { Origin: "null" }],
     ["our host on http", RIGHT, { Origin: `http://${HOST}` }],
     ["our host on another port", RIGHT, { Origin: `https://${HOST}:8443` }],
     [
@@ -434,7 +435,7 @@ describe("a forged form", () => {
       "from our page in a browser, which sends Origin: null",
       { "Sec-Fetch-Site": "same-origin", Origin: "null" },
     ],
-    ["from an older browser", { Origin: "null" }],
+    ["from an older browser, without the fetch metadata", { Origin: `https://${HOST}` }],
     ["with our origin", { Origin: `https://${HOST}`, "Sec-Fetch-Site": "same-origin" }],
     ["sent again by the person", { "Sec-Fetch-Site": "none" }],
   ])("is not assumed %s", async (_name, headers) => {
