@@ -87,7 +87,7 @@ describe.each(FORMS)("the form of /account%s %j", (path, fields) => {
     });
   }
 
-  it("counts only with its token, and from our own page [D-SELF-2, D-UI-9]", async () => {
+  it("counts only with its token, and from our own page [D-SELF-2]", async () => {
     const other = await signIn(await new Browser().get(`${running.openid}/account`), BOB);
     const again = await signIn(await new Browser().get(`${running.openid}/account`), person);
     const csrf = await tokenOf(browser, path);

@@ -238,7 +238,7 @@ function post(browser: Browser, changes: Record<string, string>, headers: Record
 }
 
 describe.each(PLACES)("the step %s", (_place, name, reach) => {
-  it("does nothing for a form without its token, with another's, or from another site [D-UI-2, D-UI-9]", async () => {
+  it("does nothing for a form without its token, with another's, or from another site [D-UI-2, D-SELF-2]", async () => {
     const browser = await reach();
     const other = await atLogin();
     const foreign = Object.fromEntries(formOf(other).fields)["csrf"] ?? "";

@@ -36,7 +36,7 @@ async function post(
 }
 
 describe("a form", () => {
-  it("of another site is refused [D-UI-9]", async () => {
+  it("of another site is refused [D-SELF-2]", async () => {
     const good = await fields();
     for (const headers of [
       { origin: "https://evil.example" },
