@@ -130,6 +130,17 @@ describe("the commands on a service", () => {
     expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
   });
 
+  it("ask on standard error at a terminal, and print the result alone [D-CLI-3]", async () => {
+    const sub = await office.prepare();
+    const words = `sign-in-service accounts delete ${sub} --config ${office.config}`;
+    // `script` gives the command a terminal, which is its standard input.
+    const asked = `printf 'y\\n' | script --quiet --command "${words} >out.txt 2>err.txt" /dev/null >&2`;
+    const { out, err } = await office.shell(`${asked}; cat out.txt; cat err.txt >&2`);
+    expect(out).toBe(`Deleted: ${sub}\n`);
+    expect(err).toContain("[y/N]");
+    await expect(office.service.accounts.find(sub)).resolves.toBeUndefined();
+  });
+
   it("turn the rotation of a client's refresh tokens on and off, and keep its other settings", async () => {
     const { clients } = office.service;
     const redirect_uris = ["https://shop.example.com/callback"];

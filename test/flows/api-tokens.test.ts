@@ -276,6 +276,14 @@ describe("a token for an API ends", () => {
     "with the assignment to the service of the client": () =>
       running.service.accounts.unassign(running.ada.sub, ["1"]),
     "with the tokens of the person": () => running.service.accounts.revokeTokens(running.ada.sub),
+    "with the person, also when they can sign in again": async () => {
+      await running.service.accounts.disable(running.ada.sub);
+      await running.service.accounts.enable(running.ada.sub);
+    },
+    "with the client, also when it is enabled again": async () => {
+      await running.service.clients.disable(NEWS.client_id);
+      await running.service.clients.enable(NEWS.client_id);
+    },
     "with its API, though it is put again": async () => {
       const { clients, directory } = running.service;
       for (const { client_id } of [NEWS, PARTNER]) await clients.update(client_id, { apis: {} });
