@@ -208,13 +208,13 @@ describe("a change of address", () => {
     expect(mails).toEqual([]);
   });
 
-  it("is limited like all mail that strangers can trigger", async () => {
+  it("is limited like all mail that strangers can trigger, and says that nothing was sent [D-MAILLIMIT-4]", async () => {
     const browser = await asked();
     for (let tries = 0; tries < 8 && browser.status !== 429; tries += 1)
       await browser.submit(formOf(browser, "again"));
     expect(browser.status).toBe(429);
     expect(Number(browser.headers.get("retry-after"))).toBeGreaterThan(0);
-    expect(pageText(browser)).toContain("Too many messages were requested.");
+    expect(pageText(browser)).toContain("Too many messages were requested. Nothing was sent now.");
   });
 
   it("of another person can't be confirmed with a code from this one", async () => {

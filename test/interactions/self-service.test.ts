@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
-import { BOB, NEWS } from "../flows/running-service.ts";
+import { BOB, NEWS, UNLIMITED } from "../flows/running-service.ts";
 import { JsonVisitor } from "./json-visitor.ts";
 import { ASKS, codeIn, linkIn, type SelfService, startSelfService, TERMS } from "./self-service.ts";
 
@@ -426,6 +426,28 @@ describe("the JSON interface", () => {
     message = service.sent.findLast(({ to }) => to === email) ?? message;
     const done = await visitor.act(resent.body, "submit", { code: codeIn(message) });
     expect(done.body).toMatchObject({ done: true });
+  });
+
+  it("says that nothing was sent where a limit stops a resend, and not that something was [D-MAILLIMIT-4]", async () => {
+    const mail = { ...UNLIMITED.mail, recipientAndCaller: { points: 1, seconds: 3_600 } };
+    const own = await startSelfService(undefined, { config: { rateLimits: { ...UNLIMITED, mail } } });
+    try {
+      const party = relyingParty(own, "oauth2", NEWS);
+      const visitor = new JsonVisitor(party.browser());
+      const login = await visitor.open(party.authorizeUrl());
+      const register = await visitor.act(login.body, "register");
+      const entered = { email: newAddress(), password: PASSWORD, name: "Eve" };
+      const confirm = await visitor.act(register.body, "submit", entered);
+      expect(JSON.stringify(confirm.body.text)).toContain("We have sent");
+      const { status, body } = await visitor.act(confirm.body, "resend");
+      expect([status, body.problems[0]?.text]).toEqual([
+        429,
+        expect.stringContaining("Nothing was sent now"),
+      ]);
+      expect(JSON.stringify([body.text, body.notice])).not.toMatch(/sent/);
+    } finally {
+      await own.close();
+    }
   });
 
   it("resets a password and goes back to the login step", async () => {
