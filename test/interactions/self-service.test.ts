@@ -320,7 +320,7 @@ describe("terms of use", () => {
 });
 
 describe("a UI of one's own", () => {
-  it("gets the address of the interaction, while start again stays built in [D-UI-4]", async () => {
+  it("gets the address of the interaction, while start again, errors and signing out stay built in [D-UI-4]", async () => {
     const own = await startSelfService({ registration: ASKS, ui: "/login" });
     try {
       const party = relyingParty(own, "oauth2", NEWS);
@@ -334,6 +334,10 @@ describe("a UI of one's own", () => {
       const visitor = new JsonVisitor(browser);
       const step = await visitor.get(`${own.origin}${address}`);
       expect(step.body.actions.map(({ name }) => name)).toEqual(["submit", "forgot-password", "register"]);
+      const wrong = await new Browser().get(`${own.origin}/oauth2/authorize?client_id=unknown`);
+      expect([wrong.status, title(wrong)]).toEqual([400, "We don’t know this service"]);
+      const signOut = await new Browser().get(`${own.openid}/oauth2/logout`);
+      expect([signOut.status, signOut.url.pathname]).toEqual([200, "/openid/oauth2/logout/success"]);
     } finally {
       await own.close();
     }
