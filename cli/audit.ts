@@ -6,6 +6,7 @@ import type { AuditQuery } from "../accounts/audit-log.ts";
 import { findSub } from "./program/account-name.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";
+import { pagesOf } from "../core/pages.ts";
 
 const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason"] as const;
 const PAGE = 500;
@@ -48,26 +49,26 @@ async function list(call: Call): Promise<void> {
     ...(age !== undefined && { since: Math.max(0, seconds(clock) - age) }),
   };
   let left = args.count("limit") ?? DEFAULT_LIMIT;
-  for (let after: string | undefined; left > 0;) {
+  const found = pagesOf((after) => {
     signal.throwIfAborted();
     const limit = Math.min(PAGE, left);
-    const page = await service.audit.list({ ...query, limit, ...(after !== undefined && { after }) });
-    print.rows(page.records, COLUMNS);
-    left -= page.records.length;
-    if (page.next === undefined) return;
-    after = page.next;
+    return service.audit.list({ ...query, limit, ...(after !== undefined && { after }) });
+  });
+  for await (const { records } of found) {
+    print.rows(records, COLUMNS);
+    left -= records.length;
+    if (left <= 0) return;
   }
 }
 
 /** The records since a time, the oldest first. */
 async function recordsSince({ audit }: Call["service"], query: AuditQuery): Promise<AuditRecord[]> {
   const all: AuditRecord[] = [];
-  for (let after: string | undefined; ;) {
-    const page = await audit.list({ ...query, limit: PAGE, ...(after !== undefined && { after }) });
-    all.push(...page.records);
-    if (page.next === undefined) return all.toReversed();
-    after = page.next;
-  }
+  const found = pagesOf((after) =>
+    audit.list({ ...query, limit: PAGE, ...(after !== undefined && { after }) }),
+  );
+  for await (const { records } of found) all.push(...records);
+  return all.toReversed();
 }
 
 const idsOf = (records: readonly AuditRecord[]): readonly string[] => records.map(({ id }) => id);

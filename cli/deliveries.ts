@@ -8,6 +8,7 @@ import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 import { MILLISECONDS } from "./program/printer.ts";
+import { pagesOf } from "../core/pages.ts";
 
 const ID = { form: "ID", about: "the webhook-id of the delivery" };
 const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };
@@ -124,17 +125,18 @@ async function list(call: Call): Promise<void> {
   const first = args.flag("oldest") ? "oldest" : "newest";
   const filter = { ...(await filterOf(call)), ...(state && { state }), first } as const;
   let left = args.count("limit") ?? DEFAULT_LIMIT;
-  for (let after: string | undefined; left > 0;) {
+  const found = pagesOf((after) => {
     signal.throwIfAborted();
-    const page = await service.notifications.page({
+    return service.notifications.page({
       ...filter,
       limit: Math.min(PAGE, left),
       ...(after !== undefined && { after }),
     });
-    print.rows(page.deliveries.map(inSeconds), COLUMNS);
-    left -= page.deliveries.length;
-    if (page.next === undefined) return;
-    after = page.next;
+  });
+  for await (const { deliveries } of found) {
+    print.rows(deliveries.map(inSeconds), COLUMNS);
+    left -= deliveries.length;
+    if (left <= 0) return;
   }
 }
 

@@ -8,6 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import { ConditionFailed } from "../core/errors.ts";
 import { type AnyKind, type Kinds, storeOf, type Stores } from "./kinds.ts";
 import { PAGE } from "./records.ts";
+import { pagesOf } from "../core/pages.ts";
 
 /** One inconsistency. */
 export interface Flaw {
@@ -59,13 +60,12 @@ export class KindScan {
     judge: (records: readonly Found[]) => Promise<readonly Found[]>,
   ): Promise<Flaw[]> {
     const flaws = new Map<string, Flaw>();
-    for (let after: string | undefined; flaws.size < limit;) {
-      const page = await this.store.scan(this.kind.name, after, PAGE / 2);
-      for (const found of await this.#confirm(await judge(page.records), judge)) {
+    const scanned = pagesOf((after) => this.store.scan(this.kind.name, after, PAGE / 2));
+    for await (const { records } of scanned) {
+      for (const found of await this.#confirm(await judge(records), judge)) {
         flaws.set(found.key, { id: found.key, shown: this.show(found) });
       }
-      if (page.next === undefined) break;
-      after = page.next;
+      if (flaws.size >= limit) break;
     }
     return [...flaws.values()].slice(0, limit);
   }

@@ -7,6 +7,7 @@ import type {
   Commit,
   Expectation,
   Found,
+  Page,
   JsonObject,
   Query,
   RecordData,
@@ -15,6 +16,7 @@ import type {
 } from "../adapters/record-store.ts";
 import type { Clock } from "../core/clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
+import { pagesOf } from "../core/pages.ts";
 
 declare const holds: unique symbol;
 
@@ -325,14 +327,19 @@ export class Records {
   /** Like `list`, without types. */
   async found(query: Omit<Query, "limit">, most: number = Number.MAX_SAFE_INTEGER): Promise<Found[]> {
     const found: Found[] = [];
-    for (let after: string | undefined; found.length < most;) {
-      const limit = Math.min(PAGE, most - found.length);
-      const [page] = await this.store.list([{ ...query, limit, ...(after === undefined ? {} : { after }) }]);
-      found.push(...(page?.records ?? []));
-      if (page?.next === undefined) break;
-      after = page.next;
+    for await (const { records } of this.pages({ ...query, limit: Math.min(PAGE, most) })) {
+      found.push(...records);
+      if (found.length >= most) break;
     }
-    return found;
+    return found.slice(0, most);
+  }
+
+  /** The pages of an index. */
+  pages(query: Query): AsyncIterable<Page> {
+    return pagesOf(async (after) => {
+      const [page] = await this.store.list([{ ...query, ...(after !== undefined && { after }) }]);
+      return page ?? { records: [] };
+    });
   }
 
   /** Every record of a kind, once. */

@@ -2,6 +2,7 @@
 import type { Found, RecordData, Ref } from "../adapters/record-store.ts";
 import type { AnyKind } from "./kinds.ts";
 import type { Records, Transaction } from "./records.ts";
+import { pagesOf } from "../core/pages.ts";
 
 /** Records that are written in one commit. */
 const PAGE = 100;
@@ -28,13 +29,11 @@ export async function eachPage(
   onPage: (page: readonly Found[]) => Promise<void>,
 ): Promise<void> {
   let done = 0;
-  for (let after: string | undefined; ;) {
+  signal.throwIfAborted();
+  for await (const { records } of pagesOf((after) => store.scan(name, after, PAGE))) {
+    await onPage(records);
+    onProgress(name, (done += records.length));
     signal.throwIfAborted();
-    const page = await store.scan(name, after, PAGE);
-    await onPage(page.records);
-    onProgress(name, (done += page.records.length));
-    if (page.next === undefined) return;
-    after = page.next;
   }
 }
 

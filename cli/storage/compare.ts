@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
+import { pagesOf } from "../../core/pages.ts";
 
 /** One kind on both sides. */
 export interface KindComparison {
@@ -38,10 +39,8 @@ async function lookUp(
 ): Promise<{ readonly count: number; readonly different: ReadonlySet<string> }> {
   let count = 0;
   const different = new Set<string>();
-  for (let after: string | undefined; ;) {
-    signal.throwIfAborted();
-    const page = await from.scan(kind.name, after, PAGE);
-    const records = page.records;
+  signal.throwIfAborted();
+  for await (const { records } of pagesOf((after) => from.scan(kind.name, after, PAGE))) {
     const others = await to.get(records);
     for (const [index, record] of records.entries()) {
       if (isSameRecord(kind, record, others[index])) continue;
@@ -51,9 +50,9 @@ async function lookUp(
     }
     count += records.length;
     onCount(records.length);
-    if (page.next === undefined) return { count, different };
-    after = page.next;
+    signal.throwIfAborted();
   }
+  return { count, different };
 }
 
 /** Compares the records of one kind. */

@@ -7,6 +7,7 @@ import { type CopiedKind, UNFINISHED_COPY, type UnfinishedCopy } from "../../rec
 import { type AnyKind, type Kinds, storeOf, type Stores } from "../../records/kinds.ts";
 import { CommandFailure } from "../program/command-failure.ts";
 import { compareKind, type KindComparison } from "./compare.ts";
+import { pagesOf } from "../../core/pages.ts";
 
 /** MongoDB holds the locks of a killed run until it ends the transaction, some time after a minute. */
 const COMMIT_TIMEOUT_MS = 120_000;
@@ -39,12 +40,9 @@ function copiedKinds({ all }: Kinds): AnyKind[] {
 }
 
 async function isEmpty(store: RecordStore, { name }: AnyKind): Promise<boolean> {
-  for (let after: string | undefined; ;) {
-    const page = await store.scan(name, after, 1);
-    if (page.records.length > 0) return false;
-    if (page.next === undefined) return true;
-    after = page.next;
-  }
+  for await (const { records } of pagesOf((after) => store.scan(name, after, 1)))
+    if (records.length > 0) return false;
+  return true;
 }
 
 /** The kinds that have records in a storage. */

@@ -178,15 +178,13 @@ export function createReceivers(access: LaneAccess): Receivers {
   /** Heads that failed until then, oldest first. Those that failed later have been tried since. */
   async function failedUntil(receiver: string, time: number, limit: number): Promise<StoredDelivery[]> {
     const failed: StoredDelivery[] = [];
-    for (let from: { readonly after?: string } = {}; ;) {
-      const [page] = await access.store.list([
-        { ...DELIVERY.where("failed", receiver), limit: PAGE, ...from },
-      ]);
-      const found = (page?.records ?? []).map((record) => read<StoredDelivery>(record).value);
+    const query = { ...DELIVERY.where("failed", receiver), limit: PAGE };
+    for await (const { records } of access.pages(query)) {
+      const found = records.map((record) => read<StoredDelivery>(record).value);
       failed.push(...found.filter(({ failedAt }) => failedAt !== null && failedAt <= time));
-      if (page?.next === undefined || failed.length >= limit) return failed.slice(0, limit);
-      from = { after: page.next };
+      if (failed.length >= limit) break;
     }
+    return failed.slice(0, limit);
   }
 
   return {
