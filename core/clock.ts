@@ -37,6 +37,11 @@ export function createSystemClock(): Clock {
  */
 export const monotonic: Clock = { now: () => performance.now() };
 
+/** For durations in a log: a clock that was set would make them wrong, also by days. */
+export function clockOfDurations(clock: Clock): Clock {
+  return clock.virtual === true ? clock : monotonic;
+}
+
 /** Whole seconds since the epoch, the unit of the protocols and the notifications. */
 export function seconds(clock: Clock): number {
   return Math.floor(clock.now() / 1000);

@@ -30,6 +30,8 @@ export class LogDestination {
   readonly #fd: number;
   #stream: Writable | undefined;
   #dropped = 0;
+  /** Whether a part of a line may have been written, when the disk became full: the next line begins a new one. */
+  #isTorn = false;
 
   /** @param fd a file descriptor. */
   constructor(fd: number) {
@@ -44,9 +46,10 @@ export class LogDestination {
   write(line: string): void {
     try {
       this.#stream ??= this.#open();
-      if (this.#stream.writableLength < MAX_WAITING_BYTES)
-        this.#stream.write(line, (error) => this.#count(error));
-      else this.#dropped += 1;
+      if (this.#stream.writableLength < MAX_WAITING_BYTES) {
+        this.#stream.write(this.#isTorn ? `\n${line}` : line, (error) => this.#count(error));
+        this.#isTorn = false;
+      } else this.#dropped += 1;
     } catch {
       this.#dropped += 1;
     }
@@ -64,7 +67,9 @@ export class LogDestination {
   }
 
   #count(error: Error | null | undefined): void {
-    if (error) this.#dropped += 1;
+    if (!error) return;
+    this.#dropped += 1;
+    this.#isTorn = true;
   }
 
   #open(): Writable {
@@ -110,14 +115,19 @@ export function droppedLines(logger: Logger): number {
   return destination instanceof LogDestination ? destination.dropped : 0;
 }
 
+/** Whether a server outside failed, and the error says what it said. */
+function isExplained(error: Error): error is Error & Pick<StorageUnavailable, "reason" | "call"> {
+  return error instanceof StorageUnavailable || ("reason" in error && "call" in error);
+}
+
 /**
- * What is safe to log about an error: of a store that fails, what it said, and in which call; of an unexpected one, its
+ * What is safe to log about an error: of a store or a mail server that fails, what it said, and in which call; of an unexpected one, its
  * name, its code and where it was thrown, but not the message, which may contain data of the request.
  */
 export function describeDefect(error: unknown): Readonly<Record<string, unknown>> {
   if (!Error.isError(error)) return { kind: typeof error };
-  // What the store said leads to the cause; where the error was thrown does not.
-  if (error instanceof StorageUnavailable) return { kind: error.name, reason: error.reason, ...error.call };
+  // What the server said leads to the cause; where the error was thrown does not.
+  if (isExplained(error)) return { kind: error.name, reason: error.reason, ...error.call };
   const { name, code, stack } = error as Error & { code?: unknown };
   const frames = (stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
   return {

@@ -315,7 +315,7 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
       storage: "the kind, such as `postgresql`",
       artifacts: "the kind, or that of the storage",
       queue: ["embedded", "redis"],
-      configuration: "a keyed hash: it differs if any key does",
+      configuration: "a keyed hash: it differs if any key does, except the port and host of metrics",
     },
     of: "process",
   },
@@ -329,7 +329,7 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   queue: {
     name: "queue_up",
     type: "gauge",
-    help: "1 while the queue of deliveries can be used, 0 while it can't",
+    help: "1 while the Redis of `queue` can be used, 0 while it can't; always 1 with the embedded queue",
     labels: {},
     of: "process",
   },

@@ -15,7 +15,10 @@ export interface Outage {
 /** Between two log lines about one outage. */
 const LOG_INTERVAL_MS = 60_000;
 
-/** @returns a function that takes the name of the work in the log. */
+/**
+ * @param clock of durations: see `clockOfDurations`.
+ * @returns a function that takes the name of the work in the log.
+ */
 export function createOutages(
   logger: Pick<Logger, "error" | "warn">,
   clock: Clock,

@@ -34,6 +34,7 @@ import { processInfo } from "../config/process-info.ts";
 import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
 import { type Repeating, startRepeating } from "../core/repeating.ts";
+import { clockOfDurations } from "../core/clock.ts";
 import { createOutages, type Outage } from "../core/outages.ts";
 import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { createConfirmations } from "../accounts/people/confirmations.ts";
@@ -190,7 +191,7 @@ async function build(
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
   const onWarning = (text: string): void => logger.warn(text);
-  const outages = createOutages(logger, clock);
+  const outages = createOutages(logger, clockOfDurations(clock));
   const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
   const { sealer } = keys;
   if (isResealPending(await storage.secrets.read(), sealer.ids))

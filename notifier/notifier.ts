@@ -109,6 +109,7 @@ async function tellHeld(
 /** Opens a scheduler at the first call that needs one. */
 class OpenedWhenNeeded implements Scheduler {
   readonly ok = true;
+  readonly queueProblem: undefined;
   readonly #open: () => Promise<Scheduler>;
   readonly #onFault: (error: unknown) => void;
   #opening: Promise<Scheduler | undefined> | undefined;
@@ -173,7 +174,18 @@ export async function createNotifier({
     if (queue === "embedded") return new Poller({ deliveries, worker, clock, settings, keepAlive, outage });
     // Loaded only when it is chosen.
     const { openBullScheduler } = await import("./bullmq/scheduler.ts");
-    return openBullScheduler({ url: queue, deliveries, worker, clock, settings, outage, onFault, onWarning });
+    const queueOutage = outages("using the queue");
+    return openBullScheduler({
+      url: queue,
+      deliveries,
+      worker,
+      clock,
+      settings,
+      outage,
+      queueOutage,
+      onFault,
+      onWarning,
+    });
   }
 
   if (settings.worker) await tellHeld(storage, onWarning);
@@ -203,16 +215,17 @@ export async function createNotifier({
       upkeep.start();
       mail?.start();
     },
-    isUp: () => scheduler.ok,
+    isUp: () => scheduler.queueProblem === undefined,
     health(role) {
       const required = role === "worker";
       const reports = notifications.receivers();
       // Both parts ask for them.
       reports.catch(() => undefined);
-      const askNotifications = async (): Promise<AskedHealth> => ({
-        ok: scheduler.ok,
-        detail: detailOf(await reports, await storage.outbox.held()),
-      });
+      async function askNotifications(): Promise<AskedHealth> {
+        const detail = detailOf(await reports, await storage.outbox.held());
+        const { ok, queueProblem } = scheduler;
+        return { ok, detail: queueProblem === undefined ? detail : `${queueProblem}; ${detail}` };
+      }
       const askReceivers = async (): Promise<AskedHealth> => receiversHealth(await reports);
       return {
         notifications: { required, ask: askNotifications },

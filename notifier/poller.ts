@@ -24,6 +24,8 @@ export interface Scheduler {
   close(): Promise<void>;
   /** Whether the last poll succeeded. */
   readonly ok: boolean;
+  /** Why the queue can't be used, whatever the storage does. `undefined` if it can, or if there is none but the storage. */
+  readonly queueProblem: string | undefined;
 }
 
 /**
@@ -114,6 +116,7 @@ export interface PollerOptions {
 
 export class Poller implements Scheduler {
   ok = true;
+  readonly queueProblem: undefined;
   readonly #options: PollerOptions;
   /** Occupied slots of each receiver. */
   readonly #running = new Map<string, number>();

@@ -12,6 +12,7 @@ import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
 import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
+import { clockOfDurations } from "../core/clock.ts";
 import { createOutages } from "../core/outages.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import type { Notifications } from "./notifications.ts";
@@ -54,7 +55,7 @@ export async function startWorker(configuration: Configuration): Promise<Notific
   try {
     const sealer = await openSealer(configuration, storage);
     const events = createEvents(onDefect);
-    const outages = createOutages(logger, configuration.clock);
+    const outages = createOutages(logger, clockOfDurations(configuration.clock));
     const notifier = await createNotifier({
       configuration: { ...configuration, notifications: { ...configuration.notifications, worker: true } },
       storage,

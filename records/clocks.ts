@@ -76,7 +76,7 @@ export class StoreClocks {
 
   /** @throws WrongClock beyond 60 seconds of difference at the last check. */
   require(): void {
-    if (this.#wrong !== undefined) throw new WrongClock(this.#wrong);
+    if (this.#wrong !== undefined) throw new WrongClock(this.#wrong, { reason: "clock" });
   }
 
   /** Asks every store for its time now. One that does not answer keeps its last difference. */

@@ -24,7 +24,8 @@ export const WRITE_PROBE: Kind<{ readonly at: number }> = defineKind<{ readonly 
 
 /** How long the outcome of a write, or of a probe, is used. */
 const WRITE_INTERVAL_MS = 1_000;
-const PROBE_TIMEOUT_MS = 2_000;
+/** Shorter than a health check waits, so that it says why the write failed. */
+const PROBE_TIMEOUT_MS = 1_500;
 
 /** What a store needs of the storage that it belongs to. */
 interface Observers {

@@ -38,10 +38,15 @@ export function isTransient(error: unknown): boolean {
   return TRANSIENT.has(sqlState(error) ?? "");
 }
 
+/** The driver's own time-outs have no code. */
+function whyWithoutCode(error: unknown): string {
+  return Error.isError(error) && /\btimeout\b/u.test(error.message) ? "timeout" : "no answer";
+}
+
 /** The driver's messages may contain values, so only the code is used. */
 export function asFault(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof SignInError) return error;
-  const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? "no answer");
+  const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? whyWithoutCode(error));
   return new StorageUnavailable(`PostgreSQL: ${code}`, { reason: code });
 }
 

@@ -39,11 +39,14 @@ function refusedFault(message: string): StorageUnavailable {
   return new StorageUnavailable(`Redis answered ${code}`, { reason: code });
 }
 
-/** The fault for an error of a command. */
-export function asFault(error: unknown): StorageUnavailable {
-  return answerCode(error) === undefined
-    ? new Unanswered(`Redis did not answer (${reason(error)})`, { reason: reason(error) })
-    : refusedFault((error as Error).message);
+/**
+ * The fault for an error of a command.
+ * @param lost why there is no connection, if there is none: the driver does not say so in the error of a command.
+ */
+export function asFault(error: unknown, lost?: string): StorageUnavailable {
+  if (answerCode(error) !== undefined) return refusedFault((error as Error).message);
+  const why = lost ?? reason(error);
+  return new Unanswered(`Redis did not answer (${why})`, { reason: why });
 }
 
 /** The error of every call after `close()`. */
@@ -163,6 +166,8 @@ export class Connection {
   #whenIdle: (() => void) | undefined;
   /** A lower bound of Redis's clock minus `performance.now()`; unknown on a new connection. */
   #offset: number | undefined;
+  /** Why the last attempt to connect failed, until one succeeds. */
+  #lost: string | undefined;
   /** Called when the connection is restored. */
   readonly #waiting = new Set<() => void>();
   #session: string = randomUUID();
@@ -175,7 +180,9 @@ export class Connection {
       this.#offset = undefined;
       this.#session = randomUUID();
     });
+    client.on("error", (error: unknown) => (this.#lost = reason(error)));
     client.on("ready", () => {
+      this.#lost = undefined;
       for (const tell of this.#waiting) tell();
       this.#waiting.clear();
     });
@@ -198,7 +205,7 @@ export class Connection {
     try {
       return await command(this.#client);
     } catch (error) {
-      throw asFault(error);
+      throw asFault(error, this.#lost);
     }
   }
 
@@ -210,7 +217,7 @@ export class Connection {
     try {
       return await this.#client.evalsha(sha, keys.length, ...keys, ...values);
     } catch (error) {
-      if (answerCode(error) !== "NOSCRIPT") throw asFault(error);
+      if (answerCode(error) !== "NOSCRIPT") throw asFault(error, this.#lost);
     }
     return this.send((client) => client.eval(text, keys.length, ...keys, ...values));
   }
@@ -222,6 +229,11 @@ export class Connection {
 
   get isReady(): boolean {
     return this.#client.status === "ready";
+  }
+
+  /** Why there is no connection; `undefined` while there is one, or none was tried again yet. */
+  get lost(): string | undefined {
+    return this.#lost;
   }
 
   /**

@@ -202,8 +202,10 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
 
   /** Repeats the commit until its outcome is known. The script runs a commit once and answers "done" again. */
   async function commit(change: Commit, parts: readonly string[], wait: number): Promise<void> {
-    if (!connection.isReady)
-      throw new StorageUnavailable("there is no connection to Redis", { reason: "no connection" });
+    if (!connection.isReady) {
+      const why = connection.lost ?? "no connection";
+      throw new StorageUnavailable(`there is no connection to Redis (${why})`, { reason: why });
+    }
     const deadline = performance.now() + wait;
     const end = deadline + LATE_ANSWER_MS;
     for (;;) {

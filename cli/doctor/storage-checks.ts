@@ -10,13 +10,14 @@ import {
   isNativeAddress,
   type SettingProblem,
 } from "../../accounts/clients/client-kinds.ts";
-import { SignInError } from "../../core/errors.ts";
+import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
 import { createAddressRules } from "../../core/outbound-addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../core/outbound-agents.ts";
 import { isResealPending } from "../../records/secrets.ts";
 import type { Storage } from "../../records/storage.ts";
+import { adviceFor } from "../program/fault-advice.ts";
 import { fileChecks } from "../storage/storage-check.ts";
 import { type Check, sentence, type Finding } from "./check.ts";
 
@@ -44,7 +45,22 @@ const redis: Check<StorageSubject> = {
   id: "redis",
   title: "the settings of Redis",
   async run({ configuration, warnings }) {
-    return [...warnings, ...(await queueWarnings(configuration))].map((text) => ({
+    let ofQueue: readonly string[];
+    try {
+      ofQueue = await queueWarnings(configuration);
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error;
+      return [
+        {
+          level: "problem",
+          what: sentence(error.message),
+          why: "Without it, notifications are late, and a worker is not healthy. People can sign in.",
+          fix: adviceFor(error),
+          isUnreachable: true,
+        },
+      ];
+    }
+    return [...warnings, ...ofQueue].map((text) => ({
       level: "problem",
       what: sentence(text),
       why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace.",

@@ -10,7 +10,9 @@ const ADVICE: Readonly<Record<string, string>> = {
   ETIMEDOUT: "No answer comes back: check the address, and the firewalls on the way.",
   EHOSTUNREACH: "The machine can't be reached: check the address, the routes and the firewalls.",
   ECONNRESET: "The connection was cut: check whether the server restarts, and whether one side expects TLS.",
-  ENOSPC: "The disk is full: make room, then restart the process.",
+  ENOSPC: "The disk is full: make room. A process that runs goes on by itself.",
+  "no answer":
+    "The connection breaks, or no answer comes: look whether the server restarts, and at its load.",
   timeout:
     "It accepts connections but does not answer: look at its load, its disk and its locks. PgBouncer waits if default_pool_size is too small.",
   // PostgreSQL.
@@ -37,7 +39,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   MISCONF: "Redis can't save to its disk, so it takes no writes: look at its log and its disk.",
   LOADING: "Redis is still loading its data: try again in a moment.",
   // SQLite.
-  "database or disk is full": "The disk is full: make room, then restart the process.",
+  "database or disk is full": "The disk is full: make room. A process that runs goes on by itself.",
   locked: "Another process holds the lock of the database: end it, or wait until it is done.",
 };
 

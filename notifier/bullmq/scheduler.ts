@@ -6,12 +6,13 @@
  * deliveries.
  */
 import type { Job, Queue, Worker } from "bullmq";
+import { asFault, reason } from "../../adapters/redis/connection.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/storage-address.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { DeliveryStore } from "../../records/deliveries/delivery.ts";
-import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
+import { ConfigurationError } from "../../core/errors.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { LaneWorker } from "../sending/lane-worker.ts";
 import { Poller, type Scheduler } from "../poller.ts";
@@ -25,8 +26,10 @@ export interface BullSchedulerOptions {
   readonly worker: Pick<LaneWorker, "run" | "lease">;
   readonly clock: Clock;
   readonly settings: Pick<NotificationSettings, "concurrency">;
-  /** Records whether polls succeed, and when the connection is lost; the next poll tries again. */
+  /** Records whether polls succeed; the next poll tries again. */
   readonly outage: Outage;
+  /** Records whether Redis can be used. */
+  readonly queueOutage: Outage;
   /** Called with unexpected errors. */
   readonly onFault: (error: unknown) => void;
   /** Called with problems that an operator should fix. */
@@ -57,6 +60,10 @@ const PASSED_ON_MS = 250;
 const RECONNECT_MS = 1000;
 /** Between two polls while something is due for which there is no slot here, and between two searches for lost jobs. */
 const STILL_DUE_MS = 5000;
+/** Between two writes that show whether Redis can be used. Without them, one that hangs would be noticed with the next delivery. */
+const HEARTBEAT_MS = 5000;
+/** The record of such a write is gone after this time. */
+const HEARTBEAT_KEPT_MS = 60_000;
 /** How long closing the connections waits for a Redis that does not answer. */
 const CLOSE_TIMEOUT_MS = 3000;
 
@@ -163,7 +170,9 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
     (receiver, id) =>
       new BullJob<WakeUp>(queue, "look", { receiver }, { deduplication: { id: receiver } }, id),
   );
-  return new BullScheduler(options, { redis, queue, wakeUps, makeWorker });
+  const heartbeat = (): Promise<unknown> =>
+    redis.client.set(`${common.prefix}:heartbeat`, "", "PX", HEARTBEAT_KEPT_MS);
+  return new BullScheduler(options, { redis, queue, wakeUps, makeWorker, heartbeat });
 }
 
 /** @param serve returns whether there was a slot for the receiver; otherwise another worker gets the wake-up. */
@@ -178,6 +187,12 @@ class BullScheduler implements Scheduler {
   readonly #poller: Poller;
   #jobs: Worker<WakeUp> | undefined;
   #stopped = false;
+  readonly #heartbeat: () => Promise<unknown>;
+  readonly #beating: NodeJS.Timeout;
+  /** What Redis said to the last heartbeat, if it failed. */
+  #refusal: string | undefined;
+  /** Why the last attempt to connect failed. */
+  #lost: string | undefined;
   #jobsClosed: Promise<void> = Promise.resolve();
 
   constructor(
@@ -187,6 +202,8 @@ class BullScheduler implements Scheduler {
       readonly queue: Queue<WakeUp>;
       readonly wakeUps: WakeUps;
       readonly makeWorker: MakeWorker;
+      /** Writes to Redis. */
+      readonly heartbeat: () => Promise<unknown>;
     },
   ) {
     this.#options = options;
@@ -194,6 +211,7 @@ class BullScheduler implements Scheduler {
     this.#queue = bull.queue;
     this.#makeWorker = bull.makeWorker;
     this.#wakeUps = bull.wakeUps;
+    this.#heartbeat = bull.heartbeat;
     const { deliveries, worker, clock, settings, intervalMs = MINUTE_MS, outage } = options;
     this.#poller = new Poller({
       deliveries,
@@ -213,16 +231,44 @@ class BullScheduler implements Scheduler {
       },
     });
     const { client } = bull.redis;
-    client.on("close", () => {
-      if (!this.#stopped)
-        outage.failed(new StorageUnavailable("the connection to the Redis of config.queue is lost"));
+    client.on("error", (error: unknown) => {
+      this.#lost = reason(error);
+      // Reports it now, with what the attempt to connect said.
+      void this.#beat();
     });
-    // Catches up on what was not scheduled in the meantime.
-    client.on("ready", () => this.wake());
+    client.on("ready", () => {
+      this.#lost = undefined;
+      // Catches up on what was not scheduled in the meantime.
+      this.wake();
+      void this.#beat();
+    });
+    this.#beating = setInterval(() => void this.#beat(), HEARTBEAT_MS).unref();
+  }
+
+  /** Never rejects. */
+  async #beat(): Promise<void> {
+    const { queueOutage } = this.#options;
+    try {
+      await this.#heartbeat();
+      this.#refusal = undefined;
+      queueOutage.worked();
+    } catch (error) {
+      // Closing the connections makes commands fail, which is no fault.
+      if (this.#stopped) return;
+      const fault = asFault(error, this.#lost);
+      this.#refusal = fault.reason;
+      fault.call = { store: "queue", operation: "write" };
+      queueOutage.failed(fault);
+    }
   }
 
   get ok(): boolean {
-    return this.#poller.ok && this.#isConnected();
+    return this.#poller.ok && this.queueProblem === undefined;
+  }
+
+  get queueProblem(): string | undefined {
+    const why = this.#refusal ?? (this.#isConnected() ? undefined : (this.#lost ?? "no connection"));
+    return why === undefined ? undefined : `the Redis of config.queue can't be used (${why})`;
   }
 
   #isConnected(): boolean {
@@ -249,6 +295,7 @@ class BullScheduler implements Scheduler {
 
   stop(): Promise<void> {
     this.#stopped = true;
+    clearInterval(this.#beating);
     // Fetches no more jobs from here on; resolves when the running ones have ended.
     this.#jobsClosed = this.#jobs?.close() ?? Promise.resolve();
     return this.#poller.stop();

@@ -12,10 +12,14 @@ export class MailRefused extends Error {
   readonly code: MailFailure;
   /** Whether another attempt is pointless. */
   readonly final: boolean;
+  /** For the log, as errors of stores have it. */
+  readonly reason: MailFailure;
+  readonly call = { store: "mail", operation: "send" } as const;
 
   constructor(code: MailFailure) {
     super();
     this.code = code;
+    this.reason = code;
     this.final = code === "refused" || code === "address";
   }
 }

@@ -7,6 +7,7 @@ import { createSystemClock } from "../../core/clock.ts";
 import { StoreClocks } from "../../records/clocks.ts";
 import { storageHealth } from "../../records/health.ts";
 import { openStorage } from "../../records/storage.ts";
+import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 
 const clock = createSystemClock();
@@ -41,6 +42,28 @@ it("times out for a storage that never responds", async () => {
     parts: { storage: { ok: false, detail: "does not answer" }, artifacts: { ok: true, detail: "" } },
   });
 });
+
+it("says why, when a server that is gone refuses connections", async () => {
+  const [postgres, redis] = await Promise.all([openOwnPostgres(), openOwnRedis()]);
+  const opened = await openStorage({ storage: await postgres.newDatabase(), artifacts: redis.url, clock });
+  const details = async (): Promise<unknown> => {
+    const { parts } = await storageHealth(opened);
+    return [parts["storage"]?.detail, parts["artifacts"]?.detail];
+  };
+  try {
+    await Promise.all([postgres.kill(), redis.stop()]);
+    const expected = [expect.stringContaining("ECONNREFUSED"), expect.stringContaining("ECONNREFUSED")];
+    // The first attempts may still find broken connections.
+    while ((await details().then((found) => JSON.stringify(found))).match(/ECONNREFUSED/gu)?.length !== 2);
+    await expect(details()).resolves.toEqual(expected);
+    await expect(opened.artifacts.find("AccessToken", "none")).rejects.toMatchObject({
+      reason: "ECONNREFUSED",
+    });
+  } finally {
+    await opened.close();
+    await Promise.all([postgres.close(), redis.close()]);
+  }
+}, 60_000);
 
 it("is not ok when a full Redis refuses writes but answers reads, and is again when there is room [D-HEALTH-4]", async () => {
   const redis = await openOwnRedis();

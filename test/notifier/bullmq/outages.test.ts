@@ -78,6 +78,31 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
     expect(ids().toSorted()).toEqual(["d1", "d2", "d3"]);
   });
 
+  it("is noticed without any delivery, says why, and is forgotten when Redis is back [D-HEALTH-5]", async () => {
+    const { scheduler } = await stage.worker(redis.url);
+    expect(scheduler.queueProblem).toBeUndefined();
+    const fault = outage();
+    await fault.begin();
+    await until(() => stage.faults.length > 0);
+    expect(scheduler.ok).toBe(false);
+    expect(scheduler.queueProblem).toMatch(
+      /^the Redis of config\.queue can't be used \((?:ECONNREFUSED|no answer)\)$/u,
+    );
+    expect(stage.faults).toMatchObject([
+      {
+        work: "queue",
+        defect: {
+          reason: expect.stringMatching(/^ECONNREFUSED|no answer$/u),
+          store: "queue",
+          operation: "write",
+        },
+      },
+    ]);
+    await fault.end();
+    await until(() => scheduler.queueProblem === undefined);
+    await until(() => stage.healed.length === 1);
+  });
+
   it("is reported by health, once, also in a process that only stores deliveries, which reconnects by itself", async () => {
     const app = await stage.worker(redis.url);
     const worker = await stage.worker(redis.url);
@@ -94,6 +119,23 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
     (await stage.worker(redis.url)).scheduler.start();
     await stage.nothingWaits();
   });
+});
+
+it("a Redis that is full is noticed without any delivery", async () => {
+  const { scheduler } = await stage.worker(redis.url);
+  await redis.client.config("SET", "maxmemory", "1");
+  await until(() => scheduler.queueProblem === "the Redis of config.queue can't be used (OOM)");
+  await redis.client.config("SET", "maxmemory", "0");
+  await until(() => scheduler.queueProblem === undefined);
+});
+
+it("a storage that fails is no fault of the queue", async () => {
+  const { scheduler } = await stage.worker(redis.url);
+  scheduler.start();
+  await stage.storage.close();
+  scheduler.wake();
+  await until(() => !scheduler.ok);
+  expect(scheduler.queueProblem).toBeUndefined();
 });
 
 it("a Redis that is emptied during a delivery: the delivery is recorded once, and the next one is sent [D-NOTIFY-10]", async () => {

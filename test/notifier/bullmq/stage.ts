@@ -77,10 +77,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
   const onFault = (error: unknown): void => void faults.push(error);
   const onWarning = (text: string): void => void warnings.push(text);
   const healed: unknown[] = [];
-  const outage = createOutages(
-    { error: onFault, warn: (what: unknown) => void healed.push(what) },
-    clock,
-  )("look");
+  const outages = createOutages({ error: onFault, warn: (what: unknown) => void healed.push(what) }, clock);
   const events = createEvents(onFault);
   const directory = createDirectory({ storage, sealer, deployments: {} });
   const stage = { answer: () => 200 } as { answer: BullStage["answer"] };
@@ -120,7 +117,8 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
         clock,
         settings,
         intervalMs: interval,
-        outage,
+        outage: outages("look"),
+        queueOutage: outages("queue"),
         onFault,
         onWarning,
         connectTimeoutMs: 1000,
