@@ -28,14 +28,17 @@ export function processInfo(
     logger: _logger,
     clock: _clock,
     mailer: _mailer,
+    metrics: { port: _port, host: _host, ...metrics } = {},
     ...rest
   } = configuration;
+  // Processes of one configuration may differ in their metrics ports: see `--metrics-port`.
+  const compared = JSON.stringify({ ...rest, metrics, storage, artifacts, queue });
   return {
     version: packageVersion(),
     role,
     storage: kindOf(storage),
     artifacts: kindOf(artifacts),
     queue: queue === "embedded" ? "embedded" : "redis",
-    configuration: sealer.hash(JSON.stringify({ ...rest, storage, artifacts, queue })).slice(0, HASH_LENGTH),
+    configuration: sealer.hash(compared).slice(0, HASH_LENGTH),
   };
 }
