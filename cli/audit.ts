@@ -8,7 +8,7 @@ import type { Command, CommandOption } from "./program/command.ts";
 import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";
 import { pagesOf } from "../core/pages.ts";
 
-const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason"] as const;
+const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason", "address"] as const;
 const PAGE = 500;
 const DEFAULT_LIMIT = 100;
 /** Pause between polls of `audit tail`. */

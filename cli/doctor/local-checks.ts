@@ -1,5 +1,5 @@
 /** The checks of `doctor` that don't open the storage: the configuration, its secrets and its files. */
-import { stat } from "node:fs/promises";
+import { stat, statfs } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
@@ -229,14 +229,36 @@ const mail: Check<LocalSubject> = {
   },
 };
 
+/** Bytes below which a disk counts as full: less than one day of a small service. */
+const MIN_FREE_BYTES = 64 * 2 ** 20;
+
+/** Reads go on when a disk is full, so opening the database does not notice it. */
+async function fullDisk(database: string): Promise<readonly Finding[]> {
+  // Before the first start there is no folder.
+  const found = await statfs(dirname(database)).catch(() => undefined);
+  if (found === undefined || found.bavail * found.bsize >= MIN_FREE_BYTES) return [];
+  const free = Math.floor((found.bavail * found.bsize) / 2 ** 20);
+  return [
+    {
+      level: "problem",
+      what: `The disk of the database is full: ${free} MB are free.`,
+      why: "Without room, every sign-in and every change gets a 503.",
+      fix: "Make room on this disk. The service goes on by itself.",
+    },
+  ];
+}
+
 const fileSystem: Check<LocalSubject> = {
   id: "file-system",
-  title: "the file system of the database",
+  title: "the file system of the database, and its free space",
   async run({ configuration: { storage } }) {
     const database = databaseFile(storage);
-    const name = database === undefined ? undefined : await networkFileSystem(database);
-    if (name === undefined) return [];
+    if (database === undefined) return [];
+    const name = await networkFileSystem(database);
+    const full = await fullDisk(database);
+    if (name === undefined) return full;
     return [
+      ...full,
       {
         level: "warning",
         what: `The database is on a network file system (${name}).`,

@@ -1,4 +1,5 @@
-import { chmodSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { beforeAll, describe, expect, it } from "@jest/globals";
@@ -132,6 +133,22 @@ describe("doctor, without a server", () => {
       expect.stringContaining("The database"),
       expect.stringContaining("The key file"),
     ]);
+  });
+
+  it("finds that the disk of the database is full, which opening it does not notice", async () => {
+    const disk = join(folder, "disk");
+    mkdirSync(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=16m", "none", disk]);
+    try {
+      const file = write({ deployments, storage: `sqlite:${join(disk, "sign-in.db")}` }, "disk.json");
+      expect((await doctor(["--config", file])).wrong[0]).toMatchObject({
+        check: "file-system",
+        level: "problem",
+        what: "The disk of the database is full: 16 MB are free.",
+      });
+    } finally {
+      execFileSync("umount", [disk]);
+    }
   });
 
   it("finds what a killed backup has left next to the database, and nothing else that ends like it", async () => {
