@@ -1,7 +1,6 @@
-/** The arguments of the calls for accounts, with the descriptions that the documentation prints. */
+/** The arguments of the calls for accounts. The comment of a key is its documentation, in editors and in `docs/`. */
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
-import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./arguments.ts";
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
@@ -17,71 +16,63 @@ import {
   textProblem,
 } from "./text-rules.ts";
 
-/** What a person is called. */
-function personName(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
-  return described(ruled(personNameProblem).transform(trimmed).nullish(), {
-    form: "a text of 1 to 100 characters; white space at both ends is removed",
-    description,
-    otherwise: "none",
-  });
-}
+const personName = described(ruled(personNameProblem).transform(trimmed).nullish(), {
+  form: "a text of 1 to 100 characters; white space at both ends is removed",
+});
 
 const fields = {
-  username: described(ruled(usernameProblem).nullish(), {
-    form: "1 to 64 characters without `@`",
-    description: "A name to sign in with; unique among usernames and e-mail addresses, regardless of case",
-    otherwise: "none: the e-mail address is the only one",
-  }),
-  name: personName("Given name"),
-  surname: personName("Family name"),
+  /**
+   * A name to sign in with: 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, regardless of case. Default:
+   * none: the e-mail address is the only one.
+   */
+  username: described(ruled(usernameProblem).nullish(), { form: "1 to 64 characters without `@`" }),
+  /** Given name. Default: none. */
+  name: personName,
+  /** Family name. Default: none. */
+  surname: personName,
+  /** Date of birth, `YYYY-MM-DD`. Default: none. */
   date_of_birth: described(ruled(birthDateProblem).nullish(), {
     form: "a real date, `YYYY-MM-DD`, not before 1850 and not in the future",
-    description: "Date of birth",
-    otherwise: "none",
   }),
-  gender: described(ruled(textProblem).nullish(), {
-    form: "a text of 1 to 256 characters",
-    description: "Gender",
-    otherwise: "none",
-  }),
+  /** Gender. Default: none. */
+  gender: described(ruled(textProblem).nullish(), { form: "a text of 1 to 256 characters" }),
+  /**
+   * The language of pages and mail; a change sends no notification. Default: none: that of the browser; for mail, the first of
+   * `interactions.locales`.
+   */
   locale: described(ruled(localeProblem).nullish(), {
     form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
-    description: "The language of pages and mail",
-    otherwise: "none: that of the browser; for mail, the first of `interactions.locales`",
   }),
-  portal: described(ruled(keyProblem).nullish(), {
-    form: "the key of a portal",
-    description: "The portal that the account belongs to",
-    otherwise: "none",
-  }),
-  email_verified: described(flag().optional(), {
-    form: "`true` or `false`",
-    description: "Whether the address is confirmed to be the person's",
-    otherwise: "`false`",
-  }),
+  /** The portal that the account belongs to. Default: none. */
+  portal: described(ruled(keyProblem).nullish(), { form: "the key of a portal" }),
+  /** Whether the address is confirmed to be the person's. Default: `false`. */
+  email_verified: described(flag().optional(), { form: "`true` or `false`" }),
 };
 
 const email = described(ruled(emailProblem).transform(canonicalEmail), {
   form: "an e-mail address of at most 254 characters, at most 64 of them before the `@`",
-  description:
-    "Also a name to sign in with; unique among usernames and e-mail addresses, regardless of case. Its domain is stored as A-labels in lower case",
-  otherwise: "required",
 });
 
 const newFields = {
+  /**
+   * Also a name to sign in with; unique among usernames and e-mail addresses, regardless of case. Its domain is stored as A-labels
+   * in lower case.
+   */
   email,
   ...fields,
-  // Its rules are in `passwords`: see `password-rules.ts`.
+  /** The first password; its rules are `passwords` of the configuration. Default: none: the person can't sign in with one. */
   password: described(z.string({ error: "must be a string" }).nullish(), {
     form: "a text that `passwords` allows",
-    description: "The first password",
-    otherwise: "none: the person can't sign in with one",
   }),
+  /**
+   * An authenticator app that the person has set up in another system. The account then has no recovery codes until the person,
+   * or `resetRecoveryCodes`, makes some. Default: none.
+   */
   app: appSecret.optional(),
 };
 
 /** Key of a service. */
-export const serviceKey: z.ZodType<string> = ruled(keyProblem);
+export const serviceKey = ruled(keyProblem);
 
 /**
  * Key of an assignment to remove. It may be a name that is no longer allowed, so that old assignments can be removed.
@@ -89,64 +80,59 @@ export const serviceKey: z.ZodType<string> = ruled(keyProblem);
 const storedServiceKey = ruled(keyFormProblem);
 
 /** One or more keys of services to unassign from. */
-export const serviceKeys: z.ZodType<readonly string[]> = z
+export const serviceKeys = z
   .union([storedServiceKey.transform((key) => [key]), z.array(storedServiceKey)], {
     error: "must be a service key or a list of them",
   })
   .transform((keys) => [...new Set(keys)]);
 
 /** `user_id_in_service`: a safe integer, or `null` until the service reports it. */
-export const userIdInService: z.ZodType<number | null> = z.union(
-  [z.null(), integer(Number.MIN_SAFE_INTEGER)],
-  { error: "must be a safe integer or null" },
-);
+export const userIdInService = z.union([z.null(), integer(Number.MIN_SAFE_INTEGER)], {
+  error: "must be a safe integer or null",
+});
 
 /** `client_id`. */
-export const clientId: z.ZodType<string> = ruled(clientIdProblem);
+export const clientId = ruled(clientIdProblem);
 
-/** Argument of `create`. */
-export const newAccount: z.ZodType<NewAccount> = exactly(newFields);
+export const newAccount = exactly(newFields);
 
-/** Argument of `update`. */
-export const accountChanges: z.ZodType<AccountChanges> = exactly({
+/** The argument of `accounts.create`. A field that is left out, or `null`, has no value. */
+export interface NewAccount extends Readonly<z.input<typeof newAccount>> {}
+
+export const accountChanges = exactly({
   ...fields,
+  /**
+   * A new address is unverified unless the same call sets `email_verified`. An account that has passkeys and no password
+   * always has a confirmed address, so there the call must set it to `true`.
+   */
   email: email.optional(),
 });
 
-/** Argument of `import`. */
-export const importedAccount: z.ZodType<ImportedAccount> = exactly({
+/** The argument of `accounts.update`. Only the given fields change; `null` removes a value. */
+export interface AccountChanges extends Readonly<z.input<typeof accountChanges>> {}
+
+const imported = exactly({
   ...newFields,
+  /** The password of an account from another system, in place of `password`. Default: none. */
   password_hash: described(
     ruled((hash) =>
       readForeignHash(hash) === undefined
         ? "must be an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts"
         : undefined,
     ).nullish(),
-    {
-      form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts",
-      description: "The password of an account from another system, in place of `password`",
-      otherwise: "none",
-    },
+    { form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service accepts" },
   ),
-  sub: described(ruled(subProblem).optional(), {
-    form: "a UUID in lower case",
-    description: "Identifier of the account",
-    otherwise: "a new one",
-  }),
-  user_id: described(integer(1).optional(), {
-    form: "a positive integer that no account has",
-    description: "Number of the account; the counter continues after it",
-    otherwise: "the next one",
-  }),
+  /** Identifier of the account, a UUID. Default: a new one. */
+  sub: described(ruled(subProblem).optional(), { form: "a UUID in lower case" }),
+  /** Number of the account; the counter continues after it. Default: the next one. */
+  user_id: described(integer(1).optional(), { form: "a positive integer that no account has" }),
+  /** The services that the account is assigned to, with its number there: service key → `user_id_in_service`. Default: none. */
   services: described(mapOf(serviceKey, userIdInService).optional(), {
     form: "an object: key of a service → a whole number or `null`",
-    description: "The services that the account is assigned to, with its number there",
-    otherwise: "none",
   }),
+  /** The roles of the account in its services: service key → names that the service has. Default: none. */
   roles: described(mapOf(serviceKey, roleNames).optional(), {
     form: "an object: key of a service in `services` → a list of roles that the service has",
-    description: "The roles of the account in its services",
-    otherwise: "none",
   }),
 }).superRefine(
   (account, context) => {
@@ -164,8 +150,16 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
   whenValid("password", "password_hash", "roles", "services"),
 );
 
-/** Argument of `list`. */
-export const accountPage: z.ZodType<AccountPage> = exactly({
+/** The argument of `accounts.import`: an account of another system, with its identifiers. */
+export interface ImportedAccount extends Readonly<z.input<typeof imported>> {}
+export const importedAccount: z.ZodType<ImportedAccount, ImportedAccount> = imported;
+
+export const accountPage = exactly({
+  /** The `sub` of the last account on the previous page. */
   after: anyString.optional(),
+  /** 1 to 1000. Default 100. */
   limit: integer(1, 1000).optional(),
 });
+
+/** Which page of accounts to list. */
+export interface AccountPage extends Readonly<z.input<typeof accountPage>> {}

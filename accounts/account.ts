@@ -3,6 +3,7 @@ import type { RecordData } from "../adapters/record-store.ts";
 import type { Caller } from "../records/audit/audit-event.ts";
 import type { AccountRecord, ClientRecord, Consent } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
+import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account-schema.ts";
 import type { CallOptions } from "./arguments.ts";
 import type { SignInName } from "./names.ts";
 import type { SeedMark } from "./seed-marks.ts";
@@ -37,68 +38,6 @@ export interface Account {
   readonly created_at: number;
   /** Seconds since the epoch. */
   readonly updated_at: number;
-}
-
-/** Fields that can be left out, or `null` for no value. */
-interface AccountFields {
-  /** 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, ignoring case. */
-  readonly username?: string | null | undefined;
-  /** At most 256 characters. So are `surname` and `gender`. */
-  readonly name?: string | null | undefined;
-  readonly surname?: string | null | undefined;
-  /** `YYYY-MM-DD`, a real date. */
-  readonly date_of_birth?: string | null | undefined;
-  readonly gender?: string | null | undefined;
-  /** The language of pages and mail, a BCP 47 tag such as `pl`. A change of it sends no notification. */
-  readonly locale?: string | null | undefined;
-  /** Key of a portal in the directory. */
-  readonly portal?: string | null | undefined;
-  /** Whether the person has proved that the address is theirs. Default `false`. */
-  readonly email_verified?: boolean | undefined;
-}
-
-/** The argument of `accounts.create`. */
-export interface NewAccount extends AccountFields {
-  /** Unique among usernames and e-mail addresses, ignoring case. */
-  readonly email: string;
-  /** Without one, the account can't sign in with a password. */
-  readonly password?: string | null | undefined;
-  /**
-   * An authenticator app that the person has set up in another system: its secret in Base32. The account then has no
-   * recovery codes until the person, or `resetRecoveryCodes`, makes some.
-   */
-  readonly app?: { readonly secret: string } | undefined;
-}
-
-/** The argument of `accounts.import`: an account of another system, with its identifiers. */
-export interface ImportedAccount extends NewAccount {
-  /** A UUID in lower case. Default: a new one. */
-  readonly sub?: string | undefined;
-  /** A positive integer that no account has. The counter moves past it. Default: the next number. */
-  readonly user_id?: number | undefined;
-  /** An Argon2, bcrypt, scrypt or PBKDF2 hash, instead of `password`. */
-  readonly password_hash?: string | null | undefined;
-  /** Assignments: service key → `user_id_in_service` or `null`. */
-  readonly services?: Readonly<Record<string, number | null>> | undefined;
-  /** Roles: key of a service in `services` → names that the service has. */
-  readonly roles?: Readonly<Record<string, readonly string[]>> | undefined;
-}
-
-/** The argument of `accounts.update`. Only the given fields change; `null` removes a value. */
-export interface AccountChanges extends AccountFields {
-  /**
-   * A new address is unverified unless the same call sets `email_verified`. An account that has passkeys and no password
-   * always has a confirmed address, so there the call must set it to `true`.
-   */
-  readonly email?: string | undefined;
-}
-
-/** Which page of accounts to list. */
-export interface AccountPage {
-  /** The `sub` of the last account on the previous page. */
-  readonly after?: string | undefined;
-  /** 1 to 1000. Default 100. */
-  readonly limit?: number | undefined;
 }
 
 /** Options of `setPassword`. */
@@ -293,7 +232,7 @@ interface ConnectedDevice {
 }
 
 /** An account whose address is confirmed. It has a password, or a passkey instead. */
-export type ConfirmedAccount = AccountFields & {
+export type ConfirmedAccount = Omit<NewAccount, "email" | "password" | "app"> & {
   readonly sub: string;
   readonly email: string;
   readonly terms_version?: string | undefined;

@@ -9,13 +9,10 @@ import { AlreadyExists, ConditionFailed, IdentifierTaken } from "../core/errors.
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
 import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
 import {
-  type AccountChanges,
   type AccountInternals,
   type Accounts,
   type AccountState,
-  type ImportedAccount,
   isDisabled,
-  type NewAccount,
   type OwnSession,
   stateOf,
   toAccount,
@@ -27,7 +24,15 @@ import {
   type AccountWriterOptions,
   type Decide,
 } from "./account-change.ts";
-import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
+import {
+  accountChanges,
+  accountPage,
+  importedAccount,
+  newAccount,
+  type AccountChanges,
+  type ImportedAccount,
+  type NewAccount,
+} from "./account-schema.ts";
 import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";

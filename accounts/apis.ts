@@ -42,24 +42,6 @@ const DEFAULT_JWT_SECONDS = 600;
  */
 export type ApiTokens = ApiRecord["tokens"];
 
-/** The settings of an API. */
-export interface ApiSettings {
-  /** Display name, at most 256 characters; consent pages show it. */
-  readonly name: string;
-  /** Key of the service that it belongs to. */
-  readonly service: string;
-  /** 1 to 100 scopes, each with a description for consent pages. A scope is `[a-z][a-z0-9._:-]{0,63}`. */
-  readonly scopes: Readonly<Record<string, string>>;
-  /** `jwt` needs the `openid` deployment and can't be revoked. It can't be changed later. Default: `opaque`. */
-  readonly tokens?: ApiTokens | undefined;
-  /** Of access tokens, in seconds: 60 to 36,000, for a JWT 60 to 900. Default: 36,000, for a JWT 600. */
-  readonly lifetime?: number | undefined;
-  /** The `web` and `machine` clients that may introspect its tokens: those of the API itself. Default: none. */
-  readonly introspection?: readonly string[] | undefined;
-  /** Whether people who authorize a client for the API are assigned to its service. Default `false`. */
-  readonly assign?: boolean | undefined;
-}
-
 /** An API as every call returns it. */
 export interface Api extends Required<{ readonly [K in keyof ApiSettings]: NonNullable<ApiSettings[K]> }> {
   /** An absolute URI. Requests name it as `resource`, and tokens as `aud`. */
@@ -115,7 +97,7 @@ export function apiIdentifierProblem(identifier: string): Problem {
   return protocol === "https:" || isLoopback(hostname) ? undefined : "must be https, or http on loopback";
 }
 
-export const apiIdentifier: z.ZodType<string> = ruled(apiIdentifierProblem);
+export const apiIdentifier = ruled(apiIdentifierProblem);
 
 const scopes = mapOf(ruled(scopeProblem), ruled(textProblem)).superRefine((all, context) => {
   const { length } = Object.keys(all);
@@ -126,48 +108,35 @@ const scopes = mapOf(ruled(scopeProblem), ruled(textProblem)).superRefine((all, 
 const clientIds = z
   .array(ruled(clientIdProblem), { error: "must be a list of client_ids" })
   .max(MAX_INTROSPECTING_CLIENTS, { error: `must have at most ${MAX_INTROSPECTING_CLIENTS} clients` })
-  .refine((all) => new Set(all).size === all.length, { error: "must not have a client twice" });
+  .refine((all) => new Set(all).size === all.length, { error: "must not have a client twice" })
+  .readonly();
 
-type CheckedSettings = Omit<ApiSettings, "tokens"> & { readonly tokens: ApiTokens };
-
-/** Argument of `put`. */
-export const apiSettings: z.ZodType<CheckedSettings> = exactly({
-  name: described(ruled(textProblem), {
-    form: "a text of 1 to 256 characters",
-    description: "Display name, which consent pages show",
-    otherwise: "required",
-  }),
-  service: described(ruled(keyProblem), {
-    form: "the key of a service",
-    description: "The service that it belongs to",
-    otherwise: "required",
-  }),
+const settingsOfApi = exactly({
+  /** Display name, which consent pages show. */
+  name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
+  /** The service that it belongs to. */
+  service: described(ruled(keyProblem), { form: "the key of a service" }),
+  /** What clients can ask for, with a description for consent pages. */
   scopes: described(scopes, {
     form: `an object of 1 to ${MAX_SCOPES} entries: scope → description; a scope is \`[a-z][a-z0-9._:-]{0,63}\``,
-    description: "What clients can ask for, with a description for consent pages",
-    otherwise: "required",
   }),
+  /**
+   * `opaque` tokens are introspected; a `jwt` is verified with the JWKS, needs the `openid` deployment and can't be revoked.
+   * Can't be changed later. Default: `opaque`.
+   */
   tokens: described(z.enum(["opaque", "jwt"], { error: "must be opaque or jwt" }).default("opaque"), {
     form: "`opaque` or `jwt`",
-    description:
-      "`opaque` tokens are introspected; a `jwt` is verified with the JWKS, needs the `openid` deployment and can't be revoked. Can't be changed later",
-    otherwise: "`opaque`",
   }),
+  /** Lifetime of access tokens, in seconds. Default: 36000, for a `jwt` 600. */
   lifetime: described(integer(MIN_LIFETIME_SECONDS, MAX_OPAQUE_SECONDS).optional(), {
     form: `seconds: ${MIN_LIFETIME_SECONDS} to ${MAX_OPAQUE_SECONDS}, for a \`jwt\` at most ${MAX_JWT_SECONDS}`,
-    description: "How long access tokens are valid",
-    otherwise: `${MAX_OPAQUE_SECONDS}, for a \`jwt\` ${DEFAULT_JWT_SECONDS}`,
   }),
+  /** The clients that may introspect its tokens: those of the API itself. Default: none. */
   introspection: described(clientIds.optional(), {
     form: "a list of `client_id`s of `web` and `machine` clients",
-    description: "The clients that may introspect its tokens: those of the API itself",
-    otherwise: "none",
   }),
-  assign: described(flag().optional(), {
-    form: "`true` or `false`",
-    description: "Whether people who authorize a client for it are assigned to its service",
-    otherwise: "`false`",
-  }),
+  /** Whether people who authorize a client for it are assigned to its service. Default: `false`. */
+  assign: described(flag().optional(), { form: "`true` or `false`" }),
 }).superRefine(
   ({ tokens, lifetime = 0 }, context) => {
     if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
@@ -179,6 +148,11 @@ export const apiSettings: z.ZodType<CheckedSettings> = exactly({
   },
   whenValid("tokens", "lifetime"),
 );
+
+/** The settings of an API. */
+export interface ApiSettings extends Readonly<z.input<typeof settingsOfApi>> {}
+export interface CheckedApi extends Readonly<z.output<typeof settingsOfApi>> {}
+export const apiSettings: z.ZodType<CheckedApi, ApiSettings> = settingsOfApi;
 
 export interface ApisOptions {
   readonly storage: Pick<Storage, "records" | "directory" | "audit">;

@@ -31,7 +31,7 @@ export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): 
 }
 
 /** Makes a schema of a rule. The rule returns what is wrong, or `undefined`. */
-export function ruled(rule: (text: string) => string | undefined): z.ZodType<string> {
+export function ruled(rule: (text: string) => string | undefined): z.ZodString {
   return z.string({ error: textExpected }).superRefine((text, context) => {
     const problem = rule(text);
     if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
@@ -42,7 +42,7 @@ function textExpected({ input }: { readonly input?: unknown }): string {
   return input === undefined ? "is required" : "must be a string";
 }
 
-/** An object with exactly these keys. Inherited keys don't count. */
+/** An object with exactly these keys. Inherited keys don't count. Unlike that of zod's own, its type keeps their comments. */
 export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strict> {
   const known = Object.keys(shape);
   return z.strictObject(shape, {
@@ -51,6 +51,11 @@ export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.cor
         ? issue.keys.map((key) => unknownKey(key, known)).join(", ")
         : objectProblem(issue.input),
   });
+}
+
+/** An object with these keys, and possibly others, which are dropped. */
+export function atLeast<S extends z.ZodRawShape>(shape: S, error: string): z.ZodObject<S> {
+  return z.object(shape, { error });
 }
 
 /**
@@ -77,23 +82,23 @@ function unknownKey(key: string, known: readonly string[]): string {
 }
 
 /** A map from keys to values. zod's own record type drops the key `__proto__`, which is valid here. */
-export function mapOf<T>(
+export function mapOf<V extends z.ZodType>(
   key: z.ZodType<string>,
-  value: z.ZodType<T>,
-): z.ZodType<Readonly<Record<string, T>>> {
+  value: V,
+): z.ZodType<Readonly<Record<string, z.output<V>>>, Readonly<Record<string, z.input<V>>>> {
   return z
-    .custom<Record<string, unknown>>(isObject, { error: "must be an object" })
+    .custom<Readonly<Record<string, z.input<V>>>>(isObject, { error: "must be an object" })
     .transform((map, context) => {
-      const entries = Object.entries(map).map(([name, item]): [string, T | undefined] => {
+      const entries = Object.entries(map).map(([name, item]): [string, z.output<V> | undefined] => {
         const results = [key.safeParse(name), value.safeParse(item)];
         for (const { error } of results) {
           for (const issue of error?.issues ?? []) {
             context.addIssue({ code: "custom", path: [name, ...issue.path], message: issue.message });
           }
         }
-        return [name, results[1]?.data as T | undefined];
+        return [name, results[1]?.data as z.output<V> | undefined];
       });
-      return Object.fromEntries(entries) as Record<string, T>;
+      return Object.fromEntries(entries) as Record<string, z.output<V>>;
     });
 }
 
@@ -103,34 +108,25 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** An integer from `least` to `most`. */
-export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): z.ZodInt {
   const error = `must be an integer from ${least} to ${most}`;
-  return z.custom<number>(
-    (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
-    { error },
-  );
+  return z.int({ error, abort: true }).min(least, { error }).max(most, { error });
 }
 
 /** `true` or `false`. */
-export function flag(): z.ZodType<boolean> {
+export function flag(): z.ZodBoolean {
   return z.boolean({ error: "must be true or false" });
 }
 
 /** An identifier to look up: any string, because an unknown one is not an error. */
-export const anyString: z.ZodType<string> = z.string({ error: "must be a string" });
-
-/** The options of every call that changes something. */
-export interface CallOptions {
-  /** Who requests the change, for the audit. Default: `{ kind: "system" }`. */
-  readonly actor?: Actor | undefined;
-}
+export const anyString = z.string({ error: "must be a string" });
 
 /** A change always has an authenticated actor. */
 const KINDS = ACTOR_KINDS.filter((kind) => kind !== "anonymous");
 const NEEDS_ID: ReadonlySet<string> = new Set(["account", "client"]);
 
 /** The option `actor`: only identifiers, so that no e-mail address gets into the audit by mistake. */
-export const actor: z.ZodType<Actor | undefined> = exactly({
+export const actor: z.ZodOptional<z.ZodType<Actor, Actor>> = exactly({
   kind: z.enum(KINDS, { error: `must be one of ${KINDS.join(", ")}` }),
   id: ruled((id) =>
     /^[\w.~:-]{1,128}$/.test(id) ? undefined : "must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ : -",
@@ -145,7 +141,13 @@ export const actor: z.ZodType<Actor | undefined> = exactly({
   )
   .optional();
 
-const callOptions: z.ZodType<CallOptions> = exactly({ actor });
+const callOptions = exactly({
+  /** Who requests the change, for the audit. Default: `{ kind: "system" }`. */
+  actor,
+});
+
+/** The options of every call that changes something. */
+export interface CallOptions extends Readonly<z.input<typeof callOptions>> {}
 
 /** The actor of a call that one of our own pages makes: the audit records where its request came from, too. */
 class RequestActor implements Actor {

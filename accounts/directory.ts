@@ -1,8 +1,7 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications, and APIs. */
-import { z } from "zod";
+import type { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
-import { NOTIFICATION_TYPES } from "./plan.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
@@ -12,35 +11,10 @@ import { ConfigurationError, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { type Apis, type ApiSettings, type ApisOptions, createApis } from "./apis.ts";
 import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
-import {
-  type ReceiverSettings,
-  sameReceiver,
-  sealReceiver,
-  type ShownReceiver,
-  signingSecrets,
-} from "./receivers.ts";
+import { receiverSettings, sameReceiver, sealReceiver, type ShownReceiver } from "./receivers.ts";
 import { serviceRoles } from "./roles.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
-import { keyProblem, receiverAddressProblem, textProblem } from "./text-rules.ts";
-
-/** The settings of a group or portal. */
-export interface EntrySettings {
-  /** Display name, at most 256 characters. */
-  readonly name: string;
-  /** If it is left out, the entry has none, even if it had one before. */
-  readonly receiver?: ReceiverSettings | undefined;
-}
-
-/** The settings of a service. */
-export interface ServiceSettings extends EntrySettings {
-  /** Key of its group. Left out or `null`: none. */
-  readonly group?: string | null | undefined;
-  /**
-   * The roles that people can have in it: at most 100 names, each 1 to 40 of `a-z 0-9 _ -`, beginning with a letter. A name that
-   * is left out is no longer sent for anybody. Default: none.
-   */
-  readonly roles?: readonly string[] | undefined;
-}
+import { keyProblem, textProblem } from "./text-rules.ts";
 
 /** A group or portal as every call returns it. */
 export interface Entry {
@@ -102,83 +76,33 @@ export interface DirectoryInternals {
   seedApi(identifier: string, settings: ApiSettings, mark: SeedMark): Promise<Seeded>;
 }
 
-const notificationTypes = z
-  .array(z.enum(NOTIFICATION_TYPES, { error: `must be one of ${NOTIFICATION_TYPES.join(", ")}` }), {
-    error: "must be a list of notification types",
-  })
-  .refine((all) => new Set(all).size === all.length, { error: "must not have a type twice" });
-
-/** RFC 7617 section 2: no control characters, and the colon ends the user-id. */
-const credential = ruled(textProblem);
-
-const receiverSettings: z.ZodType<ReceiverSettings> = exactly({
-  url: described(ruled(receiverAddressProblem), {
-    form: "an absolute http or https URL without user, password and fragment",
-    description:
-      "Where notifications are sent; its address is checked at every connection, see `notifications.allowedReceivers`",
-    otherwise: "required",
-  }),
-  client_id: described(
-    ruled((text) => textProblem(text) ?? (text.includes(":") ? "must not have a colon" : undefined)),
-    {
-      form: "a text of 1 to 256 characters without a colon",
-      description: "User name of the Basic credentials that the receiver expects",
-      otherwise: "required",
-    },
-  ),
-  client_secret: described(credential, {
-    form: "a text of 1 to 256 characters",
-    description: "Password of the Basic credentials that the receiver expects",
-    otherwise: "required",
-  }),
-  types: described(notificationTypes, {
-    form: `a list of different entries, each one of ${NOTIFICATION_TYPES.map((type) => `\`${type}\``).join(", ")}`,
-    description: "The notifications that it receives",
-    otherwise: "required",
-  }),
-  signing_secret: described(ruled(signingSecretProblem).optional(), {
-    form: "`whsec_` and the Base64 of 24 to 64 bytes, or two of that with a space between them",
-    description: "Signs notifications (Standard Webhooks); during a rotation both secrets, the new one first",
-    otherwise: "none: notifications are not signed",
-  }),
-});
-
-function isSigningSecret(text: string): boolean {
-  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
-  const bytes = Buffer.from(encoded, "base64");
-  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
-}
-
-function signingSecretProblem(text: string): string | undefined {
-  const secrets = signingSecrets(text);
-  return secrets.length <= 2 && secrets.every(isSigningSecret)
-    ? undefined
-    : "must be whsec_ and the Base64 of 24 to 64 bytes, or two of that with a space between them";
-}
-
 /** Key of a service, group or portal. */
-export const entryKey: z.ZodType<string> = ruled(keyProblem);
+export const entryKey = ruled(keyProblem);
 
 const entryShape = {
-  name: described(ruled(textProblem), {
-    form: "a text of 1 to 256 characters",
-    description: "Display name",
-    otherwise: "required",
-  }),
+  /** Display name. */
+  name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
+  /** Where its notifications go. Default: none, even if the entry had one before. */
   receiver: receiverSettings.optional(),
 };
 
-export const entrySettings: z.ZodType<EntrySettings> = exactly(entryShape);
+const entry = exactly(entryShape);
 
-export const serviceSettings: z.ZodType<ServiceSettings> = exactly({
+/** The settings of a group or portal. */
+export interface EntrySettings extends Readonly<z.input<typeof entry>> {}
+export const entrySettings: z.ZodType<EntrySettings, EntrySettings> = entry;
+
+const service = exactly({
   ...entryShape,
-  group: described(ruled(keyProblem).nullish(), {
-    form: "the key of a group",
-    description: "The group of the service",
-    otherwise: "none",
-  }),
+  /** The group of the service. Default: none. */
+  group: described(ruled(keyProblem).nullish(), { form: "the key of a group" }),
+  /** The roles that people can have in the service. A name that is left out is no longer sent for anybody. Default: none. */
   roles: serviceRoles,
 });
+
+/** The settings of a service. */
+export interface ServiceSettings extends Readonly<z.input<typeof service>> {}
+export const serviceSettings: z.ZodType<ServiceSettings, ServiceSettings> = service;
 
 /** The directory of one storage. @param sealer seals the credentials of receivers. */
 export function createDirectory({

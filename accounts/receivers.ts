@@ -1,25 +1,65 @@
 /** Receivers of notifications. Their credentials are sealed in the storage and opened to send. */
+import { z } from "zod";
+import { described } from "../config/documented-schema.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
-import type { NotificationType } from "./plan.ts";
+import { exactly, ruled } from "./arguments.ts";
+import { NOTIFICATION_TYPES } from "./plan.ts";
+import { receiverAddressProblem, textProblem } from "./text-rules.ts";
 import { receiverContext } from "../records/directory/directory-kinds.ts";
 import { SignInError } from "../core/errors.ts";
 import { isObjectName } from "../core/untrusted-keys.ts";
 import type { Sealer } from "../core/sealing.ts";
 
-/** A receiver as it is configured. */
-export interface ReceiverSettings {
-  /** http or https, without user name and fragment. Its address is checked at every connection. */
-  readonly url: string;
-  /** User name and password of the Basic credentials: printable text, no colon in `client_id`. */
-  readonly client_id: string;
-  readonly client_secret: string;
+const notificationTypes = z
+  .array(z.enum(NOTIFICATION_TYPES, { error: `must be one of ${NOTIFICATION_TYPES.join(", ")}` }), {
+    error: "must be a list of notification types",
+  })
+  .refine((all) => new Set(all).size === all.length, { error: "must not have a type twice" })
+  .readonly();
+
+/** RFC 7617 section 2: no control characters, and the colon ends the user-id. */
+const credential = ruled(textProblem);
+
+const configured = exactly({
+  /** Where notifications are sent; its address is checked at every connection, see `notifications.allowedReceivers`. */
+  url: described(ruled(receiverAddressProblem), {
+    form: "an absolute http or https URL without user, password and fragment",
+  }),
+  /** User name of the Basic credentials that the receiver expects. */
+  client_id: described(
+    ruled((text) => textProblem(text) ?? (text.includes(":") ? "must not have a colon" : undefined)),
+    { form: "a text of 1 to 256 characters without a colon" },
+  ),
+  /** Password of the Basic credentials that the receiver expects. */
+  client_secret: described(credential, { form: "a text of 1 to 256 characters" }),
   /** The notifications that it receives. */
-  readonly types: readonly NotificationType[];
+  types: described(notificationTypes, {
+    form: `a list of different entries, each one of ${NOTIFICATION_TYPES.map((type) => `\`${type}\``).join(", ")}`,
+  }),
   /**
-   * `whsec_` and the Base64 of 24 to 64 bytes; during a rotation two of them, the new one first, separated by a space.
-   * Without one, notifications are not signed.
+   * Signs notifications (Standard Webhooks); during a rotation both secrets, the new one first. Default: none: notifications
+   * are not signed.
    */
-  readonly signing_secret?: string | undefined;
+  signing_secret: described(ruled(signingSecretProblem).optional(), {
+    form: "`whsec_` and the Base64 of 24 to 64 bytes, or two of that with a space between them",
+  }),
+});
+
+/** A receiver as it is configured. */
+export interface ReceiverSettings extends Readonly<z.input<typeof configured>> {}
+export const receiverSettings: z.ZodType<ReceiverSettings, ReceiverSettings> = configured;
+
+function isSigningSecret(text: string): boolean {
+  const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
+  const bytes = Buffer.from(encoded, "base64");
+  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
+}
+
+function signingSecretProblem(text: string): string | undefined {
+  const secrets = signingSecrets(text);
+  return secrets.length <= 2 && secrets.every(isSigningSecret)
+    ? undefined
+    : "must be whsec_ and the Base64 of 24 to 64 bytes, or two of that with a space between them";
 }
 
 /** A receiver as the directory shows it: without its secrets. */

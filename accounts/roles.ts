@@ -20,16 +20,15 @@ const roleName = ruled((name) =>
 );
 
 /** Names of roles, each once. */
-export const roleNames: z.ZodType<readonly string[]> = z
+export const roleNames = z
   .array(roleName, { error: "must be a list of roles" })
   .max(MAX_ROLES, { error: `must have at most ${MAX_ROLES} roles` })
-  .refine((names) => new Set(names).size === names.length, { error: "must not have a role twice" });
+  .refine((names) => new Set(names).size === names.length, { error: "must not have a role twice" })
+  .readonly();
 
 /** The setting `roles` of a service. */
-export const serviceRoles: z.ZodOptional<z.ZodType<readonly string[]>> = described(roleNames.optional(), {
+export const serviceRoles = described(roleNames.optional(), {
   form: `a list of at most ${MAX_ROLES} different names, each 1 to 40 of \`a-z 0-9 _ -\`, beginning with a letter`,
-  description: "The roles that people can have in the service",
-  otherwise: "none",
 });
 
 /**

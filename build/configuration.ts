@@ -31,37 +31,60 @@ function readComment(text: string): Comment {
   return { description, byDefault };
 }
 
-/** The comments of these keys of `SignInServiceConfig`, as an editor shows them. A key without one has an empty comment. */
-function commentsOf(paths: readonly (readonly string[])[]): ReadonlyMap<string, Comment> {
+/** A published type, of which the comments of the keys are the documentation. */
+export interface Documented {
+  readonly file: string;
+  readonly name: string;
+}
+
+/** The comments of keys by their dotted path, as an editor shows them. A key without one has an empty comment. */
+type Comments = (of: Documented, paths: readonly (readonly string[])[]) => ReadonlyMap<string, Comment>;
+
+/** Runs what reads the comments of a project. The compiler is started once for all of it. */
+export function withComments<T>(folder: string, use: (commentsOf: Comments) => T): T {
   const api = new API();
   try {
-    const [project] = api.updateSnapshot({ openProjects: [join(ROOT, "tsconfig.json")] }).getProjects();
-    const tree = project?.program.getSourceFile(join(ROOT, "config/input.ts"));
-    if (project === undefined || tree === undefined) throw new Error("config/input.ts was not parsed");
-    const { checker } = project;
-    const roots: Type[] = [];
-    walk(tree, (node) => {
-      if (isInterfaceDeclaration(node) && node.name.text === "SignInServiceConfig")
-        roots.push(...[checker.getTypeAtLocation(node.name)].filter((type) => type !== undefined));
-    });
-    const comments = new Map<string, Comment>();
-    for (const path of paths) {
-      let types: readonly Type[] = roots;
-      for (const [depth, key] of path.entries()) {
-        const symbol = types
-          .flatMap((type) => (type.isUnionType() ? type.getTypes() : type))
-          .map((type) => checker.getPropertyOfType(type, key))
-          .find((found) => found !== undefined);
-        const text = symbol === undefined ? "" : checker.getDocumentationCommentOfSymbol(symbol);
-        comments.set(path.slice(0, depth + 1).join("."), readComment(text));
-        const type = symbol && checker.getTypeOfSymbol(symbol);
-        types = type === undefined ? [] : [type];
+    const [project] = api.updateSnapshot({ openProjects: [join(folder, "tsconfig.json")] }).getProjects();
+    return use(({ file, name }, paths) => {
+      const tree = project?.program.getSourceFile(join(folder, file));
+      if (project === undefined || tree === undefined) throw new Error(`${file} was not parsed`);
+      const { checker } = project;
+      const roots: Type[] = [];
+      walk(tree, (node) => {
+        if (isInterfaceDeclaration(node) && node.name.text === name)
+          roots.push(...[checker.getTypeAtLocation(node.name)].filter((type) => type !== undefined));
+      });
+      const comments = new Map<string, Comment>();
+      for (const path of paths) {
+        let types: readonly Type[] = roots;
+        for (const [depth, key] of path.entries()) {
+          const symbol = types
+            .flatMap((type) => (type.isUnionType() ? type.getTypes() : type))
+            .map((type) => checker.getPropertyOfType(type, key))
+            .find((found) => found !== undefined);
+          const text = symbol === undefined ? "" : checker.getDocumentationCommentOfSymbol(symbol);
+          comments.set(path.slice(0, depth + 1).join("."), readComment(text));
+          const type = symbol && checker.getTypeOfSymbol(symbol);
+          types = type === undefined ? [] : [type];
+        }
       }
-    }
-    return comments;
+      return comments;
+    });
   } finally {
     api.close();
   }
+}
+
+export const CONFIGURATION: Documented = { file: "config/input.ts", name: "SignInServiceConfig" };
+
+/** The comments of the configuration. */
+function configurationComments(): ReadonlyMap<string, Comment> {
+  return withComments(ROOT, (commentsOf) =>
+    commentsOf(
+      CONFIGURATION,
+      leavesOf(configurationSchema).map(({ path }) => path),
+    ),
+  );
 }
 
 function plain(text: string): string {
@@ -70,8 +93,7 @@ function plain(text: string): string {
 
 /** The table of the configuration. @throws Error if a comment is missing, or has another default than the schema. */
 function configurationTable(): string {
-  const leaves = leavesOf(configurationSchema);
-  const comments = commentsOf(leaves.map(({ path }) => path));
+  const comments = configurationComments();
   const problems: string[] = [];
 
   function notesOf(leaf: Leaf): KeyNotes {
@@ -141,7 +163,7 @@ function describeKey(schema: JsonSchema, description: string | undefined): void 
 export const configurationSchemaFile: Page = {
   file: "docs/sign-in.schema.json",
   generate() {
-    const comments = commentsOf(leavesOf(configurationSchema).map(({ path }) => path));
+    const comments = configurationComments();
     function describe(schema: JsonSchema, path: readonly string[], description = schema.description): void {
       describeKey(schema, description);
       for (const [key, child] of Object.entries(schema.properties ?? {})) {
@@ -171,13 +193,35 @@ export const configurationSchemaFile: Page = {
   },
 };
 
+/** The arguments of the library that a seed contains. */
+export const ARGUMENTS = [
+  ["the seed", seedSchema, { file: "lib/seed.ts", name: "Seed" }],
+  ["portals and groups", entrySettings, { file: "accounts/directory.ts", name: "EntrySettings" }],
+  ["services", serviceSettings, { file: "accounts/directory.ts", name: "ServiceSettings" }],
+  ["APIs", apiSettings, { file: "accounts/apis.ts", name: "ApiSettings" }],
+  ["clients", seedClient, { file: "accounts/clients/client-schema.ts", name: "IdentifiedClient" }],
+  ["accounts", importedAccount, { file: "accounts/account-schema.ts", name: "ImportedAccount" }],
+] as const;
+
 /** The keys of the configuration file: `port`, and the contents of a seed. */
 export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
   "the file": keyTable(fileSchema, (leaf) => ({ variable: documentedVariable(leaf) })),
-  "the seed": keyTable(seedSchema),
-  "portals and groups": keyTable(entrySettings),
-  services: keyTable(serviceSettings),
-  APIs: keyTable(apiSettings),
-  clients: keyTable(seedClient),
-  accounts: keyTable(importedAccount),
+  ...withComments(ROOT, (commentsOf) =>
+    Object.fromEntries(
+      ARGUMENTS.map(([title, schema, of]) => {
+        const comments = commentsOf(
+          of,
+          leavesOf(schema).map(({ path }) => path),
+        );
+        return [title, keyTable(schema, ({ path }) => notes(of, path.join("."), comments))];
+      }),
+    ),
+  ),
 }));
+
+/** @throws Error if there is no comment. */
+function notes({ name }: Documented, key: string, comments: ReadonlyMap<string, Comment>): KeyNotes {
+  const { description = "", byDefault } = comments.get(key) ?? {};
+  if (description === "") throw new Error(`${name}.${key}: has no comment`);
+  return { description, byDefault };
+}

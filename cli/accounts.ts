@@ -1,10 +1,11 @@
 /** `accounts`: finds, creates, changes and deletes accounts. */
 import { ACCOUNT_NAMES, findAccount, findAccountBy, findSub, SUB } from "./program/account-name.ts";
-import type { Account, AccountChanges, NewAccount } from "../accounts/account.ts";
+import type { Account } from "../accounts/account.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 import { readNewPassword } from "./program/secret-input.ts";
+import type { AccountChanges, NewAccount } from "../accounts/account-schema.ts";
 
 const SERVICE = { form: "SERVICE", about: "the key of a service" };
 const COLUMNS = ["user_id", "sub", "email", "username", "disabled"] as const;

@@ -1,11 +1,11 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
-import type { AnyNewClient, ClientChanges } from "../accounts/clients/client.ts";
 import { CLIENT_KINDS, hasSetting } from "../accounts/clients/client-kinds.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { readBytes, readJsonObject } from "./program/json-file.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
+import type { AnyNewClient, ClientChanges } from "../accounts/clients/client-schema.ts";
 
 const ID = { form: "ID", about: "the client_id" };
 const COLUMNS = ["client_id", "kind", "service", "name", "first_party", "disabled"] as const;

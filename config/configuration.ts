@@ -1,8 +1,7 @@
 /** The configuration after reading: checked, complete with defaults, and frozen. `schema.ts` declares its keys. */
-import type { z } from "zod";
 import type { Clock } from "../core/clock.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";
-import type { configurationSchema, OwnStore } from "./schema.ts";
+import type { CheckedConfig, OwnStore } from "./schema.ts";
 
 /** The value of `storage` when the host passed its own store. It is not a valid address. */
 export const OWN_STORAGE = "own";
@@ -25,9 +24,6 @@ export interface Deployment {
 
 /** Which `X-Forwarded-For` and `X-Forwarded-Host` to trust: none, those of this many hops, or those from these networks (CIDR). */
 export type ProxyTrust = false | number | readonly string[];
-
-/** The output of the schema: each key is valid on its own, and fixed defaults are filled in. */
-export interface CheckedConfig extends z.output<typeof configurationSchema> {}
 
 /** The keys that have another form after reading. */
 type Converted = "deployments" | "storage" | "artifacts" | "mail" | "stripPrefix" | "proxy" | "clock";
@@ -52,8 +48,7 @@ export interface Configuration extends Omit<CheckedConfig, Converted> {
 
 export type RefreshTokenRules = Configuration["refreshTokens"];
 export type PasswordRules = Configuration["passwords"];
-export type RateLimits = Configuration["rateLimits"];
 /** How many in how many seconds. */
-export type RateLimit = RateLimits["changes"];
+export type RateLimit = Configuration["rateLimits"]["changes"];
 export type OwnershipLimits = Configuration["limits"];
 export type NotificationSettings = Configuration["notifications"];

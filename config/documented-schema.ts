@@ -225,15 +225,17 @@ export interface KeyNotes {
   /** The environment variable, shown below the key. */
   readonly variable?: string | undefined;
   readonly description?: string | undefined;
+  /** The default as a comment says it. */
+  readonly byDefault?: string | undefined;
 }
 
 /** One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning. */
 export function keyTable(schema: z.ZodType, notesOf: (leaf: Leaf) => KeyNotes = () => ({})): string {
   const rows = leavesOf(schema).map((leaf) => {
-    const { variable, description = leaf.description ?? "" } = notesOf(leaf);
+    const { variable, description = leaf.description ?? "", byDefault = defaultOf(leaf) } = notesOf(leaf);
     const key = `\`${leaf.path.join(".")}\`${variable === undefined ? "" : `<br>\`${variable}\``}`;
     const meaning = leaf.restart === true ? `${description}. A change needs a restart` : description;
-    return [key, leaf.form ?? "", defaultOf(leaf), meaning].map(cell);
+    return [key, leaf.form ?? "", byDefault, meaning].map(cell);
   });
   const lines = [["Key", "Type", "Default", "Meaning"], ["---", "---", "---", "---"], ...rows];
   return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");

@@ -50,11 +50,14 @@ const smtp = section({
   allowClearText: described(flag().exactOptional(), { otherwise: "`false`" }),
 });
 
-export const mail = z.union([
+export interface SmtpSettings extends z.output<typeof smtp> {}
+
+type Mail = string | SmtpSettings | Mailer | ((message: MailMessage) => Promise<void>);
+
+/** Its type has a name, as that of `interactions`. */
+export const mail: z.ZodType<Mail, Mail> = z.union([
   smtpUrl,
   smtp,
   withMethods<Mailer>("send"),
   z.custom<(message: MailMessage) => Promise<void>>((value) => typeof value === "function"),
 ]);
-
-export interface SmtpSettings extends z.output<typeof smtp> {}

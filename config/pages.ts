@@ -188,8 +188,7 @@ const languageTag = text(35, isLanguageTag, "a language tag such as `en`");
 const copyKey = z.string().regex(/^[A-Za-z0-9_.-]{1,100}$/u);
 const copyText = z.string().max(10_000).meta({ form: "a text" });
 
-/** The pages. */
-export const interactions = section({
+const pages = section({
   /** Passkeys. They are off if a host is an IP address. */
   passkeys: passkeys.prefault({}),
   /** Whether people can register; production needs `mail` for it. Default `false`. */
@@ -221,5 +220,11 @@ export const interactions = section({
   ui: described(text(256, isPathPrefix, PATH_FORM).exactOptional(), { otherwise: "the built-in pages" }),
 });
 
-export interface InteractionSettings extends z.output<typeof interactions> {}
+/** The pages. */
+export interface InteractionSettings extends z.output<typeof pages> {}
+export interface InteractionsInput extends z.input<typeof pages> {}
+
+/** Its type has a name, because only so the comments of its keys reach the declarations of other files. */
+export const interactions: z.ZodType<InteractionSettings, InteractionsInput> = pages;
+
 export interface RegistrationSettings extends z.output<typeof registration> {}

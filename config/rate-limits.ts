@@ -17,8 +17,7 @@ function limit(points: number, window: number) {
   }).prefault({});
 }
 
-/** How many failures and requests are let through. */
-export const rateLimits = section({
+const limits = section({
   /** The sign-in form. */
   signIn: section({
     /** Failed sign-ins with one name from one address. Default 10 in 900 seconds. */
@@ -88,3 +87,10 @@ export const rateLimits = section({
     { form: `an object: each key ${NETWORK_FORM}, each value a whole number from 1 to 1000` },
   ),
 });
+
+/** How many failures and requests are let through. */
+export interface RateLimits extends z.output<typeof limits> {}
+export interface RateLimitsInput extends z.input<typeof limits> {}
+
+/** Its type has a name, as that of `interactions`. */
+export const rateLimits: z.ZodType<RateLimits, RateLimitsInput> = limits;

@@ -2,18 +2,12 @@
 import type { z } from "zod";
 import { ConfigurationError } from "../core/errors.ts";
 import { createSystemClock } from "../core/clock.ts";
-import {
-  type Configuration,
-  type DeploymentKind,
-  OWN_STORAGE,
-  type ProxyTrust,
-  type CheckedConfig,
-} from "./configuration.ts";
+import { type Configuration, type DeploymentKind, OWN_STORAGE, type ProxyTrust } from "./configuration.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
 import { formatProblem, type Problem, problemsOf } from "./problems.ts";
 import { brokenRules, isProduction, type WrittenBases } from "./rules.ts";
-import { configurationSchema } from "./schema.ts";
+import { configurationSchema, type CheckedConfig } from "./schema.ts";
 import { deepFreeze, isPlainObject, takeSnapshot } from "./plain-data.ts";
 import { toCidr } from "./value-forms.ts";
 import type { Mailer, SmtpSettings } from "./mail.ts";

@@ -1,11 +1,12 @@
 /** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
 import { createRequire } from "node:module";
 import type * as Tldts from "tldts";
-import type { Deployment, DeploymentKind, CheckedConfig } from "./configuration.ts";
+import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
 import { backendOf, isInMemory, REDIS_FORM, redisProblem, storageProblem } from "./storage-address.ts";
 import { isLoopback } from "./value-forms.ts";
+import type { CheckedConfig } from "./schema.ts";
 
 /** The base URLs as written, valid or not. */
 export type WrittenBases = Readonly<Partial<Record<DeploymentKind, string>>>;

@@ -450,5 +450,8 @@ export const configurationSchema = section({
   }),
 });
 
+/** The output of the schema: each key is valid on its own, and fixed defaults are filled in. */
+export interface CheckedConfig extends z.output<typeof configurationSchema> {}
+
 /** Every default: the configuration of a caller who names none of the keys that have one. */
-export const defaults = deepFreeze(configurationSchema.parse({ deployments: {} }));
+export const defaults: CheckedConfig = deepFreeze(configurationSchema.parse({ deployments: {} }));

@@ -3,14 +3,10 @@ export { applySeed, createSignInService } from "./start-service.ts";
 export type { SignInService } from "./service.ts";
 export type { SignInServiceConfig } from "../config/input.ts";
 export type { Seed } from "./seed.ts";
-export type { Account, AccountChanges, Accounts, ImportedAccount, NewAccount } from "../accounts/account.ts";
-export type {
-  Client,
-  ClientChanges,
-  ClientCredentials,
-  Clients,
-  NewClient,
-} from "../accounts/clients/client.ts";
+export type { Account, Accounts } from "../accounts/account.ts";
+export type { AccountChanges, ImportedAccount, NewAccount } from "../accounts/account-schema.ts";
+export type { Client, ClientCredentials, Clients } from "../accounts/clients/client.ts";
+export type { ClientChanges, NewClient } from "../accounts/clients/client-schema.ts";
 export type { Directory } from "../accounts/directory.ts";
 export type { SigningKey } from "../accounts/keys/signing-keys.ts";
 export type { Actor, AuditRecord } from "../records/audit/audit-event.ts";

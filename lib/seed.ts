@@ -3,23 +3,16 @@ import type { KeyObject } from "node:crypto";
 import type { Logger } from "pino";
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
-import { apiIdentifier, type ApiSettings, apiSettings } from "../accounts/apis.ts";
-import { importedAccount } from "../accounts/account-schema.ts";
-import type { AccountInternals, Accounts, ImportedAccount } from "../accounts/account.ts";
+import { apiIdentifier, apiSettings } from "../accounts/apis.ts";
+import { importedAccount, type ImportedAccount } from "../accounts/account-schema.ts";
+import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
-import type {
-  ClientInput,
-  ClientInternals,
-  Clients,
-  IdentifiedClient,
-  NewClient,
-} from "../accounts/clients/client.ts";
-import { identifiedClient } from "../accounts/clients/client-schema.ts";
+import type { ClientInternals, Clients } from "../accounts/clients/client.ts";
+import { identifiedClient, type IdentifiedClient } from "../accounts/clients/client-schema.ts";
 import {
   type Directory,
   type DirectoryInternals,
   entryKey,
-  type EntrySettings,
   entrySettings,
   type ServiceSettings,
   serviceSettings,
@@ -39,33 +32,6 @@ import type { EntryKind } from "../records/directory/directory.ts";
 import { SEEDED } from "../records/directory/directory-kinds.ts";
 import type { Storage } from "../records/storage.ts";
 
-/** A client in a seed. The id and secret are required, because generated ones would be unknown. */
-export interface SeedClient extends Omit<NewClient, "name"> {
-  readonly client_id: string;
-  readonly client_secret: string;
-  /** Default: the name of its service in the seed, otherwise its `client_id`. */
-  readonly name?: string | undefined;
-}
-
-/** A client in a seed that has keys instead of a secret, or is not `web`. Its kind decides which settings it has. */
-type OtherSeedClient = Omit<ClientInput, "name"> & Pick<SeedClient, "client_id" | "name">;
-
-/** A seed. All parts are optional. */
-export interface Seed {
-  /** Key → portal. Created, or updated to these values. */
-  readonly portals?: Readonly<Record<string, EntrySettings>> | undefined;
-  /** Key → group. Created, or updated to these values. */
-  readonly groups?: Readonly<Record<string, EntrySettings>> | undefined;
-  /** Key → service. Created, or updated to these values. */
-  readonly services?: Readonly<Record<string, ServiceSettings>> | undefined;
-  /** Identifier → API. Created, or updated to these values. */
-  readonly apis?: Readonly<Record<string, ApiSettings>> | undefined;
-  /** Registered. Of a client that exists, the settings that are named are set; its secret and keys stay. */
-  readonly clients?: readonly (SeedClient | OtherSeedClient)[] | undefined;
-  /** Created unless the e-mail address or username is taken. Existing accounts are never changed. */
-  readonly accounts?: readonly ImportedAccount[] | undefined;
-}
-
 /** The parts of a service that a seed is applied to. */
 export interface SeededParts {
   readonly accounts: Pick<Accounts & AccountInternals, "find" | "findByLogin" | "seed">;
@@ -81,47 +47,33 @@ export interface SeededParts {
 const MAX_NAMED = 20;
 
 /** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
-export const seedClient: z.ZodType<IdentifiedClient> = identifiedClient({ production: false });
+export const seedClient: z.ZodType<IdentifiedClient, IdentifiedClient> = identifiedClient({
+  production: false,
+});
 
-type CheckedSeed = Omit<Seed, "clients"> & {
-  readonly clients?: readonly IdentifiedClient[] | undefined;
-};
-
-/** The whole seed. */
-export const seedSchema: z.ZodType<CheckedSeed> = exactly({
-  portals: described(mapOf(entryKey, entrySettings).optional(), {
-    form: "an object: key → portal",
-    description: "Created, or updated to these values",
-    otherwise: "none",
-  }),
-  groups: described(mapOf(entryKey, entrySettings).optional(), {
-    form: "an object: key → group",
-    description: "Created, or updated to these values",
-    otherwise: "none",
-  }),
-  services: described(mapOf(entryKey, serviceSettings).optional(), {
-    form: "an object: key → service",
-    description: "Created, or updated to these values",
-    otherwise: "none",
-  }),
-  apis: described(mapOf(apiIdentifier, apiSettings).optional(), {
-    form: "an object: identifier → API",
-    description: "Created, or updated to these values",
-    otherwise: "none",
-  }),
-  clients: described(z.array(seedClient, { error: "must be a list" }).optional(), {
+export const seedSchema = exactly({
+  /** Created, or updated to these values. Default: none. */
+  portals: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → portal" }),
+  /** Created, or updated to these values. Default: none. */
+  groups: described(mapOf(entryKey, entrySettings).optional(), { form: "an object: key → group" }),
+  /** Created, or updated to these values. Default: none. */
+  services: described(mapOf(entryKey, serviceSettings).optional(), { form: "an object: key → service" }),
+  /** Created, or updated to these values. Default: none. */
+  apis: described(mapOf(apiIdentifier, apiSettings).optional(), { form: "an object: identifier → API" }),
+  /** Registered; of a client that exists, the settings that are named are set, but not its secret or keys. Default: none. */
+  clients: described(z.array(seedClient, { error: "must be a list" }).readonly().optional(), {
     form: "a list of clients",
-    description:
-      "Registered; of a client that exists, the settings that are named are set, but not its secret or keys",
-    otherwise: "none",
   }),
-  accounts: described(z.array(importedAccount, { error: "must be a list" }).optional(), {
+  /** Created unless the e-mail address or username is taken; existing accounts are never changed. Default: none. */
+  accounts: described(z.array(importedAccount, { error: "must be a list" }).readonly().optional(), {
     form: "a list of accounts",
-    description:
-      "Created unless the e-mail address or username is taken; existing accounts are never changed",
-    otherwise: "none",
   }),
 });
+
+/** A seed. All parts are optional. */
+export interface Seed extends Readonly<z.input<typeof seedSchema>> {}
+
+interface CheckedSeed extends z.output<typeof seedSchema> {}
 
 /** @throws ConfigurationError with every problem that can be found without a storage. */
 export function checkSeed(seed: unknown): CheckedSeed {

@@ -11,9 +11,8 @@ import type { Sealer } from "../core/sealing.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
 import type { DeploymentKind } from "../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../config/input.ts";
-import type { Account, ImportedAccount } from "../accounts/account.ts";
+import type { Account } from "../accounts/account.ts";
 import { normalName, readName } from "../accounts/names.ts";
-import type { NewClient } from "../accounts/clients/client.ts";
 import { createMessages } from "../accounts/people/messages.ts";
 import { openMail } from "../records/people/mail-kinds.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
@@ -33,6 +32,8 @@ import { type SignInOptions, TestClient, type TestPerson, type TestTokens } from
 import { TestClock } from "./test-clock.ts";
 import { TestReceiver } from "./test-receiver.ts";
 import type { MailMessage } from "../config/mail.ts";
+import type { ImportedAccount } from "../accounts/account-schema.ts";
+import type { NewClient } from "../accounts/clients/client-schema.ts";
 
 /** The configuration, in which everything is optional. The clock is the test's. */
 export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;

@@ -2,16 +2,9 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
-import type { StoredLogo } from "../../records/directory/directory.ts";
+import type { ClientKey, ClientKind, StoredLogo } from "../../records/directory/directory.ts";
 import { apiIdentifier, scopeProblem } from "../apis.ts";
-import { exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
-import {
-  type ClientChanges,
-  type ClientInput,
-  GRANT_TYPES,
-  ID_TOKEN_ALGORITHMS,
-  type IdentifiedClient,
-} from "./client.ts";
+import { atLeast, exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
 import {
   addressProblems,
@@ -22,6 +15,16 @@ import {
   type SettingProblem,
 } from "./client-kinds.ts";
 import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "../text-rules.ts";
+
+/** The grants that a client can be registered for. */
+export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
+
+export type GrantType = (typeof GRANT_TYPES)[number];
+
+/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
+export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+
+export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
@@ -64,35 +67,34 @@ export function storedLogo(client_id: string, bytes: Uint8Array): StoredLogo {
 }
 
 /** Different addresses. Which ones a client may have depends on its kind: see `addressProblems`. */
-function addresses(least: number): z.ZodType<string[]> {
+function addresses(least: number): z.ZodReadonly<z.ZodArray<z.ZodString>> {
   const error = `must be a list of ${least} to ${MAX_ADDRESSES} addresses`;
   return z
     .array(z.string({ error: "must be a string" }), { error })
     .min(least, { error })
     .max(MAX_ADDRESSES, { error })
-    .refine((all) => new Set(all).size === all.length, { error: "must not have an address twice" });
+    .refine((all) => new Set(all).size === all.length, { error: "must not have an address twice" })
+    .readonly();
 }
 
 const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback; of a \`public\` client as [Clients](clients.md#kinds) says`;
 
 /** The address of a page for people. */
-function page(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
-  return described(address.nullish(), {
-    form: "an address: https, or http on loopback",
-    description,
-    otherwise: "none",
-  });
-}
+const page = described(address.nullish(), { form: "an address: https, or http on loopback" });
 
-const clientKey = z.custom<Readonly<Record<string, unknown>>>().superRefine((key, context) => {
+const clientKey = z.custom<ClientKey>().superRefine((key, context) => {
   const problem = clientKeyProblem(key);
   if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
 });
 
 const keysForm = `must be a list of 1 to ${MAX_KEYS} keys`;
 
-const keySet = z.object(
+const keySet = atLeast(
   {
+    /**
+     * `web` and `machine` only: the keys with which it signs assertions, in place of a secret (`private_key_jwt`). Default:
+     * none: it has a secret.
+     */
     keys: described(
       z
         .array(clientKey, { error: keysForm })
@@ -101,16 +103,12 @@ const keySet = z.object(
         .refine((keys) => keys.length > MAX_KEYS || hasDistinctIds(keys), {
           error: "must not have a kid twice",
         })
+        .readonly()
         .transform((keys) => keys.map(storedClientKey)),
-      {
-        form: `1 to ${MAX_KEYS} public keys: RSA, EC on P-256, Ed25519`,
-        description:
-          "`web` and `machine` only: the keys with which it signs assertions, in place of a secret (`private_key_jwt`)",
-        otherwise: "none: it has a secret",
-      },
+      { form: `1 to ${MAX_KEYS} public keys: RSA, EC on P-256, Ed25519` },
     ),
   },
-  { error: "must be a JSON Web Key Set: an object with keys" },
+  "must be a JSON Web Key Set: an object with keys",
 );
 
 function hasDistinctIds(keys: readonly unknown[]): boolean {
@@ -125,53 +123,50 @@ const apiScopes = z
   .array(ruled(scopeProblem), { error: "must be a list of scopes" })
   .min(1, { error: "must not be empty" })
   .max(MAX_SCOPES, { error: `must have at most ${MAX_SCOPES} scopes` })
-  .refine((all) => new Set(all).size === all.length, { error: "must not have a scope twice" });
+  .refine((all) => new Set(all).size === all.length, { error: "must not have a scope twice" })
+  .readonly();
 
 const apis = mapOf(apiIdentifier, apiScopes).refine((all) => Object.keys(all).length <= MAX_APIS, {
   error: `must have at most ${MAX_APIS} APIs`,
 });
 
-const nameTexts = {
-  form: "a text of 1 to 256 characters",
-  description: "Display name",
-  otherwise: "the name of its service",
-};
+const displayName = described(ruled(textProblem), { form: "a text of 1 to 256 characters" });
 
 const settings = {
-  name: described(ruled(textProblem), nameTexts),
-  service: described(ruled(keyProblem), {
-    form: "the key of a service",
-    description: "The service that it belongs to",
-    otherwise: "required",
-  }),
-  redirect_uris: described(addresses(1).optional(), {
-    form: `a list of ${addressesForm}, at least one`,
-    description: "Where the authorization endpoint may redirect; compared character by character",
-    otherwise: "required for `web` and `public`; other kinds have none",
-  }),
-  post_logout_redirect_uris: described(addresses(0).optional(), {
-    form: `a list of ${addressesForm}`,
-    description: "Where RP-initiated logout may redirect (OpenID Connect)",
-    otherwise: "none",
-  }),
-  native: described(flag().optional(), {
-    form: "`true` or `false`",
-    description:
-      "`public` only: an application on a device, whose addresses may be on loopback, with any port, or have a scheme of its own",
-    otherwise: "`false`",
-  }),
+  /** Display name. */
+  name: displayName,
+  /** The service that it belongs to. */
+  service: described(ruled(keyProblem), { form: "the key of a service" }),
+  /**
+   * Where the authorization endpoint may redirect; compared character by character. Default: none: required for `web` and `public`,
+   * and other kinds have none.
+   */
+  redirect_uris: described(addresses(1).optional(), { form: `a list of ${addressesForm}, at least one` }),
+  /** Where RP-initiated logout may redirect (OpenID Connect). Default: none. */
+  post_logout_redirect_uris: described(addresses(0).optional(), { form: `a list of ${addressesForm}` }),
+  /**
+   * `public` only: an application on a device, whose addresses may be on loopback, with any port, or have a scheme of its own.
+   * Default: `false`.
+   */
+  native: described(flag().optional(), { form: "`true` or `false`" }),
+  /**
+   * `public` only: the origins of its scripts, which may read the responses of the service. Default: those of its redirect
+   * addresses.
+   */
   origins: described(addresses(0).nullish(), {
     form: `a list of at most ${MAX_ADDRESSES} different origins, such as \`https://app.example\``,
-    description: "`public` only: the origins of its scripts, which may read the responses of the service",
-    otherwise: "those of its redirect addresses",
   }),
+  /** The public keys with which it signs assertions, in place of a secret (RFC 7523). They are never fetched. Default: none. */
   jwks: keySet.optional(),
-  backchannel_logout_uri: described(address.nullish(), {
-    form: "an address: https, or http on loopback",
-    description:
-      "Gets a logout token when a session ends (OpenID Connect); its address must be allowed by `notifications.allowedReceivers`",
-    otherwise: "none",
-  }),
+  /**
+   * Gets a logout token when a session ends (OpenID Connect); its address must be allowed by `notifications.allowedReceivers`.
+   * Default: none.
+   */
+  backchannel_logout_uri: described(address.nullish(), { form: "an address: https, or http on loopback" }),
+  /**
+   * The grants that it may use at the token endpoint; only for `web` and `public`. Default: `authorization_code` and
+   * `refresh_token`.
+   */
   grant_types: described(
     z
       .array(z.enum(GRANT_TYPES, { error: `must be one of ${GRANT_TYPES.join(", ")}` }), {
@@ -179,65 +174,54 @@ const settings = {
       })
       .min(1, { error: "must not be empty" })
       .refine((all) => new Set(all).size === all.length, { error: "must not have a grant twice" })
+      .readonly()
       .optional(),
     {
       form: `a list of different entries, each one of ${GRANT_TYPES.map((type) => `\`${type}\``).join(", ")}`,
-      description: "The grants that it may use at the token endpoint; only for `web` and `public`",
-      otherwise: "`authorization_code` and `refresh_token`",
     },
   ),
-  password_grant: described(flag().optional(), {
-    form: "`true` or `false`",
-    description: "Adds `password` to `grant_types`, or removes it; not for third parties",
-    otherwise: "as `grant_types` says",
-  }),
-  first_party: described(flag().optional(), {
-    form: "`true` or `false`",
-    description: "`false`: end users are asked for consent",
-    otherwise: "`true`",
-  }),
+  /** Adds `password` to `grant_types`, or removes it; not for third parties. Default: as `grant_types` says. */
+  password_grant: described(flag().optional(), { form: "`true` or `false`" }),
+  /** `false`: end users are asked for consent. Default: `true`. */
+  first_party: described(flag().optional(), { form: "`true` or `false`" }),
+  /**
+   * `required`: people sign in with a second factor or a passkey, and people without one add it during the sign-in; not with
+   * the password grant. Default: `optional`.
+   */
   second_factor: described(
     z.enum(["required", "optional"], { error: "must be required or optional" }).optional(),
-    {
-      form: "`required` or `optional`",
-      description:
-        "`required`: people sign in with a second factor or a passkey, and people without one add it during the sign-in; not with the password grant",
-      otherwise: "`optional`",
-    },
+    { form: "`required` or `optional`" },
   ),
+  /** Overrides of the configuration's `refreshTokens`. Default: none. */
   refresh_tokens: exactly({
-    rotate: described(flag().optional(), {
-      form: "`true` or `false`",
-      description: "Each use returns a new refresh token",
-      otherwise: "`refreshTokens.rotate`; always `true` for `public` and `device`",
-    }),
+    /** Each use returns a new refresh token. Default: `refreshTokens.rotate`; always `true` for `public` and `device`. */
+    rotate: described(flag().optional(), { form: "`true` or `false`" }),
+    /** Seconds for which a rotated token, used again, gets the same response. Default: `refreshTokens.reuseWindow`. */
     reuseWindow: described(integer(0, MAX_LIFETIME_SECONDS).optional(), {
       form: `a whole number from 0 to ${MAX_LIFETIME_SECONDS}`,
-      description: "Seconds for which a rotated token, used again, gets the same response",
-      otherwise: "`refreshTokens.reuseWindow`",
     }),
-    sliding: described(flag().optional(), {
-      form: "`true` or `false`",
-      description: "Each use extends the lifetime of the token",
-      otherwise: "`refreshTokens.sliding`",
-    }),
+    /** Each use extends the lifetime of the token. Default: `refreshTokens.sliding`. */
+    sliding: described(flag().optional(), { form: "`true` or `false`" }),
+    /** Seconds after which a sliding token expires for good. Default: `refreshTokens.maxAge`. */
     maxAge: described(integer(1, MAX_LIFETIME_SECONDS).optional(), {
       form: `a whole number from 1 to ${MAX_LIFETIME_SECONDS}`,
-      description: "Seconds after which a sliding token expires for good",
-      otherwise: "`refreshTokens.maxAge`",
     }),
   }).optional(),
+  /**
+   * `standard` answers errors with 401 and 403 where the standards say so, instead of 400. Default: `documented` for `web`,
+   * `standard` for the other kinds.
+   */
   error_status: described(
     z.enum(["documented", "standard"], { error: "must be documented or standard" }).optional(),
-    {
-      form: "`documented` or `standard`",
-      description: "`standard` answers errors with 401 and 403 where the standards say so, instead of 400",
-      otherwise: "`documented` for `web`, `standard` for the other kinds",
-    },
+    { form: "`documented` or `standard`" },
   ),
-  client_uri: page("Its home page, for people"),
-  policy_uri: page("Its privacy policy: the consent page links to it"),
-  tos_uri: page("Its terms of use: the consent page links to them"),
+  /** Its home page, for people. Default: none. */
+  client_uri: page,
+  /** Its privacy policy: the consent page links to it. Default: none. */
+  policy_uri: page,
+  /** Its terms of use: the consent page links to them. Default: none. */
+  tos_uri: page,
+  /** Its logo, shown where people sign in to it. Default: none. */
   logo: described(
     z
       .custom<Uint8Array>()
@@ -248,15 +232,10 @@ const settings = {
       .nullish(),
     {
       form: `a PNG, JPEG or WebP image of at most ${MAX_LOGO_BYTES} bytes: in a file, its path relative to the file; in code, the bytes`,
-      description: "Its logo, shown where people sign in to it",
-      otherwise: "none",
     },
   ),
-  apis: described(apis.optional(), {
-    form: "an object: the identifier of an API → a list of its scopes",
-    description: "The APIs and scopes that it may ask for",
-    otherwise: "nothing",
-  }),
+  /** The APIs and scopes that it may ask for. Default: nothing. */
+  apis: described(apis.optional(), { form: "an object: the identifier of an API → a list of its scopes" }),
 };
 
 const secretForm = `printable ASCII, 32 to ${MAX_SECRET} characters; at least 16 when all deployments are on loopback`;
@@ -265,12 +244,10 @@ const signingAlgorithm = described(
   z.enum(ID_TOKEN_ALGORITHMS, { error: `must be one of ${ID_TOKEN_ALGORITHMS.join(", ")}` }).optional(),
   {
     form: ID_TOKEN_ALGORITHMS.map((each) => `\`${each}\``).join(", "),
-    description: "The algorithm of its ID tokens; can't be changed later",
-    otherwise: "`RS256`",
   },
 );
 
-function secret(minLength: number): z.ZodType<string> {
+function secret(minLength: number): z.ZodString {
   return ruled((text) => {
     if (!/^[\u0020-\u007e]*$/u.test(text)) return "must be printable ASCII";
     if (text.length < minLength) return `must have at least ${minLength} characters`;
@@ -281,9 +258,7 @@ function secret(minLength: number): z.ZodType<string> {
 const kind = described(
   z.enum(CLIENT_KINDS, { error: `must be one of ${CLIENT_KINDS.join(", ")}` }).optional(),
   {
-    form: CLIENT_KINDS.map((each) => `\`${each}\``).join(", "),
-    description: "What the client is, see [Clients](clients.md#kinds); can't be changed later",
-    otherwise: "`web`",
+    form: `${CLIENT_KINDS.map((each) => `\`${each}\``).join(", ")}: see [Clients](clients.md#kinds)`,
   },
 );
 
@@ -316,7 +291,10 @@ const whenKindIsValid = whenValid(
 /** The rules that depend on the kind. */
 function ofOneKind({
   production,
-}: ClientRules): (client: Omit<Partial<ClientInput>, "name">, context: z.RefinementCtx) => void {
+}: ClientRules): (
+  client: Omit<KindSettings, "kind"> & { readonly kind?: ClientKind | undefined },
+  context: z.RefinementCtx,
+) => void {
   return (client, context) => {
     const ofKind: KindSettings = { ...client, kind: client.kind ?? "web" };
     const foreign = kindProblems(ofKind);
@@ -326,34 +304,39 @@ function ofOneKind({
   };
 }
 
-/** Argument of `register`. */
-export function newClient(rules: ClientRules): z.ZodType<ClientInput> {
+/** What can't be changed later. */
+const fixed = {
+  /** What the client is; can't be changed later. Default: `web`. */
+  kind,
+  /** The algorithm of its ID tokens; can't be changed later. Default: `RS256`. */
+  id_token_signed_response_alg: signingAlgorithm,
+};
+
+/** A new client of any kind. */
+export function newClient(rules: ClientRules) {
   return exactly({
-    kind,
+    ...fixed,
     ...settings,
+    /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account, also not of a deleted one. Default: generated. */
     client_id: ruled(clientIdProblem).optional(),
+    /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
     client_secret: secret(minSecretLength(rules)).optional(),
-    id_token_signed_response_alg: signingAlgorithm,
   }).superRefine(ofOneKind(rules), whenKindIsValid);
 }
 
 /** A client of a seed: with a required id, and a required secret or keys if it is `web` or `machine`. */
-export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient> {
+export function identifiedClient(rules: ClientRules) {
   return exactly({
+    /** Identifies the client. */
     client_id: described(ruled(clientIdProblem), {
       form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account",
-      description: "Identifies the client",
-      otherwise: "required",
     }),
-    client_secret: described(secret(minSecretLength(rules)).optional(), {
-      form: secretForm,
-      description: "Its secret; stored as a keyed digest",
-      otherwise: "required for `web` and `machine`, unless `jwks` is there",
-    }),
-    kind,
+    /** Its secret; stored as a keyed digest. Default: none: required for `web` and `machine`, unless `jwks` is there. */
+    client_secret: described(secret(minSecretLength(rules)).optional(), { form: secretForm }),
+    ...fixed,
     ...settings,
-    name: described(ruled(textProblem).optional(), nameTexts),
-    id_token_signed_response_alg: signingAlgorithm,
+    /** Display name. Default: the name of its service. */
+    name: displayName.optional(),
   }).superRefine((client, context) => {
     ofOneKind(rules)(client, context);
     if (
@@ -366,14 +349,83 @@ export function identifiedClient(rules: ClientRules): z.ZodType<IdentifiedClient
 }
 
 /** Argument of `update`. What depends on the kind is checked with the record. */
-export function clientChanges(rules: ClientRules): z.ZodType<ClientChanges> {
+export function clientChanges(rules: ClientRules) {
+  const { jwks, ...others } = settings;
   return exactly({
-    ...settings,
-    name: settings.name.optional(),
+    ...others,
+    /** Display name. */
+    name: displayName.optional(),
+    /** The service that it belongs to. Moving it to another one ends its codes and tokens. */
     service: settings.service.optional(),
+    /** Replaces all secrets by this one, unless it is one of them and has no expiry, and the keys. */
     client_secret: secret(minSecretLength(rules)).optional(),
+    /** Replaces all secrets and keys. */
+    jwks,
   });
 }
 
+/** A new client of any kind. What each kind has is checked. */
+export interface ClientInput extends Readonly<z.input<ReturnType<typeof newClient>>> {}
+
+/** A client of a seed: its id is required, and its secret where the kind has one. */
+export interface IdentifiedClient extends Readonly<z.input<ReturnType<typeof identifiedClient>>> {}
+
+/**
+ * The argument of `clients.update`. Only the given settings change; a setting that the kind of client does not have is
+ * an error.
+ */
+export interface ClientChanges extends Readonly<z.input<ReturnType<typeof clientChanges>>> {}
+
+/** The members that have to be there, with their comments. */
+type Given<T> = { readonly [K in keyof T]-?: NonNullable<T[K]> };
+
+type Web = Omit<ClientInput, "kind" | "redirect_uris" | "jwks" | "native" | "origins">;
+
+/** A server that keeps a secret. */
+export interface NewClient extends Web, Given<Pick<ClientInput, "redirect_uris">> {
+  readonly kind?: "web" | undefined;
+}
+
+/** A server that signs assertions instead of keeping a secret. */
+export interface NewClientWithKeys
+  extends Omit<NewClient, "client_secret">, Given<Pick<ClientInput, "jwks">> {}
+
+/** A browser or native application, which can keep no secret. Its refresh tokens rotate, and it uses PKCE. */
+export interface NewPublicClient
+  extends
+    Omit<NewClient, "kind" | "client_secret" | "password_grant">,
+    Pick<ClientInput, "native" | "origins"> {
+  readonly kind: "public";
+}
+
+/** A service that acts for itself, with a secret. */
+export interface NewMachineClient extends Pick<
+  ClientInput,
+  "name" | "service" | "error_status" | "client_id" | "client_secret" | "apis"
+> {
+  readonly kind: "machine";
+}
+
+/** A service that acts for itself, with keys. */
+export interface NewMachineClientWithKeys
+  extends Omit<NewMachineClient, "client_secret">, Given<Pick<ClientInput, "jwks">> {}
+
+/** An application without a browser or a keyboard. Its refresh tokens rotate. */
+export interface NewDeviceClient extends Omit<
+  Web,
+  "client_secret" | "password_grant" | "grant_types" | "post_logout_redirect_uris" | "backchannel_logout_uri"
+> {
+  readonly kind: "device";
+}
+
+/** The argument of `clients.register`. The kind can't be changed later. */
+export type AnyNewClient =
+  | NewClient
+  | NewClientWithKeys
+  | NewPublicClient
+  | NewMachineClient
+  | NewMachineClientWithKeys
+  | NewDeviceClient;
+
 /** Option of `rotateSecret`, in seconds. */
-export const keepOldFor: z.ZodType<number> = integer(0, MAX_OVERLAP_SECONDS);
+export const keepOldFor = integer(0, MAX_OVERLAP_SECONDS);

@@ -1,7 +1,6 @@
 /** Turns the settings of a client into members of its record. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
-import type { ClientChanges, IdentifiedClient } from "./client.ts";
-import { storedLogo } from "./client-schema.ts";
+import { storedLogo, type ClientChanges, type IdentifiedClient } from "./client-schema.ts";
 
 /** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
 export function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {

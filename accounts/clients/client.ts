@@ -1,7 +1,15 @@
 /** The public calls for clients, and what they take and return. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import type { ClientKey, ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import type { ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
 import type { CallOptions } from "../arguments.ts";
+import type {
+  AnyNewClient,
+  ClientChanges,
+  IdentifiedClient,
+  IdTokenAlgorithm,
+  NewClient,
+  NewMachineClient,
+} from "./client-schema.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
 import { originsOf } from "./client-kinds.ts";
 
@@ -10,154 +18,6 @@ export const ACCOUNT_CLIENT = "sign-in-service.account";
 
 /** The internal client of the console with `profile: strict`. It needs a second factor. */
 export const CONSOLE_CLIENT = "sign-in-service.console";
-
-/** The grants that a client can be registered for. */
-export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
-
-export type GrantType = (typeof GRANT_TYPES)[number];
-
-/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
-export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
-
-export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
-
-/** The settings of a client. */
-export interface ClientSettings {
-  /** Display name, at most 256 characters. */
-  readonly name: string;
-  /** Key of the service that the client belongs to. */
-  readonly service: string;
-  /**
-   * 1 to 100 URLs, compared character by character. `web`: https, or http on loopback. `public`: https; while all deployments
-   * are on loopback, also http on `localhost`, `127.0.0.1` and `[::1]`.
-   */
-  readonly redirect_uris: readonly string[];
-  /** Where RP-initiated logout may redirect; the same rules. Default: none. */
-  readonly post_logout_redirect_uris?: readonly string[] | undefined;
-  /** Where back-channel logout tokens are sent; the same rules. Default: none. */
-  readonly backchannel_logout_uri?: string | null | undefined;
-  /** `web` and `public` only. Default: `authorization_code` and `refresh_token`. */
-  readonly grant_types?: readonly GrantType[] | undefined;
-  /** `true` adds the password grant to `grant_types`, `false` removes it. Not for third parties. */
-  readonly password_grant?: boolean | undefined;
-  /** `false`: a third party, for which end users are asked for consent. Default `true`. */
-  readonly first_party?: boolean | undefined;
-  /**
-   * `required`: people sign in with a second factor or a passkey, and add one during the sign-in if they have none. Not
-   * with the password grant. Default `optional`.
-   */
-  readonly second_factor?: "required" | "optional" | undefined;
-  /** Overrides of the configuration's `refreshTokens`. Default: none. */
-  readonly refresh_tokens?:
-    | { readonly [K in keyof RefreshTokenRules]?: RefreshTokenRules[K] | undefined }
-    | undefined;
-  /**
-   * `standard` answers errors with 401 and 403 where the standards say so, `documented` with 400. Default: `documented` for
-   * `web`, `standard` for the other kinds.
-   */
-  readonly error_status?: "documented" | "standard" | undefined;
-  /** The client's home page, for people; https, or http on loopback. Default: none. */
-  readonly client_uri?: string | null | undefined;
-  /** Its privacy policy, which the consent page links to; the same rules. Default: none. */
-  readonly policy_uri?: string | null | undefined;
-  /** Its terms of use; the same rules. Default: none. */
-  readonly tos_uri?: string | null | undefined;
-  /** The bytes of a PNG, JPEG or WebP image, at most 100,000; shown where people sign in to it. Default: none. */
-  readonly logo?: Uint8Array | null | undefined;
-  /** What it may ask of APIs: identifier → 1 to 100 scopes of the API. At most 100 APIs. Default: nothing. */
-  readonly apis?: Readonly<Record<string, readonly string[]>> | undefined;
-}
-
-/** The public keys of a client, in place of a secret (`private_key_jwt`, RFC 7523). */
-export interface ClientKeys {
-  /** 1 to 10 public keys (RFC 7517): RSA of at least 2,048 bits, EC on P-256, or Ed25519. They are never fetched. */
-  readonly keys: readonly ClientKey[];
-}
-
-/** The settings that only `public` clients have. */
-export interface PublicSettings {
-  /**
-   * An application on a device. Its addresses may also be `http://127.0.0.1` and `http://[::1]` with any port (RFC 8252
-   * section 7.3), and have a scheme with a dot, such as `com.example.app:/callback`. Default `false`.
-   */
-  readonly native?: boolean | undefined;
-  /**
-   * The origins whose scripts may read the answers of the token, revocation, userinfo and profile endpoints (CORS). `null`:
-   * the default, those of its https redirect addresses.
-   */
-  readonly origins?: readonly string[] | null | undefined;
-}
-
-/** A server that keeps a secret. */
-export interface NewClient extends ClientSettings {
-  readonly kind?: "web" | undefined;
-  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ -`, not the `sub` of an account, also not of a deleted one. Default: generated. */
-  readonly client_id?: string | undefined;
-  /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
-  readonly client_secret?: string | undefined;
-  /** The algorithm of ID tokens for this client. It can't be changed later. Default: `RS256`. */
-  readonly id_token_signed_response_alg?: IdTokenAlgorithm | undefined;
-}
-
-/** A server that signs assertions instead of keeping a secret. */
-export interface NewClientWithKeys extends Omit<NewClient, "client_secret"> {
-  readonly jwks: ClientKeys;
-}
-
-/** A browser or native application, which can keep no secret. Its refresh tokens rotate, and it uses PKCE. */
-export interface NewPublicClient
-  extends Omit<NewClient, "kind" | "client_secret" | "password_grant">, PublicSettings {
-  readonly kind: "public";
-}
-
-/** A service that acts for itself, with a secret. */
-export interface NewMachineClient extends Pick<
-  NewClient,
-  "name" | "service" | "error_status" | "client_id" | "client_secret" | "apis"
-> {
-  readonly kind: "machine";
-}
-
-/** A service that acts for itself, with keys. */
-export interface NewMachineClientWithKeys extends Omit<NewMachineClient, "client_secret"> {
-  readonly jwks: ClientKeys;
-}
-
-/** An application without a browser or a keyboard. Its refresh tokens rotate. */
-export interface NewDeviceClient extends Omit<
-  NewClient,
-  | "kind"
-  | "client_secret"
-  | "password_grant"
-  | "grant_types"
-  | "redirect_uris"
-  | "post_logout_redirect_uris"
-  | "backchannel_logout_uri"
-> {
-  readonly kind: "device";
-}
-
-/** The argument of `clients.register`. The kind can't be changed later. */
-export type AnyNewClient =
-  | NewClient
-  | NewClientWithKeys
-  | NewPublicClient
-  | NewMachineClient
-  | NewMachineClientWithKeys
-  | NewDeviceClient;
-
-/**
- * The argument of `clients.update`. Only the given settings change; a setting that the kind of client does not have is
- * an error.
- */
-export type ClientChanges = {
-  readonly [K in keyof (ClientSettings & PublicSettings)]?: (ClientSettings & PublicSettings)[K] | undefined;
-} & {
-  /** Replaces all secrets by this one, unless it is one of them and has no expiry, and the keys. */
-  readonly client_secret?: string | undefined;
-  /** Replaces all secrets and keys. */
-  readonly jwks?: ClientKeys | undefined;
-};
 
 /** A client as every call returns it, without its secrets and their digests. */
 export interface Client {
@@ -171,7 +31,7 @@ export interface Client {
   /** Of a `public` client also those that follow from its redirect addresses. */
   readonly origins: readonly string[];
   /** `null` for a client that has a secret, or can keep none. */
-  readonly jwks: ClientKeys | null;
+  readonly jwks: ClientRecord["jwks"] | null;
   readonly post_logout_redirect_uris: readonly string[];
   readonly backchannel_logout_uri: string | null;
   readonly grant_types: readonly string[];
@@ -276,20 +136,6 @@ export interface InternalClient {
   readonly redirect_uris: readonly string[];
   readonly second_factor?: "required";
 }
-
-/** A new client of any kind. What each kind has is checked. */
-export type ClientInput = Omit<NewClient, "kind" | "redirect_uris"> &
-  PublicSettings & {
-    readonly kind?: ClientKind | undefined;
-    readonly redirect_uris?: readonly string[] | undefined;
-    readonly jwks?: ClientKeys | undefined;
-  };
-
-/** A client of a seed: its id is required, and its secret where the kind has one. */
-export type IdentifiedClient = Omit<ClientInput, "name"> & {
-  readonly client_id: string;
-  readonly name?: string | undefined;
-};
 
 /** What a seed has done with a client, and whether that has another secret or other keys than the seed says. */
 export type SeededClient = Seeded & { readonly keepsCredentials: boolean };

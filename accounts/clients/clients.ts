@@ -20,15 +20,10 @@ import { type AccessCleanup, putRemoval } from "../access-cleanup.ts";
 import { forgetInApis, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
 import {
-  type AnyNewClient,
-  type ClientChanges,
   type ClientCredentials,
-  type ClientInput,
   type ClientInternals,
   type Clients,
   isPublic,
-  type NewClient,
-  type NewMachineClient,
   type RegisteredClient,
   type SeededClient,
   toClient,
@@ -41,7 +36,16 @@ import {
   originsOf,
   type SettingProblem,
 } from "./client-kinds.ts";
-import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
+import {
+  clientChanges,
+  keepOldFor as keepOldForSchema,
+  newClient,
+  type AnyNewClient,
+  type ClientChanges,
+  type ClientInput,
+  type NewClient,
+  type NewMachineClient,
+} from "./client-schema.ts";
 import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
 import { changedMembers, logoOf, refuseFixed, seededChanges, withSettings } from "./client-settings.ts";
 import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";

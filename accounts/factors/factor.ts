@@ -271,19 +271,21 @@ export function normaliseSecret(secret: string): string {
   return secret.toUpperCase().replaceAll(/[\s-]/g, "").replace(/=+$/, "");
 }
 
-/** The settings of an app that was set up in another system. */
-export const appSecret: z.ZodType<{ readonly secret: string }> = exactly({
+const appSettings = exactly({
+  /**
+   * The secret of an authenticator app that the person has set up in another system (RFC 6238: SHA-1, 6 digits, 30 seconds).
+   * Default: none: the account has no app; needed in `app`.
+   */
   secret: described(
     ruled((secret) =>
       secret.length <= 200 && SECRET.test(normaliseSecret(secret))
         ? undefined
         : "must be 10 to 64 bytes in Base32",
     ),
-    {
-      form: "10 to 64 bytes in Base32",
-      description:
-        "The secret of an authenticator app that the person has set up in another system (RFC 6238: SHA-1, 6 digits, 30 seconds)",
-      otherwise: "none: the account has no app; needed in `app`",
-    },
+    { form: "10 to 64 bytes in Base32" },
   ),
 });
+
+/** An app that was set up in another system. */
+export interface AppSecret extends Readonly<z.input<typeof appSettings>> {}
+export const appSecret: z.ZodType<AppSecret, AppSecret> = appSettings;

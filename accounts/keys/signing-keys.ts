@@ -14,7 +14,6 @@ import {
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
 import { anyString, type CallOptions, callerOf, checked } from "../arguments.ts";
-import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../clients/client.ts";
 import {
   firstKey,
   isRotationDue,
@@ -29,6 +28,7 @@ import {
   withNext,
   without,
 } from "./signing-key-times.ts";
+import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../clients/client-schema.ts";
 
 /** A key for ID tokens and logout tokens. Times are seconds since the epoch. */
 export interface SigningKey {

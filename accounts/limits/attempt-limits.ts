@@ -1,12 +1,12 @@
 /** Rate limits of guesses: which buckets an attempt takes a point from (decisions.md, Rate limits). */
 import { createHmac, type KeyObject } from "node:crypto";
-import type { RateLimits } from "../../config/configuration.ts";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
 import type { SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
 import { callerNetwork, callerNetworks, createNetworkFactors, wideNetwork } from "./networks.ts";
+import type { RateLimits } from "../../config/rate-limits.ts";
 
 /** An attempt that has taken its points, and whether it may continue. */
 export interface Attempt {

@@ -1,5 +1,6 @@
 /** The table of limits: what each one counts, for whom, and how much is allowed (decisions.md, Rate limits). */
-import type { RateLimit, RateLimits } from "../../config/configuration.ts";
+import type { RateLimit } from "../../config/configuration.ts";
+import type { RateLimits } from "../../config/rate-limits.ts";
 
 /** A limit of the service. */
 export interface LimitDeclaration {

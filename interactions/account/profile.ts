@@ -1,6 +1,6 @@
 /** The profile: names, date of birth, gender and language, in one form. */
 import type { Clock } from "../../core/clock.ts";
-import type { AccountChanges, Accounts } from "../../accounts/account.ts";
+import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { chosenUsernameProblem, personNameProblem, trimmed } from "../../accounts/names.ts";
 import { pastBirthDateProblem } from "../../accounts/text-rules.ts";
@@ -13,6 +13,7 @@ import type { Page } from "../page.ts";
 import { languageName } from "../look/language.ts";
 import type { Locals } from "../look/views.ts";
 import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
+import type { AccountChanges } from "../../accounts/account-schema.ts";
 
 const PATH = "/account/profile";
 const GENDERS: ReadonlySet<string> = new Set(["female", "male", "other"]);

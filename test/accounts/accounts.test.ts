@@ -1,9 +1,9 @@
 import { putAccount } from "../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { ImportedAccount } from "../../accounts/account.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { ACCOUNT, IDENTIFIER, USER_ID } from "../../records/directory/directory-kinds.ts";
 import { codeOf, openDomain, START, type Domain, withCommit } from "./open-domain.ts";
+import type { ImportedAccount } from "../../accounts/account-schema.ts";
 
 let domain: Domain;
 beforeEach(async () => {

@@ -12,12 +12,13 @@ import { entrySettings, serviceSettings } from "../../accounts/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 
-const document = readFileSync(join(import.meta.dirname, "..", "..", configurationPage.file), "utf8");
+const ROOT = join(import.meta.dirname, "..", "..");
+const document = readFileSync(join(ROOT, configurationPage.file), "utf8");
 
-/** The rows of the table: key → type, default, meaning. */
-function rows(): ReadonlyMap<string, readonly string[]> {
-  const lines = document
-    .slice(document.indexOf("<!-- all keys"))
+/** The rows of a table: key → type, default, meaning. */
+function rows(page: string, title: string): ReadonlyMap<string, readonly string[]> {
+  const lines = page
+    .slice(page.indexOf(`<!-- ${title}: `), page.indexOf(`<!-- end of ${title} -->`))
     .split("\n")
     .filter((line) => line.startsWith("| `"));
   return new Map(
@@ -70,7 +71,7 @@ describe("docs/configuration.md", () => {
   });
 
   it("has a row with type, default and meaning for every key, by its full path", () => {
-    const table = rows();
+    const table = rows(document, "all keys");
     const empty = new Set(["deployments", "keys", "interactions.theme", "interactions.links"]);
     const withDefaults = leaves(defaults, "").filter((path) => !empty.has(path));
     expect(withDefaults.filter((path) => !table.has(path))).toEqual([]);
@@ -95,9 +96,7 @@ describe("docs/sign-in.schema.json", () => {
     readonly anyOf?: readonly JsonSchema[];
     readonly additionalProperties?: boolean;
   }
-  const schema = JSON.parse(
-    readFileSync(join(import.meta.dirname, "..", "..", configurationSchemaFile.file), "utf8"),
-  ) as JsonSchema;
+  const schema = JSON.parse(readFileSync(join(ROOT, configurationSchemaFile.file), "utf8")) as JsonSchema;
 
   function keysOf({ properties, anyOf = [] }: JsonSchema): Readonly<Record<string, JsonSchema>> {
     return Object.assign({ ...properties }, ...anyOf.map(keysOf));
@@ -119,7 +118,7 @@ describe("docs/sign-in.schema.json", () => {
 describe("docs/seed.md", () => {
   it("is generated from the schemas of the file and its seed", () => {
     expect(pages).toContain(seedPage);
-    const text = readFileSync(join(import.meta.dirname, "..", "..", seedPage.file), "utf8");
+    const text = readFileSync(join(ROOT, seedPage.file), "utf8");
     for (const key of [
       "port",
       "seed",
@@ -132,23 +131,21 @@ describe("docs/seed.md", () => {
   });
 
   it.each<[string, z.ZodType, object]>([
-    ["a portal", entrySettings, { name: "N", receiver: RECEIVER }],
-    ["a service", serviceSettings, { name: "N", receiver: RECEIVER }],
-    ["a client", seedClient, CLIENT],
-    ["an account", importedAccount, { email: "ada@example.com" }],
-    ["a seed", seedSchema, {}],
+    ["portals and groups", entrySettings, { name: "N", receiver: RECEIVER }],
+    ["services", serviceSettings, { name: "N", receiver: RECEIVER }],
+    ["clients", seedClient, CLIENT],
+    ["accounts", importedAccount, { email: "ada@example.com" }],
+    ["the seed", seedSchema, {}],
   ])(
     "has the type, default and meaning of every key of %s, and marks required ones",
-    (_what, schema, least) => {
-      const keys = leavesOf(schema);
-      expect(keys.filter((leaf) => !leaf.form || !leaf.description || !leaf.otherwise)).toEqual([]);
+    (title, schema, least) => {
+      const table = rows(readFileSync(join(ROOT, seedPage.file), "utf8"), title);
+      expect([...table.keys()]).toEqual(leavesOf(schema).map(({ path }) => path.join(".")));
+      expect([...table.values()].filter((cells) => cells.length !== 3 || cells.includes(""))).toEqual([]);
       expect(schema.safeParse(least).success).toBe(true);
-      for (const { path, otherwise } of keys) {
-        const { success } = schema.safeParse(without(least, path));
-        // In a seed, the default name of a client is that of its service.
-        const isFilledIn = schema === seedClient && path.join() === "name";
-        // A secret is required for this kind of client.
-        expect([path, success || isFilledIn]).toEqual([path, !otherwise?.startsWith("required")]);
+      for (const [key, [, byDefault = ""]] of table) {
+        const { success } = schema.safeParse(without(least, key.split(".")));
+        expect([key, success]).toEqual([key, !/^(?:none: )?required/u.test(byDefault)]);
       }
     },
   );

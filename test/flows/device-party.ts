@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect } from "@jest/globals";
 import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
-import type { AnyNewClient, NewDeviceClient } from "../../accounts/clients/client.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { type Answer, type Person, PATHS, send, signIn } from "./relying-party.ts";
 import { ADA, type RunningService, startService, storageIn, UNLIMITED } from "./running-service.ts";
+import type { AnyNewClient, NewDeviceClient } from "../../accounts/clients/client-schema.ts";
 
 /** A device with a known id. */
 export type KnownDevice = NewDeviceClient & { readonly client_id: string };

@@ -1,11 +1,11 @@
 /** A `client_id` and the `sub` of an account are never the same, also once the account is deleted. */
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { NewMachineClient } from "../../accounts/clients/client.ts";
 import { applySeed } from "../../lib/index.ts";
 import { basic, relyingParty, send } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 import { API, ARTICLES, READER, registerReader, RIGHTS } from "./sample-apis.ts";
+import type { NewMachineClient } from "../../accounts/clients/client-schema.ts";
 
 let running: RunningService;
 beforeAll(async () => {

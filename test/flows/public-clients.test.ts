@@ -1,11 +1,11 @@
 /** Clients that can keep no secret: what they may do, and what a thief of their codes and tokens may not. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { AnyNewClient } from "../../accounts/clients/client.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { DEVICE_GRANT, DeviceParty, TELEVISION } from "./device-party.ts";
 import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
 import { basic, relyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
+import type { AnyNewClient } from "../../accounts/clients/client-schema.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 let running: RunningService;

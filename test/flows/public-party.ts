@@ -1,7 +1,6 @@
 /** A client without a secret, as its authors would write it: PKCE, and its `client_id` in the form. */
 import { hash, randomBytes } from "node:crypto";
 import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
-import type { NewPublicClient } from "../../accounts/clients/client.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import {
   type Answer,
@@ -13,6 +12,7 @@ import {
   type Tokens,
 } from "./relying-party.ts";
 import { ADA, type RunningService } from "./running-service.ts";
+import type { NewPublicClient } from "../../accounts/clients/client-schema.ts";
 
 /** A public client with a known id. */
 export type KnownApp = NewPublicClient & { readonly client_id: string };

@@ -14,19 +14,21 @@ import { join } from "node:path";
 import Koa from "koa";
 import { pino } from "pino";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
-import type { Account, ImportedAccount } from "../../accounts/account.ts";
+import type { Account } from "../../accounts/account.ts";
 import { applySeed } from "../../lib/index.ts";
-import type { Seed, SeedClient } from "../../lib/seed.ts";
+import type { NewClient } from "../../accounts/clients/client-schema.ts";
+import type { Seed } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { openStorage } from "../../records/storage.ts";
 import { followClock } from "../../testing/provider-clock.ts";
+import type { ImportedAccount } from "../../accounts/account-schema.ts";
 
 /** The browsers of the tests stop before this address. */
 export const CALLBACK = "http://127.0.0.1:4000/callback";
 
 /** A client with known credentials. */
-export type KnownClient = SeedClient & { readonly name: string };
+export type KnownClient = NewClient & { readonly client_id: string; readonly client_secret: string };
 
 /** First-party, of service "1", with all three grants. */
 export const NEWS: KnownClient = {

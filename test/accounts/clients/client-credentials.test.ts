@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { clientAddressProblem } from "../../../accounts/text-rules.ts";
-import type { NewClient } from "../../../accounts/clients/client.ts";
 import { codeOf, openDomain, type Domain } from "../open-domain.ts";
 import { rounds } from "../../rounds.ts";
+import type { NewClient } from "../../../accounts/clients/client-schema.ts";
 
 const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
 const SECRET = "0123456789abcdef+%&=: /?";

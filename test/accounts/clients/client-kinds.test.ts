@@ -1,10 +1,10 @@
 /** Which settings each kind of client has, and which addresses it may name. */
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { AnyNewClient } from "../../../accounts/clients/client.ts";
 import { isAllowedAddress, isNativeAddress } from "../../../accounts/clients/client-kinds.ts";
 import { isUuid } from "../../../config/value-forms.ts";
 import { type Domain, openDomain } from "../open-domain.ts";
+import type { AnyNewClient } from "../../../accounts/clients/client-schema.ts";
 
 const SECRET = "0123456789abcdef";
 const CALLBACK = "https://app.example/callback";

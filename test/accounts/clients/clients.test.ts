@@ -1,6 +1,5 @@
 import { CLIENT } from "../../../records/directory/directory-kinds.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { ClientChanges, NewClient } from "../../../accounts/clients/client.ts";
 import { consentOf } from "../../../accounts/clients/consents.ts";
 import {
   addArtifacts,
@@ -12,6 +11,7 @@ import {
   type Domain,
   withCommit,
 } from "../open-domain.ts";
+import type { ClientChanges, NewClient } from "../../../accounts/clients/client-schema.ts";
 
 const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
 const SECRET = "0123456789abcdef+%&=: /?";

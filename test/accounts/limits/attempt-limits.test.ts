@@ -2,7 +2,6 @@ import { createSecretKey } from "node:crypto";
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
-import type { RateLimits } from "../../../config/configuration.ts";
 import { type AttemptLimits, createAttemptLimits } from "../../../accounts/limits/attempt-limits.ts";
 import { readName } from "../../../accounts/names.ts";
 import { KINDS } from "../../../records/all-kinds.ts";
@@ -14,6 +13,7 @@ import {
 } from "../../../records/rate-limits.ts";
 import { Records } from "../../../records/records.ts";
 import { ManualClock } from "../../records/rules/stage.ts";
+import type { RateLimits } from "../../../config/rate-limits.ts";
 
 const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });
 

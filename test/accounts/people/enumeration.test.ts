@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import type { RateLimits } from "../../../config/configuration.ts";
 import { everyMailLimit, from, openPeople, PASSWORD, PASSWORDS, type PeopleStage } from "./stage.ts";
 import { defaults } from "../../../config/schema.ts";
+import type { RateLimits } from "../../../config/rate-limits.ts";
 
 const MANY = { points: 1_000_000, seconds: 3_600 };
 const ONE = { points: 1, seconds: 3_600 };

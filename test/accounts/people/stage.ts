@@ -1,7 +1,6 @@
 /** Registration, resets and changes of address over a real storage, with the mail that they store. */
 import { createSecretKey, randomBytes } from "node:crypto";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import type { RateLimits } from "../../../config/configuration.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
 import type { EndedAccess } from "../../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../../accounts/account.ts";
@@ -27,6 +26,7 @@ import { TestClock } from "../../../testing/test-clock.ts";
 import { newStorage } from "../../servers/storage.ts";
 import type { RegistrationSettings } from "../../../config/pages.ts";
 import { defaults } from "../../../config/schema.ts";
+import type { RateLimits } from "../../../config/rate-limits.ts";
 
 export const PASSWORD = "grapefruit under the stairs";
 export const NEW_PASSWORD = "a lighthouse in the fog";
