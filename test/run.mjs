@@ -65,6 +65,8 @@ const ON_EACH = [
   "test/cli/administration.test.ts",
   "test/cli/binary.test.ts",
   "test/cli/reseal.test.ts",
+  "test/cli/reset-secrets.test.ts",
+  "test/cli/secrets.test.ts",
   "test/records/rules.test.ts",
   CAMPAIGN,
 ];

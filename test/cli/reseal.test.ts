@@ -47,9 +47,8 @@ afterAll(() => {
 type Storage = Pick<SignInServiceConfig, "artifacts"> & { readonly storage: string };
 
 async function storage(): Promise<Storage> {
-  if (BACKENDS.join("+") === "sqlite") return { storage: newPlace(workshop).storage };
   const { keys: _own, ...rest } = await newStorage();
-  return rest;
+  return BACKENDS.includes("sqlite") ? { ...rest, storage: newPlace(workshop).storage } : rest;
 }
 
 const config = (place: Storage, ...secrets: string[]): Omit<SignInServiceConfig, "deployments"> => ({
