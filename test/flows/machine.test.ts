@@ -211,6 +211,15 @@ describe("a JWT for an API", () => {
       expect((await post("openid", "/oauth2/revoke", { token: other })).status).toBe(200);
   });
 
+  it("is for no API that could pass for the service: none begins like a deployment [D-API-1]", async () => {
+    const { apis } = running.service.directory;
+    for (const base of [running.oauth2, running.openid])
+      for (const identifier of [base, `${base}/`, `${base}/articles`])
+        await expect(apis.put(identifier, API)).rejects.toThrow(
+          "identifier: must not begin with the base URL of a deployment",
+        );
+  });
+
   it("needs the openid deployment: without it the API is refused, and the start [D-API-5]", async () => {
     const folder = newFolder();
     const config = {
