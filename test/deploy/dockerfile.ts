@@ -34,10 +34,17 @@ export function instructionsOf(file: string): Instruction[] {
     });
 }
 
-/** Whether Docker sends a file of the build context to the build: the last line of .dockerignore that matches decides. */
-export function isInContext(context: string, path: string): boolean {
+/**
+ * Whether Docker sends a file of the build context to the build: the last line of .dockerignore that matches decides.
+ * @param ignored the file with the lines. Default: that of the context.
+ */
+export function isInContext(
+  context: string,
+  path: string,
+  ignored = join(context, ".dockerignore"),
+): boolean {
   const [top = ""] = path.split("/");
-  return readFileSync(join(context, ".dockerignore"), "utf8")
+  return readFileSync(ignored, "utf8")
     .split("\n")
     .filter((line) => line !== "" && !line.startsWith("#"))
     .map((line) => ({ isIncluded: line.startsWith("!"), pattern: line.replace(/^!/, "") }))

@@ -1,12 +1,22 @@
 /** The Dockerfile, the compose file, the unit of systemd and the configuration of Prometheus, checked by the tools for them. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { programFor } from "../machine.mjs";
 import { compose } from "./compose.ts";
+import { isInContext } from "./dockerfile.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sign-in-deploy-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -30,7 +40,8 @@ describe("the Dockerfile", () => {
   const hadolint = programFor("hadolint");
 
   it("has nothing that hadolint finds", () => {
-    expect(said(hadolint, [join(ROOT, "deploy/Dockerfile")])).toEqual([0, ""]);
+    for (const file of ["deploy/Dockerfile", "examples/cluster/Dockerfile"])
+      expect(said(hadolint, [join(ROOT, file)])).toEqual([0, ""]);
     const [status, output] = said(hadolint, [spoiled("Dockerfile", "RUN tar", "RUN cd /tmp && tar")]);
     expect([status, output]).toEqual([1, expect.stringContaining("DL3003")]);
   });
@@ -47,17 +58,41 @@ describe("the Dockerfile", () => {
   });
 });
 
+describe("the build context of examples/cluster", () => {
+  const ignored = join(ROOT, "examples/cluster/Dockerfile.dockerignore");
+
+  it("is what the processes run, and nothing else of the repository", () => {
+    const top = readdirSync(ROOT).filter((name) => isInContext(ROOT, name, ignored));
+    for (const name of [".git", "node_modules", "data", ".cache", ".env", "sign-in.db", "sign-in.db.keys"])
+      expect([name, isInContext(ROOT, name, ignored)]).toEqual([name, false]);
+    const image = join(folder, "cluster");
+    for (const name of top) cpSync(join(ROOT, name), join(image, name), { recursive: true });
+    symlinkSync(join(ROOT, "node_modules"), join(image, "node_modules"));
+    for (const program of ["cli/main.ts", "examples/client/main.ts", "examples/receiver/main.ts"])
+      expect([program, said(process.execPath, [join(image, program), "--help"])]).toEqual([
+        program,
+        [0, expect.stringMatching(/^Usage/mu)],
+      ]);
+    const config = `import(${JSON.stringify(join(image, "examples/cluster/write-config.ts"))})`;
+    expect(said(process.execPath, ["--eval", config])).toEqual([0, ""]);
+  });
+});
+
 describe("the compose file", () => {
   /** The order of keys and services follows the reader, not the alphabet. */
   const ORDER = ["service-keys-order", "services-alphabetical-order", "top-level-properties-order"];
-  const lint = (file: string): readonly [number | null, string] => {
-    const rules = [...ORDER, "require-quotes-in-ports"].flatMap((rule) => ["--disable-rule", rule]);
+  const lint = (file: string, off: readonly string[] = []): readonly [number | null, string] => {
+    const rules = [...ORDER, "require-quotes-in-ports", ...off].flatMap((rule) => ["--disable-rule", rule]);
     const program = join(ROOT, "node_modules/dclint/bin/dclint.cjs");
     return said(process.execPath, [program, file, "--max-warnings", "0", ...rules]);
   };
 
   it("fits the schema of the Compose specification, and has nothing that dclint finds", () => {
     expect(lint(join(ROOT, "deploy/compose.yml"))).toEqual([0, expect.not.stringContaining("error")]);
+    expect(lint(join(ROOT, "examples/cluster/compose.yaml"))).toEqual([0, expect.any(String)]);
+    // The suite's own file, to which it is added, has the name.
+    const added = lint(join(ROOT, "examples/conformance/compose.yaml"), ["require-project-name-field"]);
+    expect(added).toEqual([0, expect.any(String)]);
     const [status, output] = lint(spoiled("compose.yml", "read_only: true", "read_only: [1]"));
     expect([status, output]).toEqual([1, expect.stringContaining("invalid-schema")]);
   });
