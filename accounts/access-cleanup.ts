@@ -280,7 +280,7 @@ export class AccessCleanup {
   /** @param ended reports that something ended, and returns the event for the audit. */
   #keepLimit(owner: readonly string[], query: ArtifactQuery, most: number, ended: () => AuditEvent): void {
     const trim = async (): Promise<void> => {
-      if ((await this.#options.storage.artifacts.count(query)) <= most) return;
+      if ((await this.#options.storage.artifacts.count(query, most + 1)) <= most) return;
       let seen = 0;
       const isOver = (): boolean => (seen += 1) > most;
       const before = async (over: readonly StoredArtifact[]): Promise<void> =>

@@ -141,7 +141,10 @@ export interface RecordStore {
    * once. For copies, checks and exports.
    */
   scan(kind: string, after: Position | undefined, limit: number): Promise<Page>;
-  /** How many records each query finds without its limit. An upper bound if the store can't be exact. */
+  /**
+   * How many records each query finds, at most its limit, which may be any number here. Reads no more index entries than that, and
+   * counts expired records that have not been deleted yet.
+   */
   count(queries: readonly Query[]): Promise<number[]>;
   /** @throws ConditionFailed when an expectation does not hold; nothing is written. */
   commit(change: Commit): Promise<void>;

@@ -1,5 +1,5 @@
 /** `deliveries` and `receivers`: what was sent, what waits, and operations on it. */
-import { RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts";
+import { countText, RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts";
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
 import type { ReceiverReport } from "../notifier/receivers.ts";
@@ -228,7 +228,7 @@ async function resume({ service, args, print, by }: Call): Promise<void> {
   const { waiting } = before;
   print.done(
     changed
-      ? `Resumed ${receiver}: ${heldBack(before)}. Deliveries that wait, and are sent now: ${waiting}`
+      ? `Resumed ${receiver}: ${heldBack(before)}. Deliveries that wait, and are sent now: ${countText([waiting])}`
       : `Nothing was held back: ${receiver} is neither paused nor held back, and no delivery waits for another attempt`,
     { receiver, changed, waiting },
   );
@@ -332,9 +332,15 @@ export const receiverCommands: readonly Command[] = [
     options: SERVICE_OPTIONS,
     examples: ["receivers list"],
     load: async () =>
-      onService(async ({ service, print }) => {
-        const all = await service.notifications.receivers();
-        print.rows(all.map(inSeconds), RECEIVER_COLUMNS);
+      onService(async ({ service, args, print }) => {
+        const all = (await service.notifications.receivers()).map(inSeconds);
+        if (args.flag("json")) return print.rows(all, RECEIVER_COLUMNS);
+        const shown = all.map(({ waiting, parked, ...report }) => ({
+          ...report,
+          waiting: countText([waiting]),
+          parked: countText([parked]),
+        }));
+        print.rows(shown, RECEIVER_COLUMNS);
       }),
   },
   {

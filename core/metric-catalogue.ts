@@ -238,7 +238,7 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   deliveries: {
     name: "deliveries",
     type: "gauge",
-    help: "Notifications that are waiting or parked now, by receiver",
+    help: "Notifications that are waiting or parked now, by receiver; 10,000 if there are more",
     labels: { receiver: RECEIVER, state: ["waiting", "parked"] },
     of: "service",
   },
@@ -266,7 +266,7 @@ export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
   outbox: {
     name: "mail_outbox",
     type: "gauge",
-    help: "Mails waiting to be sent",
+    help: "Mails waiting to be sent; 10,000 if there are more",
     labels: {},
     of: "service",
   },

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { AskedHealth, AskedPart } from "../records/health.ts";
 import type { Storage } from "../records/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { HELD_SINCE, RESTORED } from "../records/deliveries/delivery.ts";
+import { countText, HELD_SINCE, RESTORED } from "../records/deliveries/delivery.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import type { Outage } from "../core/outages.ts";
 import type { Sealer } from "../core/sealing.ts";
@@ -65,7 +65,7 @@ export interface Notifier {
 }
 
 function detailOf(reports: readonly ReceiverReport[], heldMails: number): string {
-  const sum = (key: "waiting" | "parked"): number => reports.reduce((all, each) => all + each[key], 0);
+  const sum = (key: "waiting" | "parked"): string => countText(reports.map((each) => each[key]));
   const paused = reports.filter((each) => each.paused);
   const held = paused.filter(({ reason }) => reason === RESTORED);
   const parts = [

@@ -42,7 +42,9 @@ export interface ReceiverReport extends Omit<ReceiverState, "holdSpan" | "releas
   /** `null` when it is no longer configured. */
   readonly url: string | null;
   readonly types: readonly string[];
+  /** At most 10,000: then there may be more. */
   readonly waiting: number;
+  /** Likewise. */
   readonly parked: number;
   /** When the oldest waiting delivery was stored. */
   readonly oldest: number | null;

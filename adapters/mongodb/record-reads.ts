@@ -239,7 +239,7 @@ export class MongoRecords {
 
   count(query: Query): Promise<number> {
     const index = indexOf(query.kind, { name: query.index, at: query.at });
-    return this.entries.countDocuments({ index, ...between(query) });
+    return this.entries.countDocuments({ index, ...between(query) }, { limit: query.limit });
   }
 
   /** Deletes expired records and their children, at most `limit`. */

@@ -267,6 +267,7 @@ class PostgresStore implements RecordStore {
       queries.map(({ at }) => at),
       queries.map(({ from = LOWEST }) => from),
       queries.map(({ to = HIGHEST }) => to),
+      queries.map(({ limit }) => limit),
     ]);
     return rows.map(({ count }) => count);
   }

@@ -14,6 +14,17 @@ const entryRow = (kind: string, record: string): string => `CROSS JOIN LATERAL (
         WHERE e.kind = ${kind} AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = ${record} LIMIT 1
       ) AS f`;
 
+/**
+ * Rows die all the time. By its defaults, autovacuum would come when a fifth of a table is dead: in a table of 50 million, after 10
+ * million.
+ */
+const CHURNED = `WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05,
+  autovacuum_analyze_scale_factor = 0.05)`;
+
+/** Every row dies after a minute, so what counts is how many are dead. The table is small: vacuuming it need not pause. */
+const EMPTIED = `WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0)`;
+
 export const SCHEMA: string = `
 CREATE TABLE IF NOT EXISTS sign_in_records (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -25,7 +36,7 @@ CREATE TABLE IF NOT EXISTS sign_in_records (
   parent bigint,
   entries text,
   UNIQUE (kind, key)
-);
+) ${CHURNED};
 CREATE INDEX IF NOT EXISTS sign_in_records_expiry ON sign_in_records (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS sign_in_records_parent ON sign_in_records (parent) WHERE parent IS NOT NULL;
 CREATE TABLE IF NOT EXISTS sign_in_entries (
@@ -35,10 +46,12 @@ CREATE TABLE IF NOT EXISTS sign_in_entries (
   place bigint,
   record bigint,
   PRIMARY KEY (kind, name, at, place, record)
-);
+) ${CHURNED};
 CREATE TABLE IF NOT EXISTS sign_in_counters (name text PRIMARY KEY, value bigint NOT NULL);
--- The ids of recent commits, for commits whose acknowledgement was lost.
-CREATE TABLE IF NOT EXISTS sign_in_commits (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp());
+-- The ids of recent commits, for commits whose acknowledgement was lost. Without an index of ids: every commit would pay for it, and
+-- only those that are sent again look here. Two attempts of a commit don't need it to wait for each other, because they lock the same
+-- records, or insert the same ones.
+CREATE TABLE IF NOT EXISTS sign_in_commits (id text NOT NULL, at timestamptz NOT NULL DEFAULT clock_timestamp()) ${EMPTIED};
 CREATE INDEX IF NOT EXISTS sign_in_commits_at ON sign_in_commits USING brin (at);
 
 -- Removes a record. One with children stays as a tombstone: a commit must not delete thousands of children.
@@ -249,13 +262,14 @@ FROM sign_in_records AS r LEFT JOIN sign_in_records AS p ON p.id = r.parent
 WHERE r.kind = $2 AND r.key > $3 ORDER BY r.key LIMIT $4`,
 };
 
-/** Parameters: arrays of kind, name, at, from, to. */
+/** Parameters: arrays of kind, name, at, from, to and limit. */
 export const COUNT: Statement = {
   name: "sign-in-count",
   text: `
-SELECT (SELECT count(*)::int FROM sign_in_entries AS e
-  WHERE e.kind = q.kind AND e.name = q.name AND e.at = q.at AND e.place BETWEEN q.low AND q.high) AS count
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS q (kind, name, at, low, high, n)
+SELECT (SELECT count(*)::int FROM (SELECT FROM sign_in_entries AS e
+  WHERE e.kind = q.kind AND e.name = q.name AND e.at = q.at AND e.place BETWEEN q.low AND q.high LIMIT q.most) AS f) AS count
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+  WITH ORDINALITY AS q (kind, name, at, low, high, most, n)
 ORDER BY n`,
 };
 

@@ -270,15 +270,11 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     count: (queries) =>
       connection.during(() =>
         Promise.all(
-          queries.map(({ kind, index, at, from, to }) =>
-            connection.send((client) =>
-              client.zcount(
-                `${prefix}x:${indexName(kind, { name: index, at })}`,
-                from ?? "-inf",
-                to ?? "+inf",
-              ),
-            ),
-          ),
+          queries.map(async ({ kind, index, at, from = "-inf", to = "+inf", limit }) => {
+            const key = `${prefix}x:${indexName(kind, { name: index, at })}`;
+            // Redis knows the number without reading the members.
+            return Math.min(limit, await connection.send((client) => client.zcount(key, from, to)));
+          }),
         ),
       ),
     async commit(change) {

@@ -143,7 +143,8 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
   const upwards = indexed(">", "<=", "ASC");
   const downwards = indexed("<", ">=", "DESC");
   const entries = connection.first(
-    "SELECT count(*) FROM entries WHERE kind = ? AND name = ? AND at = ? AND place BETWEEN ? AND ?",
+    `SELECT count(*) FROM
+       (SELECT 1 FROM entries WHERE kind = ? AND name = ? AND at = ? AND place BETWEEN ? AND ? LIMIT ?)`,
   );
 
   const load = (row: Row | undefined): StoredRecord | undefined => row && cache.add(readRow(row));
@@ -205,8 +206,8 @@ export function createRecordReads(connection: Connection, clock: Clock, cache: R
       return last === undefined ? { records } : { records, next: last.key };
     },
     count: (queries) =>
-      queries.map(({ kind, index, at, from = LOWEST, to = HIGHEST }) =>
-        numberAt(entries(kind, index, at, from, to) ?? {}, 0),
+      queries.map(({ kind, index, at, from = LOWEST, to = HIGHEST, limit }) =>
+        numberAt(entries(kind, index, at, from, to, limit) ?? {}, 0),
       ),
   };
 }

@@ -1,6 +1,6 @@
 /** The pages of the console about deliveries: their addresses, what each is given, and the texts and times that their views print. */
 import type { ShownAttempt } from "../../notifier/notifications.ts";
-import type { DeliveryFilter, DeliveryState } from "../../records/deliveries/delivery.ts";
+import { countText, type DeliveryFilter, type DeliveryState } from "../../records/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import type { ConsoleDelivery, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
 import type { Page } from "../page.ts";
@@ -286,8 +286,8 @@ function receiverRow(t: Translator, locals: DeliveriesLocals, moment: Moments) {
     ...named(locals, report.receiver),
     href: `${locals.receiversPath}#receiver-${index}`,
     badge: receiverBadge(t, report),
-    waiting: report.waiting,
-    parked: report.parked,
+    waiting: countText([report.waiting]),
+    parked: countText([report.parked]),
     oldest: report.oldest === null ? undefined : moment(report.oldest),
   });
 }
@@ -353,8 +353,8 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
       badge: receiverBadge(t, report),
       url: report.url ?? "",
       reason: report.reason ?? report.lastError ?? "",
-      waiting: report.waiting,
-      parked: report.parked,
+      waiting: countText([report.waiting]),
+      parked: countText([report.parked]),
       condition: condition(t, report, locals.now, moment),
       oldest: report.oldest === null ? undefined : moment(report.oldest),
       waitingHref: listAddress(locals.list, { state: "waiting", receiver: report.receiver }),

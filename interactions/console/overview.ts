@@ -3,7 +3,7 @@
  * receiver.
  */
 import type { Translator } from "../../core/texts.ts";
-import type { SpanCounts } from "../../records/deliveries/delivery.ts";
+import { countText, type SpanCounts } from "../../records/deliveries/delivery.ts";
 import type { Moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import type { ConsoleReceiver } from "./delivery-console.ts";
@@ -27,7 +27,7 @@ export function overviewOf(
     row,
   }: { readonly moment: Moments; readonly row: (receiver: ConsoleReceiver, index: number) => Locals },
 ): Locals {
-  const sum = (field: "waiting" | "parked"): number => receivers.reduce((all, each) => all + each[field], 0);
+  const sum = (field: "waiting" | "parked"): string => countText(receivers.map((each) => each[field]));
   const oldest = receivers.flatMap((each) => each.oldest ?? []).toSorted((one, other) => one - other)[0];
   const total = (field: keyof SpanCounts): number => lastHour.reduce((all, each) => all + each[field], 0);
   const hour = { stored: total("stored"), parked: total("parked") };

@@ -55,8 +55,8 @@ export interface ArtifactStore {
   ): Promise<StoredArtifact | undefined>;
   /** One page of a list, which nobody can make longer. A grant is listed without its codes and tokens. */
   page(query: ArtifactQuery, options?: PageOptions): Promise<ArtifactPage>;
-  /** How many artifacts the pages of a list have together. An upper bound if the store can't be exact. */
-  count(query: ArtifactQuery): Promise<number>;
+  /** How many artifacts the pages of a list have together, at most this many. Expired ones may be among them. */
+  count(query: ArtifactQuery, limit: number): Promise<number>;
   /** Removes at most 100 artifacts in one commit, grants with their codes and tokens. */
   remove(artifacts: readonly Pick<Artifact, "model" | "key">[]): Promise<void>;
 }
@@ -127,8 +127,8 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
         ...(page?.next !== undefined && { next: page.next }),
       };
     },
-    async count(query) {
-      const [count = 0] = await store.count([{ ...whereOf(query), limit: PAGE }]);
+    async count(query, limit) {
+      const [count = 0] = await store.count([{ ...whereOf(query), limit }]);
       return count;
     },
     async remove(artifacts) {

@@ -1,12 +1,13 @@
 /** The delivery store on the record store: lists and counts, and all other calls together. */
-import type {
-  Delivery,
-  DeliveryFilter,
-  DeliveryList,
-  DeliveryPage,
-  DeliveryStore,
-  ReceiverCounts,
-  SpanCounts,
+import {
+  type Delivery,
+  type DeliveryFilter,
+  type DeliveryList,
+  type DeliveryPage,
+  type DeliveryStore,
+  MOST_COUNTED,
+  type ReceiverCounts,
+  type SpanCounts,
 } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
@@ -172,8 +173,8 @@ async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
   const queries = (index: "waiting" | "parked" | "failed", limit: number): Query[] =>
     receivers.map(({ receiver }) => ({ ...DELIVERY.where(index, receiver), limit }));
   const [waiting, parked, next, failed] = await Promise.all([
-    access.store.count(queries("waiting", 1)),
-    access.store.count(queries("parked", 1)),
+    access.store.count(queries("waiting", MOST_COUNTED)),
+    access.store.count(queries("parked", MOST_COUNTED)),
     access.store.list(queries("waiting", MAX_OLDEST)),
     access.store.list(queries("failed", 1)),
   ]);
@@ -205,7 +206,7 @@ async function recent(
         ...DELIVERY.where(index, receiver),
         from: from * 1_000,
         to: (from + lengthMs) * 1_000 - 1,
-        limit: 1,
+        limit: MOST_COUNTED,
       })),
     );
   const [stored, parked] = await Promise.all([

@@ -217,7 +217,16 @@ export type RedriveResult = "redriven" | "superseded" | "waiting" | "purged" | "
  */
 export type SendNowResult = "due" | "sending" | "behind" | "held" | "over" | "unknown";
 
-/** How many deliveries of one receiver wait or are parked. Receivers with neither are left out. */
+/** Counts stop here, so that a look at a large backlog takes no longer than at a small one. */
+export const MOST_COUNTED = 10_000;
+
+/** The sum of such counts for people: `10000+` if there may be more. */
+export function countText(counts: readonly number[]): string {
+  const sum = counts.reduce((all, count) => all + count, 0);
+  return counts.some((count) => count >= MOST_COUNTED) ? `${sum}+` : String(sum);
+}
+
+/** How many deliveries of one receiver wait or are parked. At most {@link MOST_COUNTED}. Receivers with neither are left out. */
 export interface ReceiverCounts {
   readonly receiver: string;
   readonly waiting: number;

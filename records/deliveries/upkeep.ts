@@ -238,7 +238,7 @@ export function createUpkeep(access: LaneAccess): Upkeep {
     tx.remove(deliveryRef(id));
     tx.remove(payloadRef(id));
     if (lane === undefined) return;
-    const [count = 0] = await access.store.count([{ ...laneQuery(delivery), limit: 1 }]);
+    const [count = 0] = await access.store.count([{ ...laneQuery(delivery), limit: 2 }]);
     const { state, sequence } = delivery;
     if (count <= 1) tx.remove(laneRef(delivery));
     else if (state === "delivered" && sequence > lane.lastDelivered)

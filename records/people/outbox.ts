@@ -6,8 +6,12 @@ import type { Query } from "../../adapters/record-store.ts";
 import { PAGE, type Records, type Transaction } from "../records.ts";
 import { AWAITED_BY_DUE, BY_DUE, HELD, MAIL, type StoredMail } from "./mail-kinds.ts";
 
+/** Counts stop here. */
+const MOST_COUNTED = 10_000;
+
 /** How much mail waits. */
 interface WaitingMail {
+  /** At most 10,000. */
   readonly count: number;
   /**
    * When the oldest of the 1,000 that are due first was stored, in milliseconds since the epoch; `undefined` if none
@@ -34,7 +38,7 @@ export interface Outbox {
   /** When the next mail is due, in milliseconds since the epoch; `undefined` if none waits. */
   nextDue(): Promise<number | undefined>;
   waiting(): Promise<WaitingMail>;
-  /** How much mail is held since the storage was restored or promoted. */
+  /** How much mail is held since the storage was restored or promoted. At most 10,000. */
   held(): Promise<number>;
   /** Makes the held mail due. @returns how much it was. */
   release(): Promise<number>;
@@ -104,13 +108,13 @@ export function createOutbox(records: Records): Outbox {
       return next?.value.due;
     },
     async waiting() {
-      const [count = 0] = await store.count([{ ...BY_DUE, limit: 1 }]);
+      const [count = 0] = await store.count([{ ...BY_DUE, limit: MOST_COUNTED }]);
       const waiting = await records.list<StoredMail>(BY_DUE, PAGE);
       const oldest =
         waiting.length === 0 ? undefined : Math.min(...waiting.map(({ value }) => value.createdAt));
       return { count, oldest };
     },
-    held: async () => (await store.count([{ ...HELD_MAIL, limit: 1 }]))[0] ?? 0,
+    held: async () => (await store.count([{ ...HELD_MAIL, limit: MOST_COUNTED }]))[0] ?? 0,
     async release() {
       let released = 0;
       for (let last = PAGE; last === PAGE; released += last)

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
-import { Connections } from "../../adapters/postgresql/connection.ts";
+import { Connections, isTransient } from "../../adapters/postgresql/connection.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import {
   COMMIT,
@@ -115,13 +115,42 @@ describe("a table that the planner believes to be large", () => {
     { ...LIST_UP, values: [1, ...PAGE] },
     { ...LIST_DOWN, values: [1, ...PAGE] },
     { ...SCAN, values: [1, "thing", "", 9] },
-    { ...COUNT, values: [["thing"], ["kind"], ["a"], [0], [9]] },
+    { ...COUNT, values: [["thing"], ["kind"], ["a"], [0], [1e15], [9]] },
   ])("is read by its indexes, in one process and without compiling: $name", async ({ text, values }) => {
     const rows = await connections.raw(`EXPLAIN (ANALYZE) ${text}`, values);
     const plan = rows.map((row) => String(row["QUERY PLAN"])).join("\n");
     expect(plan).toMatch(/Index/u);
     expect(plan).not.toMatch(/Seq Scan|Hash|Merge Join|Gather|JIT/u);
   });
+});
+
+it("vacuums its tables more often than others, as they grow", async () => {
+  const url = await server.newDatabase();
+  await (await openPostgres({ url, clock: new ManualClock() })).close();
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query<{ name: string; options: readonly string[] }>(
+    "SELECT relname AS name, reloptions AS options FROM pg_class WHERE relname LIKE 'sign_in%' AND reloptions IS NOT NULL ORDER BY 1",
+  );
+  await client.end();
+  const churned = [
+    "autovacuum_vacuum_scale_factor=0.02",
+    "autovacuum_vacuum_insert_scale_factor=0.05",
+    "autovacuum_analyze_scale_factor=0.05",
+  ];
+  expect(rows).toEqual([
+    {
+      name: "sign_in_commits",
+      options: [
+        "autovacuum_vacuum_scale_factor=0",
+        "autovacuum_vacuum_threshold=20000",
+        "autovacuum_vacuum_insert_threshold=-1",
+        "autovacuum_vacuum_cost_delay=0",
+      ],
+    },
+    { name: "sign_in_entries", options: churned },
+    { name: "sign_in_records", options: churned },
+  ]);
 });
 
 /** Puts records, of which every twentieth expires. */
@@ -163,7 +192,7 @@ describe("a table that has grown since the statements were planned", () => {
     { ...LIST_UP, values: [1, ...PAGE] },
     { ...LIST_DOWN, values: [1, ...PAGE] },
     { ...SCAN, values: [1, "thing", "", 9] },
-    { ...COUNT, values: [["thing"], ["kind"], ["a"], [0], [9]] },
+    { ...COUNT, values: [["thing"], ["kind"], ["a"], [0], [1e15], [9]] },
     { ...COMMIT, name: `${COMMIT.name}, put`, values: commit("put", "put", "t3") },
     { ...COMMIT, name: `${COMMIT.name}, remove`, values: commit("remove", "remove", "t4") },
     { ...SWEEP, values: [1e15, 5] },
@@ -194,4 +223,42 @@ describe("a table that has grown since the statements were planned", () => {
       expect(blocks).toBeLessThan(100);
     },
   );
+});
+
+/** The reference of a commit that uses one record. */
+const one = (use: string, version: string | null): string =>
+  JSON.stringify([{ kind: "thing", key: "a", use, version, parent: false }]);
+
+describe("a commit that is sent again while its first attempt runs", () => {
+  const PUT = JSON.stringify([{ ref: 1, key: "a", value: "{}" }]);
+
+  it.each([
+    ["puts a new record", false, one("put", "absent"), PUT],
+    ["puts a record that may be there", false, one("put", null), PUT],
+    ["replaces a version", true, one("put", "before"), PUT],
+    ["replaces any version", true, one("put", null), PUT],
+    ["removes a version", true, one("remove", "before"), "[]"],
+  ])("happens once: %s", async (_what, isThere, refs, puts) => {
+    const url = await server.newDatabase();
+    const clock = new ManualClock();
+    const store = await openPostgres({ url, clock });
+    if (isThere) await store.commit({ id: "before", deadline: clock.now() + 5_000, put: [thing("a")] });
+    const connections = await Connections.open(url);
+    const deadline = new Date(Date.now() + 60_000);
+    /** As the store does when no answer came. */
+    const attempt = async (): Promise<unknown> => {
+      for (;;)
+        try {
+          return (await connections.raw(COMMIT, ["again", refs, puts, clock.now(), deadline, true, true]))[0];
+        } catch (error) {
+          if (!isTransient(error)) throw error;
+        }
+    };
+    const answers = await Promise.all(Array.from({ length: 8 }, attempt));
+    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(new Set(['{"failed":null}']));
+    expect(await connections.raw("SELECT count(*)::int FROM sign_in_commits WHERE id = 'again'")).toEqual([
+      { count: 1 },
+    ]);
+    await Promise.all([store.close(), connections.close()]);
+  });
 });

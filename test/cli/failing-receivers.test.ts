@@ -5,8 +5,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { createSystemClock } from "../../core/clock.ts";
 import { createLogger } from "../../core/logger.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
+import { openStorage } from "../../records/storage.ts";
 import { type Office, openOffice } from "./administration-stage.ts";
 
 let office: Office;
@@ -88,4 +90,32 @@ describe("the commands about receivers", () => {
       /^Nothing was sent from here: .*allowedReceivers.*its own configuration only/u,
     );
   });
+
+  it("stop counting at 10,000, as health and metrics do, so that a look at a large backlog costs no more", async () => {
+    await office.prepare();
+    const { storage } = JSON.parse(readFileSync(office.config, "utf8")) as { readonly storage: string };
+    const clock = createSystemClock();
+    const opened = await openStorage({ storage, artifacts: storage, clock });
+    for (let first = 0; first < 10_001; first += 1_000) {
+      const deliveries = Array.from({ length: Math.min(1_000, 10_001 - first) }, (_each, index) => ({
+        id: `many-${first + index}`,
+        receiver: "service:asleep",
+        sub: "nobody",
+        type: "PROFILE_CHANGED",
+        payload: "sealed",
+        at: 1,
+      }));
+      await opened.records.transact((tx) => opened.deliveries.add(tx, deliveries));
+    }
+    await opened.close();
+    const { parts } = await office.service.health();
+    expect(parts["notifications"]?.detail).toMatch(/^100\d\d\+ waiting/u);
+    expect(await office.service.metrics()).toContain(
+      'sign_in_deliveries{receiver="service:asleep",state="waiting"} 10000\n',
+    );
+    const { out } = await office.here(["receivers", "list", "--config", office.config]);
+    expect(out).toMatch(/^service:asleep +- +10000\+ /mu);
+    const rows = await office.objects("receivers", "list");
+    expect(rows.find(({ receiver }) => receiver === "service:asleep")).toMatchObject({ waiting: 10_000 });
+  }, 60_000);
 });

@@ -70,7 +70,7 @@ export class WatchedStorage {
       // Whether an account has too much is counted in the background.
       artifacts: {
         ...this.#watch("artifacts", real.artifacts),
-        count: (query) => real.artifacts.count(query),
+        count: (query, limit) => real.artifacts.count(query, limit),
       },
       deliveries: this.#watch("deliveries", real.deliveries),
       outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },

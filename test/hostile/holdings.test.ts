@@ -100,7 +100,7 @@ async function multiply(
 }
 
 const left = async (model: "Session" | "Grant"): Promise<number> =>
-  storage.artifacts.count({ model, account: running.ada.sub });
+  storage.artifacts.count({ model, account: running.ada.sub }, 1_000);
 
 /** Resolves when no more than this are stored. */
 async function untilLeft(model: "Session" | "Grant", most: number): Promise<void> {

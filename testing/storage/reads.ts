@@ -186,6 +186,7 @@ export function describeIndexes(stage: Stage, { it, expect }: TestRunner): void 
   it("answer several queries at once, each with its own page, and count what they hold", async () => {
     await fill();
     const queries = [query, { ...query, at: "y" }, { ...query, at: "z" }, { ...query, index: "other" }];
+    const counted = queries.map((each) => Object.assign({}, each, { limit: 10_000 }));
     const pages = await stage.store.list(queries);
     expect(pages.map(({ records }) => keysOf(records))).toEqual([
       SORTED.slice(0, 2),
@@ -194,8 +195,20 @@ export function describeIndexes(stage: Stage, { it, expect }: TestRunner): void 
       ["other-index"],
     ]);
     expect(pages.map(({ next }) => next !== undefined)).toEqual([true, false, false, false]);
-    expect(await stage.store.count(queries)).toEqual([ORDERS.length, 1, 0, 1]);
-    expect(await stage.store.count([{ ...query, from: 0, to: 12 }])).toEqual([3]);
+    expect(await stage.store.count(counted)).toEqual([ORDERS.length, 1, 0, 1]);
+    expect(await stage.store.count([{ ...query, from: 0, to: 12, limit: 9 }])).toEqual([3]);
+  });
+
+  it("count no further than to the limit of each", async () => {
+    await fill();
+    const limits = [1, 2, ORDERS.length, ORDERS.length + 1];
+    expect(await stage.store.count(limits.map((limit) => Object.assign({}, query, { limit })))).toEqual([
+      1,
+      2,
+      ORDERS.length,
+      ORDERS.length,
+    ]);
+    expect(await stage.store.count([{ ...query, from: 0, to: 12, limit: 2 }])).toEqual([2]);
   });
 
   it("show many records of one order once each", async () => {

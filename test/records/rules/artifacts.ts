@@ -67,7 +67,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
         artifacts: [],
       });
       const holder = { account: at, client: at };
-      expect(await stage.storage.artifacts.count({ model: "Grant", holder })).toBe(0);
+      expect(await stage.storage.artifacts.count({ model: "Grant", holder }, 9)).toBe(0);
     }
   });
 
@@ -98,8 +98,9 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
       expect((await keysOf({ model: "Grant", account: "a" })).toSorted()).toEqual(["1", "2", "4"]);
       expect((await keysOf({ model: "Grant", client: "x" })).toSorted()).toEqual(["1", "3", "4"]);
       expect(await keysOf({ model: "Grant", holder })).toEqual(["4"]);
-      expect(await stage.storage.artifacts.count({ model: "Grant", holder })).toBe(1);
-      expect(await stage.storage.artifacts.count({ model: "Grant", account: "a" })).toBe(3);
+      expect(await stage.storage.artifacts.count({ model: "Grant", holder }, 9)).toBe(1);
+      expect(await stage.storage.artifacts.count({ model: "Grant", account: "a" }, 9)).toBe(3);
+      expect(await stage.storage.artifacts.count({ model: "Grant", account: "a" }, 2)).toBe(2);
     });
 
     it("order sessions by their last use, and end with the last page", async () => {

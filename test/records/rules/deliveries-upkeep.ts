@@ -1,4 +1,5 @@
 /** The contract of redriving, discarding, finding, purging, counting and repairing deliveries. */
+import type { Query } from "../../../adapters/record-store.ts";
 import type { Claim, DeliveryPage, NewDelivery } from "../../../records/deliveries/delivery.ts";
 import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from "./deliveries.ts";
 import type { TestRunner } from "../../../testing/storage/runner.ts";
@@ -272,6 +273,24 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
       { receiver: "group:1", waiting: 0, parked: 1, oldest: null },
       { receiver: "service:1", waiting: 2, parked: 1, oldest: START + 5 },
     ]);
+  });
+
+  it("counts no further than to a limit, so that a backlog of a million costs no more to look at", async () => {
+    const { deliveries, outbox, records } = stage.storage;
+    await store(stage, delivery("a1", "a"));
+    const counted: Query[] = [];
+    const { store: real } = records;
+    const count = real.count.bind(real);
+    real.count = (queries) => {
+      counted.push(...queries);
+      return count(queries);
+    };
+    await deliveries.counts();
+    await deliveries.recent({ number: 2, lengthMs: 1_000 });
+    await outbox.waiting();
+    await outbox.held();
+    expect(new Set(counted.map(({ limit }) => limit))).toEqual(new Set([10_000]));
+    expect(new Set(counted.map(({ index }) => index)).size).toBe(4);
   });
 
   it("counts what was stored lately in spans, of all receivers and states", async () => {
