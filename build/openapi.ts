@@ -1,6 +1,6 @@
 /** `docs/interactions.openapi.json`: the JSON interface of the steps, for generators of clients and for tests. */
 import { z } from "zod";
-import { sampleStep } from "../interactions/sample-steps.ts";
+import { sampleStep } from "../interactions/samples/steps.ts";
 import type {
   DescribedAction,
   DescribedField,
@@ -210,7 +210,7 @@ const canAddPasskey = z
 
 /** What a submission of each step contains. */
 function submission(name: StepName): z.ZodType {
-  const { fields } = sampleStep(name, "x");
+  const { fields } = sampleStep(name);
   const members = fields.map((each) => {
     const value = z.string().describe(`autocomplete: ${each.autocomplete}`);
     return [each.name, each.required ? value : value.optional()] as const;

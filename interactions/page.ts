@@ -94,18 +94,3 @@ export interface Pages extends Answers {
   /** Sends a page with its status and all headers. */
   send<Data>(ctx: PageContext, page: Page<Data>, data: NoInfer<Data>, options?: SendOptions): void;
 }
-
-/** One page in one state. */
-export interface Sample {
-  /** The view and the state. */
-  readonly name: string;
-  render(pages: Pick<Pages, "render">, visit: Visit): string;
-}
-
-/** @param state names it, after the view. */
-export function sample<Data>(page: Page<Data>, state: string, data: NoInfer<Data>): Sample {
-  return {
-    name: `${page.view}, ${state}`,
-    render: (pages, visit) => pages.render(page, visit, data),
-  };
-}

@@ -11,7 +11,7 @@ import { firstLetter, letterIcon } from "../core/pictures.ts";
 import { readTheme, type Theme } from "./look/theme.ts";
 import { type Locals, readViews, renderProblem } from "./look/views.ts";
 import type { Page, Pages, SendOptions, Visit, VisitHints } from "./page.ts";
-import { samplePages } from "./sample-pages.ts";
+import { samples } from "./samples/samples.ts";
 import type { InteractionSettings } from "../config/pages.ts";
 
 /** Where the script is, below each base URL. */
@@ -149,9 +149,9 @@ function brokenPages(pages: Pages, locale: string): readonly string[] {
       return html;
     },
   };
-  return samplePages("Sample").flatMap((sample) => {
+  return samples().flatMap((sample) => {
     try {
-      sample.render(checking, { locale, here: "Sample" });
+      sample.render(checking, { locale, here: "" });
       return [];
     } catch (error) {
       return [`config.interactions.views: ${renderProblem(error)}`];

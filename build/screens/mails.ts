@@ -4,7 +4,14 @@ import { createMessages } from "../../accounts/people/messages.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
-import { ADA, NOW, type Screen } from "./screen.ts";
+import { ADA, NOW } from "../../interactions/samples/sample.ts";
+import type { Visit } from "../../interactions/page.ts";
+
+/** One page or mail in one state. */
+export interface Screen {
+  readonly name: string;
+  html(visit: Visit): string;
+}
 
 const WITH_CODE = { code: "K7QM2XTV", link: "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A" };
 

@@ -6,8 +6,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Page } from "playwright-core";
+import type { Screen } from "./mails.ts";
 import { LANGUAGES, screenMails, screenPages, screens } from "./pages.ts";
-import type { Screen } from "./screen.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const OUT = join(ROOT, "screens");

@@ -2,20 +2,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { builtInLocales } from "../../core/texts.ts";
-import {
-  errorPage,
-  loggedOutPage,
-  logoutPage,
-  startAgainPage,
-  unavailablePage,
-} from "../../interactions/answers.ts";
-import type { Pages, Visit } from "../../interactions/page.ts";
+import type { Pages } from "../../interactions/page.ts";
 import { createPages, type PageSettings } from "../../interactions/pages.ts";
-import { accountScreens } from "./account.ts";
-import { consoleScreens } from "./console.ts";
-import { mailScreens } from "./mails.ts";
-import { ACCOUNT_URL, type Screen } from "./screen.ts";
-import { signInScreens } from "./sign-in.ts";
+import { samples } from "../../interactions/samples/samples.ts";
+import { mailScreens, type Screen } from "./mails.ts";
 
 /** A made-up language: English words, written from right to left. */
 export const RIGHT_TO_LEFT = "qaa";
@@ -53,47 +43,7 @@ export function screenMails(shown: Shown = {}): readonly Screen[] {
   return mailScreens(settings(shown));
 }
 
-const ENDED = { accountUrl: ACCOUNT_URL, host: "login.example" };
-
 /** All pages. */
 export function screens(pages: Pages): readonly Screen[] {
-  return [
-    ...signInScreens(pages),
-    ...accountScreens(pages),
-    { name: "logout", html: (visit) => pages.render(logoutPage, visit, { action: "/x", xsrf: "x" }) },
-    {
-      name: "logged-out",
-      html: (visit) => pages.render(loggedOutPage, visit, { accountUrl: ACCOUNT_URL, after: "signed out" }),
-    },
-    {
-      name: "start-again",
-      html: (visit) => pages.render(startAgainPage, visit, { ...ENDED, action: "/i" }),
-    },
-    ...(["expired", "complete", "elsewhere", "no-cookies"] as const).map((reason) => ({
-      name: `start-again-${reason}`,
-      html: (visit: Visit) =>
-        pages.render(startAgainPage, visit, {
-          ...ENDED,
-          reason,
-          path: "/i",
-          again: "sealed",
-          client: { name: "News", client_uri: "https://news.example.org" },
-          ...(reason === "expired" && { typed: "name" }),
-        }),
-    })),
-    {
-      name: "error",
-      html: (visit) =>
-        pages.render(errorPage, visit, {
-          accountUrl: ACCOUNT_URL,
-          error: "invalid_redirect_uri",
-          description: "redirect_uri did not match any of the client's registered redirect_uris",
-        }),
-    },
-    {
-      name: "unavailable",
-      html: (visit) => pages.render(unavailablePage, visit, { accountUrl: ACCOUNT_URL }),
-    },
-    ...consoleScreens(pages),
-  ];
+  return samples().map(({ name, render }) => ({ name, html: (visit) => render(pages, visit) }));
 }

@@ -18,7 +18,7 @@ import type {
 import type { Exchange } from "../../provider/exchange.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { createBodyReader, readFields, readForm } from "../../compat/request-body.ts";
-import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
+import { sampleDelivery, sampleReceiver } from "../../interactions/samples/console.ts";
 import { pagesWith } from "./every-page.ts";
 
 export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
@@ -130,14 +130,14 @@ export function refill(site: ConsoleSite): void {
   console.queries.length = 0;
   const common = { receiver: "service:1", sub: SUB, type: "PROFILE_CHANGED" };
   console.deliveries.push(
-    sampleDelivery("msg_1", { ...common, reason: "attempts", history: [] }),
-    sampleDelivery("msg_2", { ...common, state: "waiting", reason: null, history: [] }),
-    sampleDelivery("msg_3", { ...common, state: "delivered", receiver: "group:media", history: [] }),
-    sampleDelivery("msg_4", { ...common, state: "discarded", type: "DELETE_ACCOUNT", history: [] }),
+    sampleDelivery({ id: "msg_1", ...common, reason: "attempts", history: [] }),
+    sampleDelivery({ id: "msg_2", ...common, state: "waiting", reason: null, history: [] }),
+    sampleDelivery({ id: "msg_3", ...common, state: "delivered", receiver: "group:media", history: [] }),
+    sampleDelivery({ id: "msg_4", ...common, state: "discarded", type: "DELETE_ACCOUNT", history: [] }),
   );
   console.known = [
-    sampleReceiver("service:1", { url: "https://news.example/notify" }),
-    sampleReceiver("group:media", { paused: true, reason: "by hand", waiting: 4, parked: 1 }),
+    sampleReceiver({ receiver: "service:1", url: "https://news.example/notify" }),
+    sampleReceiver({ receiver: "group:media", paused: true, reason: "by hand", waiting: 4, parked: 1 }),
   ];
 }
 

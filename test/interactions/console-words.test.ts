@@ -1,7 +1,7 @@
 /** What the console says about codes, times and empty lists. */
 import { describe, expect, it } from "@jest/globals";
 import { deliveriesPage, deliveryPage, receiversPage } from "../../interactions/console/console-views.ts";
-import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
+import { sampleDelivery, sampleReceiver } from "../../interactions/samples/console.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 
@@ -32,9 +32,9 @@ const list: List = { ...common, filter: {}, receivers: ["service:1"], deliveries
 const listHtml = (changes: Partial<List> = {}): string =>
   pages.render(deliveriesPage, { locale: "en" }, { ...list, ...changes });
 
-const delivery = (changes: Parameters<typeof sampleDelivery>[1]) =>
-  sampleDelivery("msg_1", { receiver: "service:1", sub: SUB, type: "PROFILE_CHANGED", ...changes });
-const detail = (changes: Parameters<typeof sampleDelivery>[1]): string =>
+const delivery = (changes: Parameters<typeof sampleDelivery>[0]) =>
+  sampleDelivery({ id: "msg_1", receiver: "service:1", sub: SUB, type: "PROFILE_CHANGED", ...changes });
+const detail = (changes: Parameters<typeof sampleDelivery>[0]): string =>
   textOf(
     pages.render(deliveryPage, { locale: "en" }, { ...common, delivery: delivery(changes), tokens: {} }),
   );
@@ -100,7 +100,7 @@ describe("the next attempt", () => {
     [NOW + 4 * MINUTE, "One delivery is tried again in 4 minutes."],
     [NOW - 4 * MINUTE, "One delivery is tried again now."],
   ])("of a receiver that is held until %d", (heldUntil, words) => {
-    const report = sampleReceiver("service:1", { failures: 7, heldUntil });
+    const report = sampleReceiver({ receiver: "service:1", failures: 7, heldUntil });
     const html = pages.render(
       receiversPage,
       { locale: "en" },
@@ -113,8 +113,8 @@ describe("the next attempt", () => {
 describe("the overview", () => {
   const overview: NonNullable<List["overview"]> = {
     receivers: [
-      sampleReceiver("service:1", { waiting: 2, oldest: NOW - 3 * MINUTE }),
-      sampleReceiver("service:2", { waiting: 40, parked: 3, oldest: NOW - 90 * MINUTE }),
+      sampleReceiver({ receiver: "service:1", waiting: 2, oldest: NOW - 3 * MINUTE }),
+      sampleReceiver({ receiver: "service:2", waiting: 40, parked: 3, oldest: NOW - 90 * MINUTE }),
     ],
     lastHour: [
       { from: NOW - 10 * MINUTE, stored: 1_000, parked: 2 },

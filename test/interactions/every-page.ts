@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll } from "@jest/globals";
 import type { Pages } from "../../interactions/page.ts";
 import { createPages, type PageSettings } from "../../interactions/pages.ts";
-import { samplePages } from "../../interactions/sample-pages.ts";
+import { samples } from "../../interactions/samples/samples.ts";
 
 /** The folder of the pages. */
 export const SOURCES: string = join(import.meta.dirname, "../../interactions");
@@ -24,7 +24,7 @@ export function pagesWith(settings: Partial<PageSettings> = {}): Pages {
 /** The HTML of every page in every state, with the given text everywhere. */
 export function everyPage(pages: Pages, locale: string, text = "harmless"): Map<string, string> {
   const visit = { locale, here: text };
-  return new Map(samplePages(text).map((sample) => [sample.name, sample.render(pages, visit)]));
+  return new Map(samples(() => text).map(({ name, render }) => [name, render(pages, visit)]));
 }
 
 /** The built-in texts of a locale. */

@@ -11,7 +11,7 @@ import {
   startService,
 } from "../flows/running-service.ts";
 import { builtInLocales } from "../../core/texts.ts";
-import { sampleStep } from "../../interactions/sample-steps.ts";
+import { sampleStep } from "../../interactions/samples/steps.ts";
 import { describeStep } from "../../interactions/steps/description.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
@@ -279,7 +279,7 @@ describe("the published description", () => {
     for (const locale of BUILT_IN)
       for (const name of STEP_NAMES)
         for (const problems of [[], [{ code: "required", fields: ["password"] }]]) {
-          const described = describeStep(sampleStep(name, "x", { problems }), pages.translator(locale));
+          const described = describeStep(sampleStep(name, { problems }), pages.translator(locale));
           expect([name, check(described)]).toEqual([name, undefined]);
           expect(check({ ...described, secret: 1 })).toBeDefined();
           expect(check({ ...described, csrf: undefined })).toBeDefined();
@@ -292,7 +292,7 @@ describe("the published description", () => {
     const own = { client: { client_id: "x", name: "x", own: true } } as const;
     for (const name of STEP_NAMES)
       for (const signIn of [{}, own, { link: "x" }]) {
-        const step = sampleStep(name, "x", { signIn });
+        const step = sampleStep(name, { signIn });
         const { title, text, actions, terms } = describeStep(step, pages.translator(locale));
         const html = pages.render(stepPage(name), { locale }, step).replaceAll(/<\/?(?:bdi|wbr)>/g, "");
         const page = readTags(html).map((tag) => tag.text.trim());

@@ -2,7 +2,8 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createHash } from "node:crypto";
 import { everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
-import { sampleStep } from "../../interactions/sample-steps.ts";
+import { samples } from "../../interactions/samples/samples.ts";
+import { sampleStep } from "../../interactions/samples/steps.ts";
 import { errorPage, logoutPage } from "../../interactions/answers.ts";
 import type { Problem } from "../../interactions/steps/step.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
@@ -22,6 +23,12 @@ describe("every page in every locale", () => {
   const cases = LOCALES.flatMap((locale) =>
     [...everyPage(usual, locale)].map(([name, html]) => [locale, name, html] as const),
   );
+
+  it("has a name of its own, which can be that of a file", () => {
+    const names = samples().map(({ name }) => name);
+    expect(names.filter((name) => !/^[a-z]+(?:-[a-z]+)*$/.test(name))).toEqual([]);
+    expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
+  });
 
   it.each(cases)("%s: %s has a language, a title, one h1 and no missing text", (locale, _name, html) => {
     const [root] = tagsNamed(html, "html");
@@ -110,7 +117,7 @@ describe("untrusted text", () => {
   it("is not changed by escaping", async () => {
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
-        const step = sampleStep("login", text, { signIn: { loginHint: text } });
+        const step = sampleStep("login", { signIn: { loginHint: text } }, () => text);
         const html = pages.render(stepPage("login"), { locale: "en" }, step);
         const values = new Map(
           tagsNamed(html, "input").map(({ attributes }) => [attributes.get("name"), attributes.get("value")]),
@@ -138,7 +145,7 @@ describe("untrusted text", () => {
 });
 
 const loginPage = (...problems: readonly Problem[]): string =>
-  pagesWith().render(stepPage("login"), { locale: "en" }, sampleStep("login", "News", { problems }));
+  pagesWith().render(stepPage("login"), { locale: "en" }, sampleStep("login", { problems }));
 
 describe("the login page", () => {
   it("is one plain form with username, password, and one submit button [D-LOGIN-1]", () => {
@@ -190,8 +197,8 @@ describe("the login page", () => {
     expect(tagsNamed(html, "a").map(({ attributes, text }) => [attributes.get("href"), text])).toEqual([
       ["#username", "Username or email address"],
       ["#password", "Password"],
-      ["News", "Forgot password?"],
-      ["News", "Create an account"],
+      ["/interaction/1/forgot-password", "Forgot password?"],
+      ["/interaction/1/register", "Create an account"],
     ]);
     expect(readTags(html).filter(({ attributes }) => attributes.has("autofocus"))).toHaveLength(1);
   });
@@ -213,14 +220,14 @@ describe("the consent page", () => {
     ["en", ["sub"], ["Account ID"]],
     ["pl", ["sub", "name", "surname", "gender"], ["Imię i nazwisko", "Płeć", "Identyfikator konta"]],
   ])("lists what is shared in short names (%s, %j)", (locale, fields, names) => {
-    const step = sampleStep("consent", "News", { signIn: { shares: fields } });
+    const step = sampleStep("consent", { signIn: { shares: fields } });
     const html = pagesWith().render(stepPage("consent"), { locale }, step);
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual(names);
   });
 
   it("lists the requested fields by their localized names", async () => {
     const fields = ["sub", "email", "date_of_birth", "shoe_size"];
-    const step = sampleStep("consent", "Sklep", { signIn: { shares: fields } });
+    const step = sampleStep("consent", { signIn: { shares: fields } });
     const html = pagesWith().render(stepPage("consent"), { locale: "pl" }, step);
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
       "Adres e-mail",

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
-import { sampleStep } from "../../interactions/sample-steps.ts";
+import { sampleStep } from "../../interactions/samples/steps.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
 import { loggedOutPage } from "../../interactions/answers.ts";
 import { stepPage } from "../../interactions/steps/views.ts";
@@ -55,7 +55,7 @@ describe("the texts", () => {
 
   it("can be replaced one by one", async () => {
     const pages = pagesWith({ copy: { en: { lead: "so that {client} can open" } } });
-    const html = pages.render(stepPage("login"), { locale: "en" }, sampleStep("login", "News"));
+    const html = pages.render(stepPage("login"), { locale: "en" }, sampleStep("login"));
     expect(tagsNamed(html, "p")[0]?.text).toBe("so that News can open");
     expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
   });
@@ -161,7 +161,7 @@ describe("docs/pages.md", () => {
     const t = translators.get("en");
     if (t === undefined) throw new Error("there is no English");
     const missing = STEP_NAMES.flatMap((name) => {
-      const step = sampleStep(name, "x");
+      const step = sampleStep(name);
       const variables = Object.keys(stepPage(name).locals(t, step));
       return variables.filter((variable) => !views.includes(`\`${variable}`));
     });

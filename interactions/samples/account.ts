@@ -1,0 +1,341 @@
+/** The pages of a signed-in person, in all their states. */
+import { deletionView } from "../account/delete.ts";
+import { compareView, deviceDoneView, deviceView } from "../account/device.ts";
+import { addressView, newAddressView } from "../account/email.ts";
+import { confirmFactorView, newAppView, newPasskeyView } from "../account/new-factor.ts";
+import { overviewView } from "../account/overview.ts";
+import { passwordView } from "../account/password.ts";
+import type { PersonLocals } from "../account/person-pages.ts";
+import { profileView } from "../account/profile.ts";
+import { servicesView } from "../account/services.ts";
+import { sessionsView } from "../account/sessions.ts";
+import { codesView, factorView, methodsView } from "../account/sign-in-methods.ts";
+import { groupedKey } from "../look/qr-code.ts";
+import {
+  ACCOUNT_URL,
+  ADA,
+  APP,
+  daysAgo,
+  LONG_NAME,
+  MINUTE_MS,
+  NO_FACTORS,
+  NOW,
+  RECOVERY_CODES,
+  type Sample,
+  sampleApis,
+  sampleFactors,
+  states,
+  SUB,
+  type Text,
+} from "./sample.ts";
+
+/** The pages in the navigation of the account. */
+const PLACES = ["home", "profile", "email", "password", "methods", "sessions", "services", "delete"] as const;
+
+/** What every page at one of these places shows. */
+const at = (text: Text, current: (typeof PLACES)[number]): PersonLocals => ({
+  base: text(""),
+  action: text(current === "home" ? ACCOUNT_URL : `${ACCOUNT_URL}/${current}`),
+  csrf: text("c"),
+  person: { name: text("Ada Lovelace"), email: text(ADA) },
+  places: PLACES.map((page) => ({
+    page,
+    href: text(`${ACCOUNT_URL}/${page}`),
+    isCurrent: page === current,
+  })),
+});
+
+export function accountSamples(text: Text): readonly Sample[] {
+  const home = at(text, "home");
+  const email = at(text, "email");
+  const pending = { email: text("ada.lovelace@example.org"), hasLink: false };
+  const values = {
+    name: text("Ada"),
+    surname: text("Lovelace"),
+    username: text("ada"),
+    date_of_birth: text("1990-12-10"),
+    gender: text("female"),
+    locale: text(""),
+  };
+  const services = [text("News"), text("Video"), text("Radio"), text("Library")];
+  return [
+    ...states(
+      overviewView,
+      {
+        ...home,
+        account: {
+          sub: text(SUB),
+          email_verified: true,
+          username: text("ada"),
+          password_hash: text(""),
+          password_changed_at: daysAgo(90),
+        },
+        browsers: 3,
+        services,
+        now: NOW,
+      },
+      {
+        account: { console: text("/account/deliveries") },
+        "account-many-browsers": { browsers: 50, hasMoreBrowsers: true },
+        "account-changed": {
+          person: { name: "", email: text(ADA) },
+          account: { sub: text(SUB), email_verified: false, username: null, password_hash: null },
+          browsers: 1,
+          services: [],
+          notice: "password",
+        },
+      },
+    ),
+    ...states(
+      profileView,
+      { ...at(text, "profile"), values, locales: ["en", "pl"], problems: [] },
+      {
+        "account-profile": {},
+        "account-profile-saved": { locales: ["en"], notice: "profile" },
+        "account-profile-wrong": {
+          problems: [
+            { field: "name", reason: "text" },
+            { field: "username", reason: "taken" },
+            { field: "date_of_birth", reason: "date" },
+            { field: "gender", reason: "choice" },
+          ],
+        },
+        "account-profile-username": { problems: [{ field: "username", reason: "username" }] },
+      },
+    ),
+    ...states(
+      addressView,
+      { ...email, email: text(ADA), isConfirmed: true },
+      {
+        "account-email": {},
+        "account-email-changed": { notice: "address" },
+        "account-email-not-confirmed": { isConfirmed: false, notice: "addressCancelled" },
+        "account-email-pending": { pending, notice: "codeSent" },
+        "account-email-wrong-code": { pending, problem: { reason: "wrongCode", triesLeft: 3 } },
+        "account-email-link": { pending: { ...pending, hasLink: true } },
+      },
+    ),
+    ...states(
+      newAddressView,
+      { ...email, value: text("ada") },
+      {
+        "account-new-email": { value: "" },
+        "account-new-email-wrong": { problem: { reason: "invalid" } },
+        "account-new-email-limited": { problem: { reason: "limited", retryAfter: 90 } },
+      },
+    ),
+    ...states(
+      passwordView,
+      { ...at(text, "password"), username: text("ada"), min: 8, max: 128, isSet: true },
+      {
+        "account-password": {},
+        "account-password-first": { isSet: false },
+        "account-password-refused": { problem: "common" },
+        "account-password-too-short": { problem: "too-short" },
+      },
+    ),
+    ...methodSamples(text, at(text, "methods")),
+    ...sessionSamples(text, at(text, "sessions")),
+    ...serviceSamples(text, at(text, "services")),
+    ...deviceSamples(text, home),
+    ...states(
+      deletionView,
+      { ...at(text, "delete"), email: text(ADA), notified: [text("News"), text(LONG_NAME)] },
+      { "account-delete": {}, "account-delete-nobody": { notified: [] } },
+    ),
+  ];
+}
+
+/** "Sign-in methods", and adding one. */
+function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
+  const factors = sampleFactors(text);
+  const [passkey, unused] = factors.passkeys;
+  const stopped = { ...factors.app, stopped: true };
+  const password = { isSet: true, changedAt: daysAgo(200) };
+  const limited = { reason: "limited", retryAfter: 90 } as const;
+  return [
+    ...states(
+      methodsView,
+      { ...common, factors, password, canAdd: { app: true, passkey: true }, now: NOW },
+      {
+        "account-methods": { factors: NO_FACTORS },
+        "account-methods-nothing-to-add": {
+          factors: NO_FACTORS,
+          password: { isSet: true },
+          canAdd: { app: false, passkey: false },
+        },
+        "account-methods-several": { notice: "passkeyAdded" },
+        "account-methods-stopped": { factors: { ...factors, app: stopped }, notice: "passkeyRemoved" },
+        "account-methods-full": {
+          factors: { ...factors, app: stopped, passkeys: Array.from({ length: 10 }, () => unused) },
+          notice: "factorsFull",
+        },
+        "account-methods-few-codes": { factors: { ...factors, recovery_codes_left: 2 } },
+        "account-methods-no-codes": { factors: { ...factors, recovery_codes_left: 0 } },
+        "account-methods-no-password": {
+          password: { isSet: false },
+          factors: { ...factors, app: null, passkeys: [passkey] },
+        },
+      },
+    ),
+    ...states(
+      factorView,
+      { ...common, isLast: false },
+      {
+        "account-methods-passkey": { passkey },
+        "account-methods-passkey-no-name": { passkey, isLast: true, problem: "name" },
+        "account-methods-passkey-only-way": { passkey, isLast: true, problem: "only-way" },
+        "account-methods-app": { isLast: true },
+        "account-methods-app-of-several": {},
+      },
+    ),
+    ...states(
+      confirmFactorView,
+      { ...common, kind: "app", isSent: false, isGuarded: false },
+      {
+        "account-methods-confirm": {},
+        "account-methods-confirm-sent": { isSent: true, isGuarded: true, notice: "factorCode" },
+        "account-methods-code": {
+          isSent: true,
+          isGuarded: true,
+          problem: { reason: "wrongCode", triesLeft: 3 },
+        },
+        "account-methods-no-code": { isSent: true, problem: { reason: "noCode" } },
+        "account-methods-no-tries": { problem: { reason: "noTries" } },
+        "account-methods-code-gone": { problem: { reason: "gone" } },
+        "account-methods-confirm-limited": { problem: limited },
+      },
+    ),
+    ...states(
+      newAppView,
+      {
+        ...common,
+        kind: "app",
+        app: { qrCode: text(APP.qrCode), key: text(groupedKey(APP.key)), uri: text(APP.uri) },
+        setUp: text("s"),
+      },
+      {
+        "account-methods-new-app": {},
+        "account-methods-new-app-wrong": { problem: { reason: "wrongApp" } },
+      },
+    ),
+    ...states(
+      newPasskeyView,
+      { ...common, kind: "passkey", passkey: text("{}"), setUp: text("s") },
+      {
+        "account-methods-new-passkey": {},
+        "account-methods-new-passkey-refused": { problem: { reason: "wrongPasskey" } },
+        "account-methods-new-passkey-no-name": { problem: { reason: "name" } },
+      },
+    ),
+    ...states(
+      codesView,
+      { ...common, codes: [], left: 1 },
+      {
+        "account-methods-codes-left": {},
+        "account-methods-codes": { codes: RECOVERY_CODES.map(text), left: 10 },
+      },
+    ),
+  ];
+}
+
+function sessionSamples(text: Text, common: PersonLocals): readonly Sample[] {
+  const session = (uid: string, minutesAgo: number, where: object = {}) => ({
+    isThis: minutesAgo === 0,
+    session: {
+      uid: text(uid),
+      firstUse: daysAgo(6.25),
+      lastUse: (NOW - minutesAgo * MINUTE_MS) / 1000,
+      ...where,
+    },
+  });
+  const firefox = { browser: text("Firefox"), system: text("Windows") };
+  const here = { browser: text("Safari"), system: text("iPhone"), address: text("203.0.113.0/24") };
+  const sessions = [
+    session("1", 0, here),
+    session("2", 130, { ...firefox, address: text("2001:db8:1::/48") }),
+    session("3", 5_000),
+  ];
+  const browser = { id: text("1"), added_at: daysAgo(2), expires_at: daysAgo(-28) };
+  const remembered = [
+    { ...browser, ...firefox },
+    { ...browser, browser: text("Opera"), system: null },
+  ];
+  return states(
+    sessionsView,
+    { ...common, sessions, remembered: [], network: text("203.0.113.0/24"), now: NOW },
+    {
+      "account-sessions": {},
+      "account-sessions-one": { sessions: sessions.slice(0, 1), notice: "sessions" },
+      "account-sessions-unknown": { sessions: [session("1", 0)] },
+      "account-sessions-remembered": { remembered, notice: "session" },
+      "account-sessions-next": { remembered, first: text("?"), next: text("?after=3") },
+    },
+  );
+}
+
+function serviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
+  const fields = ["sub", "email", "name", "surname", "date_of_birth", "gender", text("shoe_size")];
+  const since = NOW - 60_000 * MINUTE_MS;
+  const services = [
+    { key: text("1"), name: text("News"), since, fields, apis: sampleApis(text) },
+    { key: text("2"), name: text(LONG_NAME), since: undefined, fields: ["sub", "email"], apis: [] },
+  ];
+  const devices = [{ id: text(""), client: { name: text("News on TV") }, since: daysAgo(1) }];
+  return states(
+    servicesView,
+    { ...common, services: [], devices: [], offersDevices: false, now: NOW },
+    {
+      "account-services": { services, devices, offersDevices: true },
+      "account-services-none": { notice: "service" },
+      "account-services-next": { first: text("?"), next: text("?after=2") },
+    },
+  );
+}
+
+/** The pages for the code of a device. */
+function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
+  return [
+    ...states(
+      deviceView,
+      { ...common, value: text("WDJB-MJHT") },
+      {
+        device: { value: "" },
+        "device-filled-in": {},
+        "device-required": { problem: { reason: "required" } },
+        "device-unknown": { problem: { reason: "unknown" } },
+        "device-used": { problem: { reason: "used" } },
+        "device-expired": { problem: { reason: "expired" } },
+        "device-unavailable": { problem: { reason: "unavailable" } },
+        "device-second-factor": { problem: { reason: "secondFactor" } },
+        "device-limited": { problem: { reason: "limited", retryAfter: 90 } },
+      },
+    ),
+    ...states(
+      compareView,
+      {
+        ...common,
+        client: { name: text("News on TV") },
+        logo: undefined,
+        userCode: "WDJBMJHT",
+        fields: ["sub", "email", "name", "surname", text("shoe_size")],
+        apis: [],
+        askedAt: NOW - 70_000,
+        now: NOW,
+        network: text("203.0.113.0/24"),
+        ownNetwork: text("198.51.100.0/24"),
+      },
+      {
+        "device-compare": {},
+        "device-compare-same-network": { ownNetwork: text("203.0.113.0/24") },
+        "device-compare-unknown-network": { logo: text("/clients/1/logo?1"), network: undefined },
+        "device-compare-api": { fields: ["sub"], apis: sampleApis(text) },
+      },
+    ),
+    ...states(
+      deviceDoneView,
+      { ...common, isConnected: true, notice: "device" },
+      { "device-done": {}, "device-refused": { isConnected: false, notice: "deviceRefused" } },
+    ),
+  ];
+}

@@ -1,0 +1,90 @@
+/**
+ * Every page in every state, with realistic data. With custom views, start-up renders all of it, so a broken view stops the
+ * start; the tests render it too, and `npm run screens` takes its pictures. A new state of a page needs a row here.
+ */
+import { errorPage, loggedOutPage, logoutPage, startAgainPage, unavailablePage } from "../answers.ts";
+import { confirmPage } from "../confirm.ts";
+import { accountSamples } from "./account.ts";
+import { consoleSamples } from "./console.ts";
+import { ACCOUNT_URL, ADA, asItIs, type Sample, states, type Text } from "./sample.ts";
+import { stepSamples } from "./steps.ts";
+
+/** @param text what the strings from outside become. Default: they stay. */
+export function samples(text: Text = asItIs): readonly Sample[] {
+  const accountUrl = text(ACCOUNT_URL);
+  return [
+    ...stepSamples(text),
+    ...states(
+      confirmPage,
+      { accountUrl, kind: "elsewhere" },
+      {
+        "confirm-elsewhere": {},
+        "confirm-gone": { kind: "gone" },
+        "confirm-taken": { kind: "taken" },
+        "confirm-blocked": { kind: "blocked" },
+        "confirm-undo": {
+          kind: "undo",
+          form: { email: text(ADA), action: text("/confirm"), csrf: text("c") },
+        },
+      },
+    ),
+    ...accountSamples(text),
+    ...states(logoutPage, { action: text("/oauth2/logout"), xsrf: text("x") }, { logout: {} }),
+    ...states(
+      loggedOutPage,
+      { accountUrl, after: "signed out" },
+      { "logged-out": {}, stayed: { after: "stayed" }, "account-deleted": { after: "deleted" } },
+    ),
+    ...endedSamples(text, accountUrl),
+    ...states(
+      errorPage,
+      { accountUrl, error: "invalid_client" },
+      {
+        error: {
+          error: text("invalid_redirect_uri"),
+          description: text("redirect_uri did not match any of the client's registered redirect_uris"),
+        },
+        "error-known": {},
+        "error-limited": { error: "rate_limited", retryAfter: 30 },
+      },
+    ),
+    ...states(unavailablePage, { accountUrl }, { unavailable: {} }),
+    ...consoleSamples(text),
+  ];
+}
+
+/** "Start again". */
+function endedSamples(text: Text, accountUrl: string): readonly Sample[] {
+  const path = text("/interaction/1");
+  const again = text("sealed");
+  const client = { name: text("News"), client_uri: text("https://news.example.org") };
+  return [
+    ...states(
+      startAgainPage,
+      { accountUrl, host: text("login.example") },
+      {
+        "start-again": { action: path },
+        "start-again-stopped": {},
+        "start-again-of-the-account": {
+          reason: "complete",
+          path,
+          client: { name: text("Account"), own: true },
+          again,
+        },
+        "start-again-name-kept": { reason: "expired", path, client, again, typed: "name" },
+        "start-again-all-lost": { reason: "expired", path, typed: "something" },
+      },
+    ),
+    ...(["expired", "complete", "elsewhere", "no-cookies"] as const).flatMap((reason) =>
+      states(
+        startAgainPage,
+        { accountUrl, host: text("login.example"), reason, path },
+        {
+          [`start-again-${reason}`]: { client, again },
+          [`start-again-${reason}-client`]: { client },
+          [`start-again-${reason}-unknown`]: {},
+        },
+      ),
+    ),
+  ];
+}

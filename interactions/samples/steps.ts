@@ -1,0 +1,353 @@
+/** The steps of a sign-in, in all their states. */
+import type { Enrolment } from "../../accounts/factors/enrolment.ts";
+import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
+import { ACR_PASSKEY } from "../../provider/authentication.ts";
+import type {
+  Offers,
+  Problem,
+  RunningSignIn,
+  SignInClient,
+  SignInMethod,
+  SignInState,
+  StepName,
+} from "../steps/step.ts";
+import { STEPS } from "../steps/steps.ts";
+import { stepPage, type StepWithPicture } from "../steps/views.ts";
+import {
+  ADA,
+  APP,
+  asItIs,
+  daysAgo,
+  LONG_NAME,
+  RECOVERY_CODES,
+  type Sample,
+  sampleApis,
+  states,
+  SUB,
+  type Text,
+} from "./sample.ts";
+
+/** How a state of a step differs from the first one. */
+interface StepChanges {
+  readonly signIn?: Partial<RunningSignIn>;
+  /** Members of the state of the sign-in that it has besides those that open the step. */
+  readonly state?: SignInState;
+  readonly problems?: readonly Problem[];
+  readonly ways?: readonly StepName[];
+  readonly recoveryCodes?: readonly string[];
+  readonly methods?: readonly SignInMethod[];
+}
+
+const offersOf = (text: Text): Offers => ({
+  registration: {
+    fields: {
+      name: "required",
+      surname: "required",
+      username: "optional",
+      date_of_birth: "optional",
+      gender: "optional",
+    },
+    terms: { url: text("https://example.org/terms"), version: text("2026-05") },
+    passwordless: true,
+  },
+  resets: true,
+  passwordLength: { min: 8, max: 128 },
+  passkeyOffer: true,
+});
+
+const accountOf = (text: Text): NonNullable<RunningSignIn["account"]> => ({
+  sub: text(SUB),
+  email: text(ADA),
+  name: text("Ada Lovelace"),
+  locale: null,
+  hasPassword: true,
+});
+
+/** Somebody who has shown a password. */
+const provenOf = (text: Text) => ({
+  sub: text(SUB),
+  generation: 0,
+  at: 0,
+  amr: ["pwd"],
+  app: true,
+  passkeys: true,
+});
+
+/** Steps of somebody who has shown something. */
+const PROVEN: ReadonlySet<StepName> = new Set([
+  "enrol-confirm",
+  "enrol",
+  "recovery-codes",
+  "offer-passkey",
+  "review-methods",
+  "terms",
+]);
+
+/** The states that the steps need to be open. */
+function stateOf(name: StepName, text: Text): SignInState {
+  const proven = provenOf(text);
+  if (name === "second-factor") return { step: name, proven, passkey: passkeyOf(text) };
+  return {
+    step: name,
+    email: text(ADA),
+    ...(PROVEN.has(name) && { proven }),
+    ...(name === "enrol" && { enrolment: enrolmentOf(text) }),
+  };
+}
+
+function passkeyOf(text: Text): PasskeyRequest {
+  return {
+    challenge: text("bGluayBvZiAzMiBieXRlcw"),
+    rpId: text("login.example"),
+    timeout: 1,
+    userVerification: "required",
+    allowCredentials: [],
+  };
+}
+
+function enrolmentOf(text: Text) {
+  const publicKey: PasskeyCreation = {
+    challenge: text("bGluayBvZiAzMiBieXRlcw"),
+    rp: { id: text("login.example"), name: text("Example") },
+    user: { id: text("1"), name: text(ADA), displayName: text("Ada Lovelace") },
+    pubKeyCredParams: [{ type: "public-key", alg: -7 }],
+    timeout: 1,
+    excludeCredentials: [],
+    authenticatorSelection: {
+      residentKey: "required",
+      requireResidentKey: true,
+      userVerification: "required",
+    },
+    attestation: "none",
+  };
+  return {
+    sub: text(SUB),
+    as: { email: text(ADA), password_generation: 0, sessions_generation: 0, factors_generation: 0 },
+    isFirst: true,
+    app: { secret: text(APP.key), uri: text(APP.uri) },
+    passkey: { publicKey },
+    expiresAt: 0,
+  } satisfies Enrolment;
+}
+
+/** One method of each kind, used and not. */
+function methodsOf(text: Text): readonly SignInMethod[] {
+  const added_at = daysAgo(104);
+  const seen = { added_at: daysAgo(1), expires_at: daysAgo(-30) };
+  const passkey = (id: string, name: string, last_used_at: number | null): SignInMethod => ({
+    kind: "passkey",
+    id: text(id),
+    factor: text(id),
+    name: text(name),
+    added_at,
+    last_used_at,
+  });
+  return [
+    { kind: "app", id: "app", factor: "app", added_at, last_used_at: null },
+    passkey("1", "iPhone", null),
+    passkey("2", "YubiKey", daysAgo(2)),
+    { kind: "browser", id: text("3"), browser: text("Firefox"), system: text("Windows"), ...seen },
+    { kind: "browser", id: text("4"), browser: text("Opera"), system: null, ...seen },
+  ];
+}
+
+/** A step as people see it. */
+export function sampleStep(
+  name: StepName,
+  { signIn: changes, state, problems = [], ways, recoveryCodes, methods }: StepChanges = {},
+  text: Text = asItIs,
+): StepWithPicture {
+  const known = name === "consent" || name === "continue" || name === "reauthenticate";
+  const signIn: RunningSignIn = {
+    uid: text("V1StGXR8_Z5jdHi6B-myT"),
+    prompt: name === "consent" || name === "continue" ? name : "login",
+    client: { client_id: text("news"), name: text("News") },
+    path: text("/interaction/1"),
+    csrf: text("c"),
+    again: text("sealed"),
+    shares: [],
+    apis: [],
+    state: { ...stateOf(name, text), ...state },
+    expiresAt: 0,
+    ...(known && { account: accountOf(text) }),
+    ...changes,
+  };
+  const offers = offersOf(text);
+  const step = STEPS[name];
+  const actions = step.actions(signIn, offers);
+  return {
+    name,
+    signIn,
+    path: signIn.path,
+    fields: step.fields(signIn, offers),
+    actions,
+    ...(name !== "enrol" && actions.includes("passkey") && { passkey: passkeyOf(text) }),
+    ways: (ways ?? step.ways(signIn)).map((way) => ({ name: way, path: text(`/interaction/1/${way}`) })),
+    offers,
+    problems,
+    expiresIn: 3_480,
+    extendable: true,
+    ...(name === "enrol" && { qrCode: APP.qrCode }),
+    ...(recoveryCodes && { recoveryCodes }),
+    ...(name === "review-methods" && { methods: methods ?? methodsOf(text) }),
+  };
+}
+
+const problem = (code: string, ...fields: string[]): Problem => ({
+  code,
+  fields,
+  values: { retryAfter: 840, min: 8, max: 128 },
+});
+
+export function stepSamples(text: Text): readonly Sample[] {
+  const steps = (name: StepName, named: Readonly<Record<string, StepChanges>>): readonly Sample[] =>
+    Object.entries(named).flatMap(([state, changes]) =>
+      states(stepPage(name), sampleStep(name, changes, text), { [state]: {} }),
+    );
+  const client = (changes: Partial<SignInClient> = {}): Pick<RunningSignIn, "client"> => ({
+    client: { client_id: text("partner"), name: text("Partner"), ...changes },
+  });
+  const own = client({ name: text("Account"), own: true });
+  const logo = "/clients/1/logo?1";
+  const account = accountOf(text);
+  const loginHint = text("ada");
+  const limited = { problems: [problem("limited")] };
+  const proven = provenOf(text);
+  const offered: SignInState = { proven: { ...proven, offered: true } };
+  const { passkey, isFirst: _isFirst, ...enrolment } = enrolmentOf(text);
+  /** Somebody with a passkey, at a step where it can be used. */
+  const owner = (hasPassword = true): Partial<RunningSignIn> => ({
+    account: {
+      ...account,
+      factors: { generation: 1, user_handle: text("1"), app: false, passkeys: [text("1")] },
+      hasPassword,
+    },
+  });
+  const challenged = (notice?: string): SignInState => ({
+    loginChallenge: { challenge: text("bGluayBvZiAzMiBieXRlcw"), expiresAt: 0 },
+    ...(notice !== undefined && { notice }),
+  });
+  return [
+    ...steps("login", {
+      login: {},
+      "login-filled-in": { signIn: { loginHint } },
+      "login-own": { signIn: own },
+      "login-long-name": { signIn: client({ name: text(`${LONG_NAME} Południe`) }) },
+      "login-logo": { signIn: client({ logo }) },
+      "login-wrong": { signIn: { loginHint }, problems: [problem("wrong", "username", "password")] },
+      "login-missing": { problems: [problem("required", "username"), problem("required", "password")] },
+      "login-limited": { signIn: { loginHint }, ...limited },
+      "login-new-password": { state: { notice: "password-changed" } },
+      "login-passkey": { signIn: owner(), state: challenged() },
+      "login-passkey-first": {
+        signIn: { ...owner(), prefersPasskey: true },
+        state: challenged("passkey-refused"),
+      },
+    }),
+    ...steps("consent", {
+      consent: {
+        signIn: {
+          ...client(),
+          shares: ["sub", "email", "name", "surname", "date_of_birth", "gender"],
+        },
+      },
+      "consent-id": { signIn: { ...client(), shares: ["sub"] } },
+      "consent-name": { signIn: { shares: ["sub", "name", "surname"] } },
+      "consent-claim": { signIn: { shares: ["email", text("shoe_size")] } },
+      "consent-look": {
+        signIn: {
+          ...client({
+            logo,
+            policy_uri: text("https://partner.example/privacy"),
+            tos_uri: text("https://partner.example/terms"),
+          }),
+          shares: ["email"],
+        },
+      },
+      "consent-api": { signIn: { shares: ["sub"], apis: sampleApis(text) } },
+    }),
+    ...steps("continue", {
+      continue: {},
+      "continue-device": { signIn: { forDevice: true } },
+      "continue-nameless": { signIn: { account: { ...account, name: "" } } },
+    }),
+    ...steps("reauthenticate", {
+      reauthenticate: {},
+      "reauthenticate-passkey": { signIn: owner(), state: challenged("passkey-late") },
+      "reauthenticate-passkey-only": { signIn: owner(false), state: challenged("passkey-refused") },
+      "reauthenticate-nothing": { signIn: { account: { ...account, hasPassword: false } } },
+    }),
+    ...steps("second-factor", {
+      "second-factor": {},
+      "second-factor-step-up": {
+        state: { proven: { ...proven, amr: ["pwd", "otp", "mfa"], stepUp: true, passkeyOnly: true } },
+      },
+      "second-factor-wrong": { problems: [problem("wrong-app-code", "code")] },
+      "second-factor-wrong-recovery-code": { problems: [problem("wrong-recovery-code")] },
+      "second-factor-stopped": { problems: [problem("app-stopped")] },
+    }),
+    ...steps("offer-passkey", { "offer-passkey": {}, "offer-passkey-limited": limited }),
+    ...steps("enrol-confirm", { "enrol-confirm": {}, "enrol-confirm-offered": { state: offered } }),
+    ...steps("enrol", {
+      enrol: {},
+      "enrol-wrong": { problems: [problem("wrong-app-code", "code")] },
+      "enrol-refused": { problems: [problem("new-passkey-refused")] },
+      "enrol-offered": { state: offered },
+      "enrol-new-account": {
+        signIn: {
+          state: {
+            step: "enrol",
+            email: text(ADA),
+            enrolment: { ...enrolment, as: null, app: null, passkey },
+          },
+        },
+      },
+      "enrol-passkey-only": { signIn: { demandedAcr: ACR_PASSKEY } },
+    }),
+    ...steps("recovery-codes", {
+      "recovery-codes": { recoveryCodes: RECOVERY_CODES.map(text) },
+      "recovery-codes-lost": {},
+      "recovery-codes-not-kept": { problems: [problem("required", "kept")] },
+    }),
+    ...steps("review-methods", {
+      "review-methods": {},
+      "review-methods-last": {
+        methods: methodsOf(text).slice(0, 1),
+        problems: [problem("last-factor")],
+      },
+      "review-methods-only-way": { problems: [problem("only-way")] },
+      "review-methods-none": { methods: [], state: { notice: "method-removed" } },
+    }),
+    ...steps("register", {
+      register: {},
+      "register-own": { signIn: own },
+      "register-expired": { state: { notice: "expired" } },
+      "register-problems": {
+        signIn: { loginHint: text(ADA) },
+        problems: [problem("common", "password"), problem("required", "terms")],
+      },
+      "register-incomplete": {
+        problems: ["email", "password", "terms"].map((field) => problem("required", field)),
+      },
+      "register-refused": { problems: [problem("refused")] },
+    }),
+    ...steps("confirm-email", {
+      "confirm-email": {},
+      "confirm-email-again": { state: { notice: "sent" } },
+      "confirm-email-wrong": { problems: [problem("wrong-code", "code")] },
+      "confirm-email-link": { signIn: { link: text("x") } },
+      "confirm-email-username": { state: { usernameTaken: true, notice: "username-taken" } },
+    }),
+    ...steps("forgot-password", {
+      "forgot-password": { signIn: { loginHint: text(ADA) } },
+      "forgot-password-empty": {},
+      "forgot-password-limited": limited,
+    }),
+    ...steps("new-password", {
+      "new-password": {},
+      "new-password-link": { signIn: { link: text("x") }, ways: [] },
+      "new-password-common": { problems: [problem("common", "password")] },
+    }),
+    ...steps("terms", { terms: {}, "terms-not-accepted": { problems: [problem("required", "terms")] } }),
+  ];
+}
