@@ -138,7 +138,7 @@ export interface StorageWatch {
 
 const EMPTIED: GoneBack = {
   how: "emptied",
-  what: "the Redis of config.artifacts has lost everything: everybody is signed out, all codes and tokens are void, with the device codes and pushed requests that were waiting, and limits count from zero; accounts and consents are not affected",
+  what: "the Redis of config.artifacts has lost everything, or is another one: everybody is signed out, all codes and tokens are void, with the device codes and pushed requests that were waiting, and limits count from zero; accounts and consents are not affected",
   fix: "find out who emptied or restarted it; it needs appendonly yes and maxmemory-policy noeviction",
 };
 
