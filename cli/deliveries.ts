@@ -335,11 +335,9 @@ export const receiverCommands: readonly Command[] = [
       onService(async ({ service, args, print }) => {
         const all = (await service.notifications.receivers()).map(inSeconds);
         if (args.flag("json")) return print.rows(all, RECEIVER_COLUMNS);
-        const shown = all.map(({ waiting, parked, ...report }) => ({
-          ...report,
-          waiting: countText([waiting]),
-          parked: countText([parked]),
-        }));
+        const shown = all.map(({ waiting, parked, ...report }) =>
+          Object.assign(report, { waiting: countText([waiting]), parked: countText([parked]) }),
+        );
         print.rows(shown, RECEIVER_COLUMNS);
       }),
   },
