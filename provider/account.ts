@@ -1,13 +1,13 @@
 /** Accounts as oidc-provider sees them: found by `sub`, by a code or token, or by the session of a browser. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
-import type { Account, Client, KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { Account, AccountClaims, Client, KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import { type AccountInternals, isDisabled } from "../accounts/account.ts";
 import { generationAt, generationsOf } from "../accounts/generations.ts";
 import { findRoles } from "../accounts/roles.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
-import { claimsAbout, ROLES } from "./claims.ts";
+import { claimsAbout, ROLES, scopeClaims } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { withoutDoubleCookie } from "./sessions/cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";
@@ -29,13 +29,26 @@ export function oidcAccount(
   return {
     accountId: record.sub,
     record,
-    async claims(_use, scope) {
-      const claims = claimsAbout(record);
-      if (!scope.split(" ").includes(ROLES)) return claims;
-      const roles = await rolesOf(record);
-      return roles.length === 0 ? claims : { ...claims, [ROLES]: roles };
+    async claims(use, scope, requested) {
+      const roles = scope.split(" ").includes(ROLES) ? await rolesOf(record) : [];
+      const claims = { ...claimsAbout(record), ...(roles.length > 0 && { [ROLES]: roles }) };
+      return use === "id_token" ? ofIdToken(claims, requested) : claims;
     },
   };
+}
+
+/** Other scopes than `openid` ask for what userinfo says (OpenID Connect Core 1.0 section 5.4). */
+const OF_ID_TOKEN: readonly string[] = [...scopeClaims.openid, ROLES];
+
+/**
+ * What an ID token may say. Beside a token for an API, which does not open userinfo, oidc-provider would add what other scopes
+ * ask for.
+ */
+function ofIdToken(claims: AccountClaims, requested: object): AccountClaims {
+  const own = Object.entries(claims).filter(
+    ([claim]) => OF_ID_TOKEN.includes(claim) || Object.hasOwn(requested, claim),
+  );
+  return { sub: claims.sub, ...Object.fromEntries(own) };
 }
 
 /** The counters of an account that a grant copies at sign-in, and its codes and tokens from the grant. */

@@ -1,6 +1,6 @@
 /** Tokens with which a client calls an API for a person: RFC 8707 at every endpoint that takes `resource`, on both deployments. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { createRemoteJWKSet, jwtVerify } from "jose";
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
 import {
   type Answer,
@@ -266,6 +266,26 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
     const code = browser.location?.searchParams.get("code") ?? "";
     expectRefusal(await party.exchange(code), "invalid_target");
     readTokens(await party.exchange(code, { resource: VIDEOS }));
+  });
+});
+
+describe("a token for an API of a person who signs in with openid", () => {
+  it("leaves the ID token and its claims as they are without one [D-API-15]", async () => {
+    const claims = async (resources: readonly string[], scope: string): Promise<object> => {
+      const { id_token = "" } = readTokens(await exchanged(news.openid, resources, {}, scope));
+      const {
+        iat: _iat,
+        exp: _exp,
+        auth_time: _at,
+        sid: _sid,
+        at_hash: _hash,
+        ...rest
+      } = decodeJwt(id_token);
+      return rest;
+    };
+    const without = await claims([], "openid email profile");
+    expect(without).toMatchObject({ aud: "news", email: running.ada.email });
+    expect(await claims([ARTICLES], `openid email profile ${SCOPE}`)).toEqual(without);
   });
 });
 
