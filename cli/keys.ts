@@ -34,7 +34,7 @@ async function retire(call: Call): Promise<void> {
     throw misused(
       "A key retires automatically after keys rotate. To refuse what it has signed immediately, add --now",
     );
-  await call.confirm("Refuse everything that this key has signed, from now on?");
+  await call.confirmTyped("Everything that this key has signed will be refused from now on.", kid);
   await service.keys.retire(kid, by);
   print.done(`Retired: ${kid}`, { kid });
 }
@@ -63,7 +63,7 @@ needed one must not be removed before keys reseal has finished, a replaced one c
     words: ["keys", "retire"],
     summary: "removes a compromised key immediately",
     about:
-      "What the key has signed is refused from now on. If it is the signing key, the next one takes over.",
+      "What the key has signed is refused from now on. If it is the signing key, the next one takes over. On a terminal, you type the KID again to confirm.",
     operands: [{ form: "KID", about: "the key, as keys list shows it" }],
     options: [...SERVICE_OPTIONS, { form: "--now", about: "required: it can't be undone" }, YES],
     examples: ["keys retire KID --now --yes"],

@@ -21,6 +21,8 @@ export interface Call {
    * @throws CommandFailure if the answer is no; with exit code 2 if there is no terminal to ask on.
    */
   confirm(question: string): Promise<void>;
+  /** The same for what nobody should confirm out of habit: the answer is the name of what it is about. */
+  confirmTyped(question: string, name: string): Promise<void>;
 }
 
 /** The options of every command on a service. */
@@ -53,6 +55,7 @@ export function onService(work: (call: Call) => Promise<void>): Run {
         print,
         by: { actor: operator() },
         confirm: (question) => confirm(question, args, context),
+        confirmTyped: (question, name) => confirmTyped(question, name, args, context),
       });
       print.finish(context.err);
       return 0;
@@ -117,6 +120,9 @@ export function operator(): NonNullable<CallOptions["actor"]> {
   }
 }
 
+const NO_TERMINAL = "There is no terminal to ask on: confirm it with --yes";
+const UNCHANGED = "Nothing was changed.";
+
 /** See {@link Call.confirm}. */
 export async function confirm(
   question: string,
@@ -124,8 +130,21 @@ export async function confirm(
   { confirm: ask }: Pick<CommandContext, "confirm">,
 ): Promise<void> {
   if (args.flag("yes")) return;
-  if (ask === undefined) throw misused("There is no terminal to ask on: confirm it with --yes");
-  if (!(await ask(question))) throw new CommandFailure("Nothing was changed.", { exitCode: FAILED });
+  if (ask === undefined) throw misused(NO_TERMINAL);
+  if (!(await ask(question))) throw new CommandFailure(UNCHANGED, { exitCode: FAILED });
+}
+
+/** See {@link Call.confirmTyped}. */
+async function confirmTyped(
+  question: string,
+  name: string,
+  args: Arguments,
+  { ask }: Pick<CommandContext, "ask">,
+): Promise<void> {
+  if (args.flag("yes")) return;
+  if (ask === undefined) throw misused(NO_TERMINAL);
+  const typed = await ask(`${question} Type ${name} to confirm: `);
+  if (typed.trim() !== name) throw new CommandFailure(UNCHANGED, { exitCode: FAILED });
 }
 
 /** The failure for an unknown identifier. @param what such as `account`. */
