@@ -12,7 +12,7 @@ describe("the commands for keys", () => {
   it("retire a key only once its KID is typed again, or with --yes [D-KEYS-8]", async () => {
     await office.prepare();
     const kid = async (): Promise<string> => {
-      const [signing] = (await office.objects("keys", "list")).filter(({ state }) => state === "signing");
+      const signing = (await office.objects("keys", "list")).find(({ state }) => state === "signing");
       return String(signing?.["kid"]);
     };
     const before = await kid();

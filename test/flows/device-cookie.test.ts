@@ -3,10 +3,13 @@ import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
+import type { MailMessage } from "../../config/mail.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
+import { codeIn, linkIn } from "../interactions/self-service.ts";
 import { type Person, relyingParty, type RelyingParty, signIn, viaProxy } from "./relying-party.ts";
 import {
   ADA,
@@ -160,6 +163,65 @@ describe("a known browser", () => {
     await accounts.update(running.ada.sub, { email: "ada.lovelace@example.com", name: "Augusta" });
     expect(await isKnown(browser, ADA)).toBe(true);
   });
+});
+
+describe("a browser in which a reset was completed", () => {
+  const NEW: Person = { username: ADA.username, password: "a lighthouse in the fog" };
+  const AGENT = {
+    "user-agent": "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0",
+  };
+  let mails: MailMessage[];
+
+  beforeEach(async () => {
+    mails = [];
+    await start({ mail: async (message) => void mails.push(message) });
+  });
+
+  /** The newest mail with these words in its subject, once it is there. */
+  async function mailAbout(words: RegExp): Promise<MailMessage> {
+    for (;;) {
+      const mail = mails.findLast(({ subject }) => words.test(subject));
+      if (mail !== undefined) return mail;
+      await setImmediate();
+    }
+  }
+
+  it.each<[string, (browser: Browser, mail: MailMessage) => Promise<unknown>]>([
+    [
+      "the code",
+      (browser, mail) => browser.submit(browser.form("code"), { code: codeIn(mail), password: NEW.password }),
+    ],
+    [
+      "the link",
+      async (browser, mail) => {
+        await browser.get(linkIn(mail));
+        await browser.submit(browser.form("password"), { password: NEW.password });
+      },
+    ],
+  ])(
+    "with %s gets past a lock of the account at the form, and is new elsewhere until it has signed in [D-GUESS-5]",
+    async (_with, complete) => {
+      const elsewhere = party().browser();
+      expect(await submit(elsewhere, ADA)).toBe(303);
+      const browser = party().browser({ headers: AGENT });
+      await browser.get(party().authorizeUrl());
+      await browser.click("Forgot password?");
+      await browser.submit(browser.form("username"), { username: ADA.username });
+      await complete(browser, await mailAbout(/Choose a new password/));
+      await mailAbout(/password was changed/);
+      // The browser that knew the old password is a stranger like any other.
+      await lock(NEW.username);
+      expect(await submit(elsewhere, NEW)).toBe(429);
+      expect(await submit(browser, NEW)).toBe(303);
+      // Its mail: the cookie of a reset says nothing about a sign-in.
+      await mailAbout(/New sign-in/);
+      mails = [];
+      expect(await isKnown(browser, NEW)).toBe(true);
+      await running.service.accounts.update(running.ada.sub, { email: "ada@example.net" });
+      await mailAbout(/address was changed/);
+      expect(mails.filter(({ subject }) => /New sign-in/.test(subject))).toEqual([]);
+    },
+  );
 });
 
 it("two services on one host have separate device cookies", async () => {
