@@ -109,7 +109,7 @@ function receiversOf(text: Text) {
       oldest: NOW - 3 * MINUTE_MS,
     }),
     idle: receiver("service:8", "https://shop.example/notify"),
-    paused: receiver("service:8", "https://shop.example/notify", { paused: true, reason: text("by hand") }),
+    paused: receiver("service:7", "https://shop.example/notify", { paused: true, reason: text("by hand") }),
     failing: receiver("service:9", "https://radio.example/notify", { failures: 1 }),
   };
 }
