@@ -57,92 +57,73 @@ export function accountSamples(text: Text): readonly Sample[] {
     gender: text("female"),
     locale: text(""),
   };
-  const services = [text("News"), text("Video"), text("Radio"), text("Library")];
+  const overview = {
+    ...home,
+    account: {
+      sub: text(SUB),
+      email_verified: true,
+      username: text("ada"),
+      password_hash: text(""),
+      password_changed_at: daysAgo(90),
+    },
+    browsers: 3,
+    services: [text("News"), text("Video"), text("Radio"), text("Library")],
+    now: NOW,
+  };
+  const profile = { ...at(text, "profile"), values, locales: ["en", "pl"], problems: [] };
+  const address = { ...email, email: text(ADA), isConfirmed: true };
+  const newAddress = { ...email, value: text("ada") };
+  const password = { ...at(text, "password"), username: text("ada"), min: 8, max: 128, isSet: true };
+  const deletion = { ...at(text, "delete"), email: text(ADA), notified: [text("News"), text(LONG_NAME)] };
   return [
-    ...states(
-      overviewView,
-      {
-        ...home,
-        account: {
-          sub: text(SUB),
-          email_verified: true,
-          username: text("ada"),
-          password_hash: text(""),
-          password_changed_at: daysAgo(90),
-        },
-        browsers: 3,
-        services,
-        now: NOW,
+    ...states(overviewView, overview, {
+      account: { console: text("/account/deliveries") },
+      "account-many-browsers": { browsers: 50, hasMoreBrowsers: true },
+      "account-changed": {
+        person: { name: "", email: text(ADA) },
+        account: { sub: text(SUB), email_verified: false, username: null, password_hash: null },
+        browsers: 1,
+        services: [],
+        notice: "password",
       },
-      {
-        account: { console: text("/account/deliveries") },
-        "account-many-browsers": { browsers: 50, hasMoreBrowsers: true },
-        "account-changed": {
-          person: { name: "", email: text(ADA) },
-          account: { sub: text(SUB), email_verified: false, username: null, password_hash: null },
-          browsers: 1,
-          services: [],
-          notice: "password",
-        },
+    }),
+    ...states(profileView, profile, {
+      "account-profile": {},
+      "account-profile-saved": { locales: ["en"], notice: "profile" },
+      "account-profile-wrong": {
+        problems: [
+          { field: "name", reason: "text" },
+          { field: "username", reason: "taken" },
+          { field: "date_of_birth", reason: "date" },
+          { field: "gender", reason: "choice" },
+        ],
       },
-    ),
-    ...states(
-      profileView,
-      { ...at(text, "profile"), values, locales: ["en", "pl"], problems: [] },
-      {
-        "account-profile": {},
-        "account-profile-saved": { locales: ["en"], notice: "profile" },
-        "account-profile-wrong": {
-          problems: [
-            { field: "name", reason: "text" },
-            { field: "username", reason: "taken" },
-            { field: "date_of_birth", reason: "date" },
-            { field: "gender", reason: "choice" },
-          ],
-        },
-        "account-profile-username": { problems: [{ field: "username", reason: "username" }] },
-      },
-    ),
-    ...states(
-      addressView,
-      { ...email, email: text(ADA), isConfirmed: true },
-      {
-        "account-email": {},
-        "account-email-changed": { notice: "address" },
-        "account-email-not-confirmed": { isConfirmed: false, notice: "addressCancelled" },
-        "account-email-pending": { pending, notice: "codeSent" },
-        "account-email-wrong-code": { pending, problem: { reason: "wrongCode", triesLeft: 3 } },
-        "account-email-link": { pending: { ...pending, hasLink: true } },
-      },
-    ),
-    ...states(
-      newAddressView,
-      { ...email, value: text("ada") },
-      {
-        "account-new-email": { value: "" },
-        "account-new-email-wrong": { problem: { reason: "invalid" } },
-        "account-new-email-limited": { problem: { reason: "limited", retryAfter: 90 } },
-      },
-    ),
-    ...states(
-      passwordView,
-      { ...at(text, "password"), username: text("ada"), min: 8, max: 128, isSet: true },
-      {
-        "account-password": {},
-        "account-password-first": { isSet: false },
-        "account-password-refused": { problem: "common" },
-        "account-password-too-short": { problem: "too-short" },
-      },
-    ),
+      "account-profile-username": { problems: [{ field: "username", reason: "username" }] },
+    }),
+    ...states(addressView, address, {
+      "account-email": {},
+      "account-email-changed": { notice: "address" },
+      "account-email-not-confirmed": { isConfirmed: false, notice: "addressCancelled" },
+      "account-email-pending": { pending, notice: "codeSent" },
+      "account-email-wrong-code": { pending, problem: { reason: "wrongCode", triesLeft: 3 } },
+      "account-email-link": { pending: { ...pending, hasLink: true } },
+    }),
+    ...states(newAddressView, newAddress, {
+      "account-new-email": { value: "" },
+      "account-new-email-wrong": { problem: { reason: "invalid" } },
+      "account-new-email-limited": { problem: { reason: "limited", retryAfter: 90 } },
+    }),
+    ...states(passwordView, password, {
+      "account-password": {},
+      "account-password-first": { isSet: false },
+      "account-password-refused": { problem: "common" },
+      "account-password-too-short": { problem: "too-short" },
+    }),
     ...methodSamples(text, at(text, "methods")),
     ...sessionSamples(text, at(text, "sessions")),
     ...serviceSamples(text, at(text, "services")),
     ...deviceSamples(text, home),
-    ...states(
-      deletionView,
-      { ...at(text, "delete"), email: text(ADA), notified: [text("News"), text(LONG_NAME)] },
-      { "account-delete": {}, "account-delete-nobody": { notified: [] } },
-    ),
+    ...states(deletionView, deletion, { "account-delete": {}, "account-delete-nobody": { notified: [] } }),
   ];
 }
 
@@ -152,90 +133,68 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
   const [passkey, unused] = factors.passkeys;
   const stopped = { ...factors.app, stopped: true };
   const password = { isSet: true, changedAt: daysAgo(200) };
+  const methods = { ...common, factors, password, canAdd: { app: true, passkey: true }, now: NOW };
+  const one = { ...common, isLast: false };
+  const confirm = { ...common, kind: "app", isSent: false, isGuarded: false } as const;
+  const app = { qrCode: text(APP.qrCode), key: text(groupedKey(APP.key)), uri: text(APP.uri) };
+  const newApp = { ...common, kind: "app", app, setUp: text("s") } as const;
+  const newPasskey = { ...common, kind: "passkey", passkey: text("{}"), setUp: text("s") } as const;
+  const codes = { ...common, codes: [], left: 1 };
   const limited = { reason: "limited", retryAfter: 90 } as const;
   return [
-    ...states(
-      methodsView,
-      { ...common, factors, password, canAdd: { app: true, passkey: true }, now: NOW },
-      {
-        "account-methods": { factors: NO_FACTORS },
-        "account-methods-nothing-to-add": {
-          factors: NO_FACTORS,
-          password: { isSet: true },
-          canAdd: { app: false, passkey: false },
-        },
-        "account-methods-several": { notice: "passkeyAdded" },
-        "account-methods-stopped": { factors: { ...factors, app: stopped }, notice: "passkeyRemoved" },
-        "account-methods-full": {
-          factors: { ...factors, app: stopped, passkeys: Array.from({ length: 10 }, () => unused) },
-          notice: "factorsFull",
-        },
-        "account-methods-few-codes": { factors: { ...factors, recovery_codes_left: 2 } },
-        "account-methods-no-codes": { factors: { ...factors, recovery_codes_left: 0 } },
-        "account-methods-no-password": {
-          password: { isSet: false },
-          factors: { ...factors, app: null, passkeys: [passkey] },
-        },
+    ...states(methodsView, methods, {
+      "account-methods": { factors: NO_FACTORS },
+      "account-methods-nothing-to-add": {
+        factors: NO_FACTORS,
+        password: { isSet: true },
+        canAdd: { app: false, passkey: false },
       },
-    ),
-    ...states(
-      factorView,
-      { ...common, isLast: false },
-      {
-        "account-methods-passkey": { passkey },
-        "account-methods-passkey-no-name": { passkey, isLast: true, problem: "name" },
-        "account-methods-passkey-only-way": { passkey, isLast: true, problem: "only-way" },
-        "account-methods-app": { isLast: true },
-        "account-methods-app-of-several": {},
+      "account-methods-several": { notice: "passkeyAdded" },
+      "account-methods-stopped": { factors: { ...factors, app: stopped }, notice: "passkeyRemoved" },
+      "account-methods-full": {
+        factors: { ...factors, app: stopped, passkeys: Array.from({ length: 10 }, () => unused) },
+        notice: "factorsFull",
       },
-    ),
-    ...states(
-      confirmFactorView,
-      { ...common, kind: "app", isSent: false, isGuarded: false },
-      {
-        "account-methods-confirm": {},
-        "account-methods-confirm-sent": { isSent: true, isGuarded: true, notice: "factorCode" },
-        "account-methods-code": {
-          isSent: true,
-          isGuarded: true,
-          problem: { reason: "wrongCode", triesLeft: 3 },
-        },
-        "account-methods-no-code": { isSent: true, problem: { reason: "noCode" } },
-        "account-methods-no-tries": { problem: { reason: "noTries" } },
-        "account-methods-code-gone": { problem: { reason: "gone" } },
-        "account-methods-confirm-limited": { problem: limited },
+      "account-methods-few-codes": { factors: { ...factors, recovery_codes_left: 2 } },
+      "account-methods-no-codes": { factors: { ...factors, recovery_codes_left: 0 } },
+      "account-methods-no-password": {
+        password: { isSet: false },
+        factors: { ...factors, app: null, passkeys: [passkey] },
       },
-    ),
-    ...states(
-      newAppView,
-      {
-        ...common,
-        kind: "app",
-        app: { qrCode: text(APP.qrCode), key: text(groupedKey(APP.key)), uri: text(APP.uri) },
-        setUp: text("s"),
+    }),
+    ...states(factorView, one, {
+      "account-methods-passkey": { passkey },
+      "account-methods-passkey-no-name": { passkey, isLast: true, problem: "name" },
+      "account-methods-passkey-only-way": { passkey, isLast: true, problem: "only-way" },
+      "account-methods-app": { isLast: true },
+      "account-methods-app-of-several": {},
+    }),
+    ...states(confirmFactorView, confirm, {
+      "account-methods-confirm": {},
+      "account-methods-confirm-sent": { isSent: true, isGuarded: true, notice: "factorCode" },
+      "account-methods-code": {
+        isSent: true,
+        isGuarded: true,
+        problem: { reason: "wrongCode", triesLeft: 3 },
       },
-      {
-        "account-methods-new-app": {},
-        "account-methods-new-app-wrong": { problem: { reason: "wrongApp" } },
-      },
-    ),
-    ...states(
-      newPasskeyView,
-      { ...common, kind: "passkey", passkey: text("{}"), setUp: text("s") },
-      {
-        "account-methods-new-passkey": {},
-        "account-methods-new-passkey-refused": { problem: { reason: "wrongPasskey" } },
-        "account-methods-new-passkey-no-name": { problem: { reason: "name" } },
-      },
-    ),
-    ...states(
-      codesView,
-      { ...common, codes: [], left: 1 },
-      {
-        "account-methods-codes-left": {},
-        "account-methods-codes": { codes: RECOVERY_CODES.map(text), left: 10 },
-      },
-    ),
+      "account-methods-no-code": { isSent: true, problem: { reason: "noCode" } },
+      "account-methods-no-tries": { problem: { reason: "noTries" } },
+      "account-methods-code-gone": { problem: { reason: "gone" } },
+      "account-methods-confirm-limited": { problem: limited },
+    }),
+    ...states(newAppView, newApp, {
+      "account-methods-new-app": {},
+      "account-methods-new-app-wrong": { problem: { reason: "wrongApp" } },
+    }),
+    ...states(newPasskeyView, newPasskey, {
+      "account-methods-new-passkey": {},
+      "account-methods-new-passkey-refused": { problem: { reason: "wrongPasskey" } },
+      "account-methods-new-passkey-no-name": { problem: { reason: "name" } },
+    }),
+    ...states(codesView, codes, {
+      "account-methods-codes-left": {},
+      "account-methods-codes": { codes: RECOVERY_CODES.map(text), left: 10 },
+    }),
   ];
 }
 
@@ -261,17 +220,14 @@ function sessionSamples(text: Text, common: PersonLocals): readonly Sample[] {
     { ...browser, ...firefox },
     { ...browser, browser: text("Opera"), system: null },
   ];
-  return states(
-    sessionsView,
-    { ...common, sessions, remembered: [], network: text("203.0.113.0/24"), now: NOW },
-    {
-      "account-sessions": {},
-      "account-sessions-one": { sessions: sessions.slice(0, 1), notice: "sessions" },
-      "account-sessions-unknown": { sessions: [session("1", 0)] },
-      "account-sessions-remembered": { remembered, notice: "session" },
-      "account-sessions-next": { remembered, first: text("?"), next: text("?after=3") },
-    },
-  );
+  const shown = { ...common, sessions, remembered: [], network: text("203.0.113.0/24"), now: NOW };
+  return states(sessionsView, shown, {
+    "account-sessions": {},
+    "account-sessions-one": { sessions: sessions.slice(0, 1), notice: "sessions" },
+    "account-sessions-unknown": { sessions: [session("1", 0)] },
+    "account-sessions-remembered": { remembered, notice: "session" },
+    "account-sessions-next": { remembered, first: text("?"), next: text("?after=3") },
+  });
 }
 
 function serviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
@@ -282,60 +238,51 @@ function serviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
     { key: text("2"), name: text(LONG_NAME), since: undefined, fields: ["sub", "email"], apis: [] },
   ];
   const devices = [{ id: text(""), client: { name: text("News on TV") }, since: daysAgo(1) }];
-  return states(
-    servicesView,
-    { ...common, services: [], devices: [], offersDevices: false, now: NOW },
-    {
-      "account-services": { services, devices, offersDevices: true },
-      "account-services-none": { notice: "service" },
-      "account-services-next": { first: text("?"), next: text("?after=2") },
-    },
-  );
+  const none = { ...common, services: [], devices: [], offersDevices: false, now: NOW };
+  return states(servicesView, none, {
+    "account-services": { services, devices, offersDevices: true },
+    "account-services-none": { notice: "service" },
+    "account-services-next": { first: text("?"), next: text("?after=2") },
+  });
 }
 
 /** The pages for the code of a device. */
 function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
+  const device = { ...common, value: text("WDJB-MJHT") };
+  const compare = {
+    ...common,
+    client: { name: text("News on TV") },
+    logo: undefined,
+    userCode: "WDJBMJHT",
+    fields: ["sub", "email", "name", "surname", text("shoe_size")],
+    apis: [],
+    askedAt: NOW - 70_000,
+    now: NOW,
+    network: text("203.0.113.0/24"),
+    ownNetwork: text("198.51.100.0/24"),
+  };
+  const done = { ...common, isConnected: true, notice: "device" } as const;
   return [
-    ...states(
-      deviceView,
-      { ...common, value: text("WDJB-MJHT") },
-      {
-        device: { value: "" },
-        "device-filled-in": {},
-        "device-required": { problem: { reason: "required" } },
-        "device-unknown": { problem: { reason: "unknown" } },
-        "device-used": { problem: { reason: "used" } },
-        "device-expired": { problem: { reason: "expired" } },
-        "device-unavailable": { problem: { reason: "unavailable" } },
-        "device-second-factor": { problem: { reason: "secondFactor" } },
-        "device-limited": { problem: { reason: "limited", retryAfter: 90 } },
-      },
-    ),
-    ...states(
-      compareView,
-      {
-        ...common,
-        client: { name: text("News on TV") },
-        logo: undefined,
-        userCode: "WDJBMJHT",
-        fields: ["sub", "email", "name", "surname", text("shoe_size")],
-        apis: [],
-        askedAt: NOW - 70_000,
-        now: NOW,
-        network: text("203.0.113.0/24"),
-        ownNetwork: text("198.51.100.0/24"),
-      },
-      {
-        "device-compare": {},
-        "device-compare-same-network": { ownNetwork: text("203.0.113.0/24") },
-        "device-compare-unknown-network": { logo: text("/clients/1/logo?1"), network: undefined },
-        "device-compare-api": { fields: ["sub"], apis: sampleApis(text) },
-      },
-    ),
-    ...states(
-      deviceDoneView,
-      { ...common, isConnected: true, notice: "device" },
-      { "device-done": {}, "device-refused": { isConnected: false, notice: "deviceRefused" } },
-    ),
+    ...states(deviceView, device, {
+      device: { value: "" },
+      "device-filled-in": {},
+      "device-required": { problem: { reason: "required" } },
+      "device-unknown": { problem: { reason: "unknown" } },
+      "device-used": { problem: { reason: "used" } },
+      "device-expired": { problem: { reason: "expired" } },
+      "device-unavailable": { problem: { reason: "unavailable" } },
+      "device-second-factor": { problem: { reason: "secondFactor" } },
+      "device-limited": { problem: { reason: "limited", retryAfter: 90 } },
+    }),
+    ...states(compareView, compare, {
+      "device-compare": {},
+      "device-compare-same-network": { ownNetwork: text("203.0.113.0/24") },
+      "device-compare-unknown-network": { logo: text("/clients/1/logo?1"), network: undefined },
+      "device-compare-api": { fields: ["sub"], apis: sampleApis(text) },
+    }),
+    ...states(deviceDoneView, done, {
+      "device-done": {},
+      "device-refused": { isConnected: false, notice: "deviceRefused" },
+    }),
   ];
 }

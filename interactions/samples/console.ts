@@ -146,57 +146,46 @@ function deliverySamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     delivery("msg_d", 3_000, { state: "discarded", attempts: 9, type: text("UNASSINGED_FROM_SERVICE") }),
     delivery("msg_e", 60_000, { state: "delivered", receiver: text("portal:old") }),
   ];
+  const receivers = [text("service:1"), text("group:media")];
+  const none = { ...common, filter: {}, receivers, deliveries: [], isLater: false };
   const next = text("msg_e");
   const redriveAll = text("t");
   const tokens = { redrive: text("t"), discard: text("t") };
+  const one = { ...common, delivery: parked, tokens };
   return [
-    ...states(
-      deliveriesPage,
-      {
-        ...common,
-        filter: {},
-        receivers: [text("service:1"), text("group:media")],
-        deliveries: [],
-        isLater: false,
-      },
-      {
-        "deliveries-overview": {
-          deliveries: deliveries.slice(0, 3),
-          next,
-          overview: {
-            receivers: [held, removed, busy, idle, paused],
-            lastHour: [12, 18, 9, 30, 44, 21, 17, 60, 38, 25, 31, 0].map((stored, index) => ({
-              from: NOW - (12 - index) * 5 * MINUTE_MS,
-              stored,
-              parked: index === 4 ? 3 : 0,
-            })),
-          },
+    ...states(deliveriesPage, none, {
+      "deliveries-overview": {
+        deliveries: deliveries.slice(0, 3),
+        next,
+        overview: {
+          receivers: [held, removed, busy, idle, paused],
+          lastHour: [12, 18, 9, 30, 44, 21, 17, 60, 38, 25, 31, 0].map((stored, index) => ({
+            from: NOW - (12 - index) * 5 * MINUTE_MS,
+            stored,
+            parked: index === 4 ? 3 : 0,
+          })),
         },
-        "deliveries-nothing-yet": { receivers: [], overview: { receivers: [], lastHour: [] } },
-        deliveries: { deliveries, next, redriveAll },
-        "deliveries-filtered": {
-          filter: { state: "parked", receiver: text("service:1"), type: "PROFILE_CHANGED", sub: text(SUB) },
-          deliveries: [parked],
-          next,
-          isLater: true,
-          redriveAll,
-        },
-        "deliveries-none": {},
-        "deliveries-none-parked": { filter: { state: "parked" } },
-        "deliveries-wrong-account": { wrongSub: text(ADA) },
       },
-    ),
-    ...states(
-      deliveryPage,
-      { ...common, delivery: parked, tokens },
-      {
-        delivery: { result: { code: "superseded", values: {} } },
-        "delivery-outdated": { tokens: { ...tokens, force: text("t") } },
-        "delivery-waiting": { delivery: waiting, tokens: { sendNow: text("t"), discard: text("t") } },
-        "delivery-due": { delivery: { ...waiting, nextAttemptAt: NOW - MINUTE_MS }, tokens: {} },
-        "delivery-unnamed": { names: new Map() },
+      "deliveries-nothing-yet": { receivers: [], overview: { receivers: [], lastHour: [] } },
+      deliveries: { deliveries, next, redriveAll },
+      "deliveries-filtered": {
+        filter: { state: "parked", receiver: text("service:1"), type: "PROFILE_CHANGED", sub: text(SUB) },
+        deliveries: [parked],
+        next,
+        isLater: true,
+        redriveAll,
       },
-    ),
+      "deliveries-none": {},
+      "deliveries-none-parked": { filter: { state: "parked" } },
+      "deliveries-wrong-account": { wrongSub: text(ADA) },
+    }),
+    ...states(deliveryPage, one, {
+      delivery: { result: { code: "superseded", values: {} } },
+      "delivery-outdated": { tokens: { ...tokens, force: text("t") } },
+      "delivery-waiting": { delivery: waiting, tokens: { sendNow: text("t"), discard: text("t") } },
+      "delivery-due": { delivery: { ...waiting, nextAttemptAt: NOW - MINUTE_MS }, tokens: {} },
+      "delivery-unnamed": { names: new Map() },
+    }),
   ];
 }
 
@@ -211,16 +200,13 @@ function receiverSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     { report: failing, tokens: {} },
     { report: removed, tokens: { redriveAll } },
   ];
-  return states(
-    receiversPage,
-    { ...common, receivers },
-    {
-      receivers: { result: { code: "testTaken", values } },
-      "receivers-test-failed": { result: { code: "testFailed", values: { ...values, what: text("503") } } },
-      "receivers-due": { receivers: [{ report: { ...held, heldUntil: NOW - MINUTE_MS }, tokens: {} }] },
-      "receivers-none": { receivers: [] },
-    },
-  );
+  const all = { ...common, receivers };
+  return states(receiversPage, all, {
+    receivers: { result: { code: "testTaken", values } },
+    "receivers-test-failed": { result: { code: "testFailed", values: { ...values, what: text("503") } } },
+    "receivers-due": { receivers: [{ report: { ...held, heldUntil: NOW - MINUTE_MS }, tokens: {} }] },
+    "receivers-none": { receivers: [] },
+  });
 }
 
 function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
@@ -253,12 +239,10 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     factors: { ...factors, app: { ...factors.app, stopped: true } },
     methods: text("/account/sign-in-methods"),
   };
+  const removal = { ...shown, factor: ALL, generation: "7", csrf, isMailed: true };
+  const form = { ...common, csrf };
   return [
-    ...states(
-      peoplePage,
-      { ...common, csrf },
-      { people: {}, "people-nobody": { unknown: text("ada@exmaple.com") } },
-    ),
+    ...states(peoplePage, form, { people: {}, "people-nobody": { unknown: text("ada@exmaple.com") } }),
     ...states(personPage, shown, {
       person: { result: { code: "factorRemoved", values: {} } },
       "person-changed": { result: { code: "personChanged", values: {} } },
@@ -267,20 +251,16 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
       "person-own": { protectedAs: "own" },
       "person-operator": { protectedAs: "operator" },
     }),
-    ...states(
-      removalPage,
-      { ...shown, factor: ALL, generation: "7", csrf, isMailed: true },
-      {
-        "person-remove-all": {},
-        "person-remove-all-no-password": { person: bare },
-        "person-remove-app": { factor: "app" },
-        "person-remove": { factor: factorKey(passkey.id) },
-        "person-remove-last": {
-          factors: { ...factors, app: null, passkeys: [passkey] },
-          factor: factorKey(passkey.id),
-          isMailed: false,
-        },
+    ...states(removalPage, removal, {
+      "person-remove-all": {},
+      "person-remove-all-no-password": { person: bare },
+      "person-remove-app": { factor: "app" },
+      "person-remove": { factor: factorKey(passkey.id) },
+      "person-remove-last": {
+        factors: { ...factors, app: null, passkeys: [passkey] },
+        factor: factorKey(passkey.id),
+        isMailed: false,
       },
-    ),
+    }),
   ];
 }

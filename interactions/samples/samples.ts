@@ -12,42 +12,37 @@ import { stepSamples } from "./steps.ts";
 /** @param text what the strings from outside become. Default: they stay. */
 export function samples(text: Text = asItIs): readonly Sample[] {
   const accountUrl = text(ACCOUNT_URL);
+  const confirm = { accountUrl, kind: "elsewhere" } as const;
+  const loggedOut = { accountUrl, after: "signed out" } as const;
+  const error = { accountUrl, error: "invalid_client" };
   return [
     ...stepSamples(text),
-    ...states(
-      confirmPage,
-      { accountUrl, kind: "elsewhere" },
-      {
-        "confirm-elsewhere": {},
-        "confirm-gone": { kind: "gone" },
-        "confirm-taken": { kind: "taken" },
-        "confirm-blocked": { kind: "blocked" },
-        "confirm-undo": {
-          kind: "undo",
-          form: { email: text(ADA), action: text("/confirm"), csrf: text("c") },
-        },
+    ...states(confirmPage, confirm, {
+      "confirm-elsewhere": {},
+      "confirm-gone": { kind: "gone" },
+      "confirm-taken": { kind: "taken" },
+      "confirm-blocked": { kind: "blocked" },
+      "confirm-undo": {
+        kind: "undo",
+        form: { email: text(ADA), action: text("/confirm"), csrf: text("c") },
       },
-    ),
+    }),
     ...accountSamples(text),
     ...states(logoutPage, { action: text("/oauth2/logout"), xsrf: text("x") }, { logout: {} }),
-    ...states(
-      loggedOutPage,
-      { accountUrl, after: "signed out" },
-      { "logged-out": {}, stayed: { after: "stayed" }, "account-deleted": { after: "deleted" } },
-    ),
+    ...states(loggedOutPage, loggedOut, {
+      "logged-out": {},
+      stayed: { after: "stayed" },
+      "account-deleted": { after: "deleted" },
+    }),
     ...endedSamples(text, accountUrl),
-    ...states(
-      errorPage,
-      { accountUrl, error: "invalid_client" },
-      {
-        error: {
-          error: text("invalid_redirect_uri"),
-          description: text("redirect_uri did not match any of the client's registered redirect_uris"),
-        },
-        "error-known": {},
-        "error-limited": { error: "rate_limited", retryAfter: 30 },
+    ...states(errorPage, error, {
+      error: {
+        error: text("invalid_redirect_uri"),
+        description: text("redirect_uri did not match any of the client's registered redirect_uris"),
       },
-    ),
+      "error-known": {},
+      "error-limited": { error: "rate_limited", retryAfter: 30 },
+    }),
     ...states(unavailablePage, { accountUrl }, { unavailable: {} }),
     ...consoleSamples(text),
   ];
@@ -55,36 +50,29 @@ export function samples(text: Text = asItIs): readonly Sample[] {
 
 /** "Start again". */
 function endedSamples(text: Text, accountUrl: string): readonly Sample[] {
+  const ended = { accountUrl, host: text("login.example") };
   const path = text("/interaction/1");
   const again = text("sealed");
   const client = { name: text("News"), client_uri: text("https://news.example.org") };
   return [
-    ...states(
-      startAgainPage,
-      { accountUrl, host: text("login.example") },
-      {
-        "start-again": { action: path },
-        "start-again-stopped": {},
-        "start-again-of-the-account": {
-          reason: "complete",
-          path,
-          client: { name: text("Account"), own: true },
-          again,
-        },
-        "start-again-name-kept": { reason: "expired", path, client, again, typed: "name" },
-        "start-again-all-lost": { reason: "expired", path, typed: "something" },
+    ...states(startAgainPage, ended, {
+      "start-again": { action: path },
+      "start-again-stopped": {},
+      "start-again-of-the-account": {
+        reason: "complete",
+        path,
+        client: { name: text("Account"), own: true },
+        again,
       },
-    ),
+      "start-again-name-kept": { reason: "expired", path, client, again, typed: "name" },
+      "start-again-all-lost": { reason: "expired", path, typed: "something" },
+    }),
     ...(["expired", "complete", "elsewhere", "no-cookies"] as const).flatMap((reason) =>
-      states(
-        startAgainPage,
-        { accountUrl, host: text("login.example"), reason, path },
-        {
-          [`start-again-${reason}`]: { client, again },
-          [`start-again-${reason}-client`]: { client },
-          [`start-again-${reason}-unknown`]: {},
-        },
-      ),
+      states(startAgainPage, ended, {
+        [`start-again-${reason}`]: { reason, path, client, again },
+        [`start-again-${reason}-client`]: { reason, path, client },
+        [`start-again-${reason}-unknown`]: { reason, path },
+      }),
     ),
   ];
 }
