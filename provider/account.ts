@@ -38,7 +38,7 @@ export function oidcAccount(
 }
 
 /** Other scopes than `openid` ask for what userinfo says (OpenID Connect Core 1.0 section 5.4). */
-const OF_ID_TOKEN: readonly string[] = [...scopeClaims.openid, ROLES];
+const OF_ID_TOKEN: ReadonlySet<string> = new Set([...scopeClaims.openid, ROLES]);
 
 /**
  * What an ID token may say. Beside a token for an API, which does not open userinfo, oidc-provider would add what other scopes
@@ -46,7 +46,7 @@ const OF_ID_TOKEN: readonly string[] = [...scopeClaims.openid, ROLES];
  */
 function ofIdToken(claims: AccountClaims, requested: object): AccountClaims {
   const own = Object.entries(claims).filter(
-    ([claim]) => OF_ID_TOKEN.includes(claim) || Object.hasOwn(requested, claim),
+    ([claim]) => OF_ID_TOKEN.has(claim) || Object.hasOwn(requested, claim),
   );
   return { sub: claims.sub, ...Object.fromEntries(own) };
 }

@@ -269,23 +269,18 @@ describe.each(KINDS)("a token for an API on %s", (kind) => {
   });
 });
 
+/** The claims of an ID token that are the same at each sign-in. */
+async function claimsOf(resources: readonly string[], scope: string): Promise<object> {
+  const { id_token = "" } = readTokens(await exchanged(news.openid, resources, {}, scope));
+  const { iat: _iat, exp: _exp, auth_time: _at, sid: _sid, at_hash: _hash, ...rest } = decodeJwt(id_token);
+  return rest;
+}
+
 describe("a token for an API of a person who signs in with openid", () => {
   it("leaves the ID token and its claims as they are without one [D-API-15]", async () => {
-    const claims = async (resources: readonly string[], scope: string): Promise<object> => {
-      const { id_token = "" } = readTokens(await exchanged(news.openid, resources, {}, scope));
-      const {
-        iat: _iat,
-        exp: _exp,
-        auth_time: _at,
-        sid: _sid,
-        at_hash: _hash,
-        ...rest
-      } = decodeJwt(id_token);
-      return rest;
-    };
-    const without = await claims([], "openid email profile");
+    const without = await claimsOf([], "openid email profile");
     expect(without).toMatchObject({ aud: "news", email: running.ada.email });
-    expect(await claims([ARTICLES], `openid email profile ${SCOPE}`)).toEqual(without);
+    expect(await claimsOf([ARTICLES], `openid email profile ${SCOPE}`)).toEqual(without);
   });
 });
 
