@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
+import { METRICS } from "../../core/metric-catalogue.ts";
 import { programFor } from "../machine.mjs";
 import { compose } from "./compose.ts";
 import { isInContext } from "./dockerfile.ts";
@@ -160,10 +161,10 @@ describe("the unit of systemd", () => {
   });
 });
 
-describe("the configuration of Prometheus in docs/alerts.md", () => {
+describe("what the documents have for Prometheus", () => {
   const promtool = programFor("promtool");
 
-  it("is valid beside the rules, and names the job that the rules expect", () => {
+  it("has a configuration in docs/alerts.md, which is valid beside the rules, and names the job that the rules expect", () => {
     const token = "/etc/prometheus/sign-in-metrics-token";
     const { code } = blocks().find(({ info, name }) => info === "yaml" && name.startsWith("docs/alerts.md"))!;
     expect(code).toContain(token);
@@ -178,5 +179,21 @@ describe("the configuration of Prometheus in docs/alerts.md", () => {
     // A missing token is found, so the paths are looked at.
     rmSync(join(folder, "token"));
     expect(said(promtool, check)[0]).toBe(1);
+  });
+
+  it("has the queries of docs/metrics.md, which are valid and about metrics that exist", () => {
+    const { code } = blocks().find(({ name }) => name === "docs/metrics.md 1")!;
+    const queries = code.trimEnd().split("\n");
+    const known = new Set(METRICS.map(({ name }) => `sign_in_${name}`));
+    const named = [...code.matchAll(/\bsign_in_\w+/gu)].map(([name]) => name);
+    expect(named.filter((name) => !known.has(name))).toEqual([]);
+    expect(named.length).toBeGreaterThanOrEqual(queries.length);
+    const file = join(folder, "queries.json");
+    const rules = queries.map((expr, index) => ({ record: `query_${index}`, expr }));
+    writeFileSync(file, JSON.stringify({ groups: [{ name: "documented", rules }] }));
+    expect(said(promtool, ["check", "rules", file])).toEqual([
+      0,
+      expect.stringContaining(`${queries.length} rules found`),
+    ]);
   });
 });
