@@ -1,6 +1,8 @@
 /** `keys reset --lost`: what is void when `keys.secrets` are lost, what stays, and that it can be interrupted. */
+import { existsSync, rmSync, statSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, describe, expect, it } from "@jest/globals";
+import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { createSealer } from "../../core/sealing.ts";
@@ -194,6 +196,21 @@ describe("keys reset --lost", () => {
     expect([no.code, said]).toEqual([1, [expect.stringContaining("lost for good")]]);
     expect(await everythingIn(place)).toEqual(before);
     await (await start(place, LOST)).close();
+  }, 60_000);
+
+  it("makes a new key file next to an SQLite database that has lost its own", async () => {
+    const { folder, database, storage } = newPlace(workshop);
+    const config = { storage, deployments: DEPLOYMENTS, logger: pino({ level: "silent" }) };
+    const serve = async (): Promise<void> => (await createSignInService(config)).close();
+    await serve();
+    rmSync(`${database}.keys`);
+    await expect(serve()).rejects.toThrow("the key file");
+    const file = configFile(folder, { storage });
+    expect((await here(["keys", "reset", "--lost", "--config", file])).code).toBe(2);
+    expect(existsSync(`${database}.keys`)).toBe(false);
+    expect((await here([...RESET, "--config", file])).code).toBe(0);
+    expect(statSync(`${database}.keys`).mode & 0o777).toBe(0o600);
+    await serve();
   }, 60_000);
 
   it("continues after SIGKILL; until it has finished, no service starts [D-SECRETS-7]", async () => {

@@ -11,6 +11,8 @@ import { openStorage, type Storage } from "../../records/storage.ts";
 import { createStorageFaults } from "../../testing/storage-faults.ts";
 import { relyingParty } from "../flows/relying-party.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { configFile } from "../cli/backup-stage.ts";
+import { here } from "../cli/here.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 
 const clock = createSystemClock();
@@ -114,6 +116,11 @@ describe("Redis is emptied", () => {
     const { lostAt } = await shownBy(again);
     expect(lostAt).toBeGreaterThan(0);
     expect(await shownBy(running)).toMatchObject({ lostAt, sessions: [true, false, expect.any(String)] });
+    const file = configFile(folder, place);
+    const { out } = await here(["doctor", "--json", "--config", file]);
+    expect(out).toMatch(
+      /"check":"history","level":"warning","what":"The Redis of config\.artifacts was found empty at 20/,
+    );
   }, 60_000);
 
   it("is noted once, however many processes look at the same moment, and each of them learns it [D-LOSS-1]", async () => {
