@@ -14,6 +14,8 @@ export function samples(text: Text = asItIs): readonly Sample[] {
   const accountUrl = text(ACCOUNT_URL);
   const confirm = { accountUrl, kind: "elsewhere" } as const;
   const loggedOut = { accountUrl, after: "signed out" } as const;
+  // The id may be that of a proxy.
+  const requestId = text("0f8c2c52-6f0e-4a5f-9a43-5d3b1a7c9e21");
   const error = { accountUrl, error: "invalid_client" };
   return [
     ...stepSamples(text),
@@ -39,11 +41,12 @@ export function samples(text: Text = asItIs): readonly Sample[] {
       error: {
         error: text("invalid_redirect_uri"),
         description: text("redirect_uri did not match any of the client's registered redirect_uris"),
+        requestId,
       },
       "error-known": {},
       "error-limited": { error: "rate_limited", retryAfter: 30 },
     }),
-    ...states(unavailablePage, { accountUrl }, { unavailable: {} }),
+    ...states(unavailablePage, { accountUrl }, { unavailable: { requestId } }),
     ...consoleSamples(text),
   ];
 }

@@ -73,27 +73,14 @@ const provenOf = (text: Text) => ({
   passkeys: true,
 });
 
-/** Steps of somebody who has shown something. */
-const PROVEN: ReadonlySet<StepName> = new Set([
-  "enrol-confirm",
-  "enrol",
-  "recovery-codes",
-  "offer-passkey",
-  "review-methods",
-  "terms",
-]);
-
-/** The states that the steps need to be open. */
-function stateOf(name: StepName, text: Text): SignInState {
-  const proven = provenOf(text);
-  if (name === "second-factor") return { step: name, proven, passkey: passkeyOf(text) };
-  return {
-    step: name,
-    email: text(ADA),
-    ...(PROVEN.has(name) && { proven }),
-    ...(name === "enrol" && { enrolment: enrolmentOf(text) }),
-  };
-}
+/** What the steps need to be open. */
+const stateOf = (name: StepName, text: Text): SignInState => ({
+  step: name,
+  email: text(ADA),
+  proven: provenOf(text),
+  ...(name === "second-factor" && { passkey: passkeyOf(text) }),
+  ...(name === "enrol" && { enrolment: enrolmentOf(text) }),
+});
 
 function passkeyOf(text: Text): PasskeyRequest {
   return {
