@@ -2,9 +2,6 @@
  * `docs/configuration.md`, `docs/seed.md` and the JSON Schema of the configuration file: texts are written by hand, tables and
  * schema are generated from the schemas. What the keys of the configuration mean is in the comments of their interfaces.
  */
-import { join } from "node:path";
-import { isInterfaceDeclaration } from "typescript/unstable/ast";
-import { API, type Type } from "typescript/unstable/sync";
 import { z } from "zod";
 import { defaultOf, keyTable, type KeyNotes, type Leaf, leavesOf } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
@@ -14,66 +11,8 @@ import { importedAccount } from "../accounts/account-schema.ts";
 import { apiSettings } from "../accounts/apis.ts";
 import { entrySettings, serviceSettings } from "../accounts/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
+import { type Comment, type Documented, readComment, ROOT, withComments } from "./comments.ts";
 import { type Page, pageWithTables } from "./page.ts";
-import { walk } from "./syntax.ts";
-
-const ROOT = join(import.meta.dirname, "..");
-
-/** What the comment of a key says. */
-interface Comment {
-  readonly description: string;
-  readonly byDefault: string | undefined;
-}
-
-function readComment(text: string): Comment {
-  const words = text.replaceAll(/\s+/gu, " ").replace(/\.$/u, "");
-  const [, description = words, byDefault] = /^(.*?)\. Default:? (.*)$/u.exec(words) ?? [];
-  return { description, byDefault };
-}
-
-/** A published type, of which the comments of the keys are the documentation. */
-export interface Documented {
-  readonly file: string;
-  readonly name: string;
-}
-
-/** The comments of keys by their dotted path, as an editor shows them. A key without one has an empty comment. */
-type Comments = (of: Documented, paths: readonly (readonly string[])[]) => ReadonlyMap<string, Comment>;
-
-/** Runs what reads the comments of a project. The compiler is started once for all of it. */
-export function withComments<T>(folder: string, use: (commentsOf: Comments) => T): T {
-  const api = new API();
-  try {
-    const [project] = api.updateSnapshot({ openProjects: [join(folder, "tsconfig.json")] }).getProjects();
-    return use(({ file, name }, paths) => {
-      const tree = project?.program.getSourceFile(join(folder, file));
-      if (project === undefined || tree === undefined) throw new Error(`${file} was not parsed`);
-      const { checker } = project;
-      const roots: Type[] = [];
-      walk(tree, (node) => {
-        if (isInterfaceDeclaration(node) && node.name.text === name)
-          roots.push(...[checker.getTypeAtLocation(node.name)].filter((type) => type !== undefined));
-      });
-      const comments = new Map<string, Comment>();
-      for (const path of paths) {
-        let types: readonly Type[] = roots;
-        for (const [depth, key] of path.entries()) {
-          const symbol = types
-            .flatMap((type) => (type.isUnionType() ? type.getTypes() : type))
-            .map((type) => checker.getPropertyOfType(type, key))
-            .find((found) => found !== undefined);
-          const text = symbol === undefined ? "" : checker.getDocumentationCommentOfSymbol(symbol);
-          comments.set(path.slice(0, depth + 1).join("."), readComment(text));
-          const type = symbol && checker.getTypeOfSymbol(symbol);
-          types = type === undefined ? [] : [type];
-        }
-      }
-      return comments;
-    });
-  } finally {
-    api.close();
-  }
-}
 
 export const CONFIGURATION: Documented = { file: "config/input.ts", name: "SignInServiceConfig" };
 

@@ -1,177 +1,12 @@
 /** `docs/interactions.openapi.json`: the JSON interface of the steps, for generators of clients and for tests. */
 import { z } from "zod";
 import { sampleStep } from "../interactions/samples/steps.ts";
-import type {
-  DescribedAction,
-  DescribedField,
-  DescribedMethod,
-  DescribedProblem,
-  StepDescription,
-} from "../interactions/steps/description.ts";
-import { STEP_NAMES, type StepName } from "../interactions/steps/step.ts";
+import { step } from "../interactions/steps/described-step.ts";
+import { signInClient, STEP_NAMES, type StepName } from "../interactions/steps/step.ts";
+import { ROOT, withComments } from "./comments.ts";
 import type { Page } from "./page.ts";
 
-/** A type of which every optional member may also be `undefined`, as zod infers it. */
-type Loose<T> = T extends readonly (infer Item)[]
-  ? readonly Loose<Item>[]
-  : T extends object
-    ? { [Name in keyof T]: Loose<T[Name]> | (undefined extends T[Name] ? undefined : never) }
-    : T;
-
 const text = (description: string) => z.string().describe(description);
-
-const problem: z.ZodType<Loose<DescribedProblem>> = z.strictObject({
-  code: text("A stable code of the problem."),
-  text: text("A message about the problem, in the language of `locale`."),
-  fields: z.array(z.string()).describe("The names of the fields that the problem is about."),
-});
-
-const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
-  name: text("The member of the body that carries the value."),
-  type: z.enum(["text", "email", "password", "date", "select", "checkbox"]),
-  label: text("The name of the field, in the language of `locale`."),
-  hint: text("What to enter.").optional(),
-  autocomplete: text("The value of the HTML attribute `autocomplete`."),
-  required: z.boolean(),
-  value: text("The content of the field. A checkbox sends it if it is checked. Empty for passwords."),
-  checked: z.boolean().optional().describe("Checkboxes only: whether it was checked when it was submitted."),
-  options: z
-    .array(z.strictObject({ value: z.string(), label: z.string() }))
-    .optional()
-    .describe("The choices. Choosing none is possible, too."),
-  problems: z.array(problem).describe("The problems with this field."),
-});
-
-const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
-  name: text(
-    "`submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for another code; `passkey` for a passkey; `recovery` for a recovery code; `app` for a new app; `renew` for new recovery codes; `remove` for one of `methods`; `allow` and `deny` for consent; `another-account` to sign in to another one; `cancel` to go back to the client; `more-time`, in the last five minutes, for the full time again; or the name of another step.",
-  ),
-  label: text("What to call it, in the language of `locale`."),
-  method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
-  href: text("Path on the same host."),
-});
-
-const descriptors = z.array(
-  z.strictObject({
-    type: z.literal("public-key"),
-    id: z.string(),
-    transports: z.array(z.string()).optional(),
-  }),
-);
-
-const passkeyRequest = z.strictObject({
-  challenge: z.string(),
-  rpId: z.string(),
-  timeout: z.int(),
-  userVerification: z.literal("required"),
-  allowCredentials: descriptors,
-});
-
-const passkeyCreation = z.strictObject({
-  challenge: z.string(),
-  rp: z.strictObject({ id: z.string(), name: z.string() }),
-  user: z.strictObject({ id: z.string(), name: z.string(), displayName: z.string() }),
-  pubKeyCredParams: z.array(z.strictObject({ type: z.literal("public-key"), alg: z.int() })),
-  timeout: z.int(),
-  excludeCredentials: descriptors,
-  authenticatorSelection: z.strictObject({
-    residentKey: z.literal("required"),
-    requireResidentKey: z.literal(true),
-    userVerification: z.literal("required"),
-  }),
-  attestation: z.literal("none"),
-});
-
-const method: z.ZodType<Loose<DescribedMethod>> = z.strictObject({
-  id: text("Sent as `method` with the action `remove`."),
-  kind: z
-    .enum(["app", "passkey", "browser"])
-    .describe("`browser`: a remembered one, which is not asked for the second factor."),
-  label: text("What to call it, in the language of `locale`; a passkey as the person calls it."),
-  text: text("What it is, and its times, in the language of `locale`."),
-  added_at: z.int().describe("Seconds since the epoch."),
-  last_used_at: z.int().nullable().optional().describe("`null`: never. Missing for a browser."),
-  expires_at: z.int().optional().describe("Of a browser."),
-});
-
-const client = z
-  .strictObject({
-    client_id: z.string(),
-    name: text("The display name."),
-    own: z.literal(true).optional().describe("Set when the person signs in to the account pages."),
-    logo: text("Path of its logo on this host.").optional(),
-    client_uri: text("Its home page.").optional(),
-    policy_uri: text("Its privacy policy.").optional(),
-    tos_uri: text("Its terms of use.").optional(),
-  })
-  .describe("The client that the person signs in to.");
-
-/** A step as it is answered. */
-const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
-  step: z
-    .enum([...STEP_NAMES, "undo"])
-    .describe("The step that the person is at. `undo` is at `/confirm` only."),
-  client,
-  title: text("The title of the step, in the language of `locale`."),
-  text: text(
-    "What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all.",
-  ),
-  account: text("The e-mail address of the account, if it is known.").optional(),
-  account_name: text("`continue` only: the name of the person, if the account has one.").optional(),
-  email: text("The address that a code was sent to.").optional(),
-  username: text(
-    '`new-password` only: whose password it is, for a hidden field with `autocomplete="username"` in front of it.',
-  ).optional(),
-  terms: z
-    .strictObject({ url: z.string(), version: z.string(), label: text("For a link to them.") })
-    .optional()
-    .describe("The terms of use to accept."),
-  notice: z
-    .strictObject({ code: z.string(), text: z.string() })
-    .optional()
-    .describe("Something that has just happened."),
-  passkey: z
-    .strictObject({ publicKey: z.union([passkeyRequest, passkeyCreation]) })
-    .optional()
-    .describe(
-      "`PublicKeyCredentialRequestOptionsJSON`, or at `enrol` `PublicKeyCredentialCreationOptionsJSON`. Call `usePasskey` or `createPasskey` of `sign-in-service/browser` with it, and send what that returns as `credential` with the action `passkey`.",
-    ),
-  app: z
-    .strictObject({ secret: text("In Base32."), uri: text("`otpauth:`, for a QR code.") })
-    .optional()
-    .describe("`enrol` only: a new authenticator app. Send its code as `code` with the action `app`."),
-  recovery_codes: z
-    .array(z.string())
-    .optional()
-    .describe("`recovery-codes` only, in the answer that made them, and never again: show them now."),
-  methods: z
-    .array(method)
-    .optional()
-    .describe("`review-methods` only: what the field `method` can be, with its times."),
-  fields: z.array(field).describe("The fields to show, in this order."),
-  problems: z.array(problem).describe("All problems with what was submitted."),
-  shares: z
-    .array(z.strictObject({ name: z.string(), label: z.string() }))
-    .optional()
-    .describe("Consent only: exactly what the client would get."),
-  apis: z
-    .array(
-      z.strictObject({
-        identifier: z.string(),
-        name: z.string(),
-        scopes: z.array(z.strictObject({ name: z.string(), label: z.string() })),
-      }),
-    )
-    .optional()
-    .describe("Consent only, if the request names APIs: what the client could do there for the person."),
-  actions: z.array(action).describe("The actions that the person can take."),
-  again: text(
-    "Opaque, for 24 hours. When the address has answered 410, POST it there, without `csrf`, to start the same authorization again. Missing if that is not possible.",
-  ).optional(),
-  csrf: text("Send it back with each POST."),
-  locale: text("The language of the texts."),
-  expires_in: z.int().min(0).describe("Seconds until the sign-in expires."),
-});
 
 const done = z.strictObject({
   done: z.literal(true),
@@ -189,7 +24,7 @@ const gone = z.strictObject({
     .enum(["expired", "complete", "elsewhere", "no-cookies"])
     .optional()
     .describe("`elsewhere`: it belongs to another browser. Missing at `/confirm`."),
-  client: client.optional(),
+  client: signInClient.optional(),
   again: text("As in a step.").optional(),
 });
 
@@ -226,8 +61,47 @@ function submission(name: StepName): z.ZodType {
   });
 }
 
-function schemaOf(type: z.ZodType): object {
-  const { $schema: _dialect, ...schema } = z.toJSONSchema(type);
+/** A JSON Schema, as far as it is changed here. */
+interface JsonSchema {
+  description?: string;
+  properties?: Readonly<Record<string, JsonSchema>>;
+  readonly items?: JsonSchema;
+  [keyword: string]: unknown;
+}
+
+function schemaOf(type: z.ZodType): JsonSchema {
+  const { $schema: _dialect, ...schema } = z.toJSONSchema(type, {
+    override({ jsonSchema }) {
+      for (const ours of ["form", "readOnly"]) Reflect.deleteProperty(jsonSchema, ours);
+    },
+  });
+  return schema as JsonSchema;
+}
+
+/** The paths of all members: those of the entries of a list are below the list. */
+function pathsOf({ properties = {}, items }: JsonSchema, path: readonly string[]): (readonly string[])[] {
+  const below = Object.entries(properties).flatMap(([key, child]) => {
+    const inner: readonly string[] = path.concat(key);
+    return [inner].concat(pathsOf(child, inner));
+  });
+  return items === undefined ? below : [...below, ...pathsOf(items, path)];
+}
+
+/** A step with the comments of its members as descriptions. */
+function stepSchema(): JsonSchema {
+  const schema = schemaOf(step);
+  const of = { file: "interactions/steps/described-step.ts", name: "StepDescription" };
+  const comments = withComments(ROOT, (commentsOf) => commentsOf(of, pathsOf(schema, [])));
+  function describe({ properties = {}, items }: JsonSchema, path: readonly string[]): void {
+    for (const [key, child] of Object.entries(properties)) {
+      const inner = [...path, key];
+      const comment = comments.get(inner.join("."))?.text ?? "";
+      if (comment !== "") child.description = comment;
+      describe(child, inner);
+    }
+    if (items !== undefined) describe(items, path);
+  }
+  describe(schema, []);
   return schema;
 }
 
@@ -302,6 +176,9 @@ export const openapiPage: Page = {
   file: "docs/interactions.openapi.json",
   generate() {
     const submissions = STEP_NAMES.map((name) => [submissionName(name), schemaOf(submission(name))] as const);
+    const described = stepSchema();
+    const ended = schemaOf(gone);
+    ended.properties = { ...ended.properties, client: described.properties?.["client"] ?? {} };
     const names = submissions.map(([name]) => name);
     const document = {
       openapi: "3.1.0",
@@ -322,10 +199,10 @@ export const openapiPage: Page = {
       },
       components: {
         schemas: {
-          Step: schemaOf(step),
+          Step: described,
           Done: schemaOf(done),
           Error: schemaOf(error),
-          Gone: schemaOf(gone),
+          Gone: ended,
           Restarted: schemaOf(restarted),
           RestartSubmission: schemaOf(
             z.strictObject({

@@ -20,9 +20,9 @@ import { answerJson, forbidden, readSubmission, refuseGone, wantsJson } from "./
 import { isLinkToken, LINK_COOKIE_SECONDS, type LinkCookie } from "./link-cookie.ts";
 import type { Page, Pages } from "./page.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
-import type { DescribedProblem, StepDescription } from "./steps/description.ts";
 import type { Offers, PresentStep, Problem, SignInClient, Values } from "./steps/step.ts";
 import { describeFor, stepPage } from "./steps/views.ts";
+import type { DescribedProblem, StepDescription } from "./steps/described-step.ts";
 
 export const CONFIRM_PATH = "/confirm";
 /** The parameter of the address for browsers that don't have the sign-in. */

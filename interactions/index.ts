@@ -7,4 +7,4 @@ export type {
   DescribedField,
   DescribedProblem,
   StepDescription,
-} from "./steps/description.ts";
+} from "./steps/described-step.ts";

@@ -6,9 +6,9 @@ import type { EndedSignIn, EndedSignIns, SentAgain } from "./ended.ts";
 import type { SignInFlow } from "./flow.ts";
 import { isFromHere } from "./forms.ts";
 import type { Pages } from "./page.ts";
-import type { StepDescription } from "./steps/description.ts";
 import { languageOf } from "./steps/step.ts";
 import { describeFor } from "./steps/views.ts";
+import type { StepDescription } from "./steps/described-step.ts";
 
 /** The form that the person submitted at your page. */
 export interface SubmittedStep {

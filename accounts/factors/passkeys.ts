@@ -7,6 +7,7 @@ import { hash, randomBytes } from "node:crypto";
 import type * as webauthn from "@simplewebauthn/server";
 import type * as webauthnHelpers from "@simplewebauthn/server/helpers";
 import { z } from "zod";
+import { section } from "../../config/documented-schema.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -42,36 +43,46 @@ export interface PasskeyChallenge {
   readonly expiresAt: number;
 }
 
+const descriptors = z
+  .array(
+    section({
+      type: z.literal("public-key"),
+      id: z.string(),
+      transports: z.array(z.string()).readonly().exactOptional(),
+    }),
+  )
+  .readonly();
+
+const requestOptions = section({
+  challenge: z.string(),
+  rpId: z.string(),
+  timeout: z.int(),
+  userVerification: z.literal("required"),
+  allowCredentials: descriptors,
+});
+
 /** `PublicKeyCredentialRequestOptionsJSON` of WebAuthn section 5.1.9. */
-export interface PasskeyRequest {
-  readonly challenge: string;
-  readonly rpId: string;
-  readonly timeout: number;
-  readonly userVerification: "required";
-  readonly allowCredentials: readonly PasskeyDescriptor[];
-}
+export interface PasskeyRequest extends z.output<typeof requestOptions> {}
+export const passkeyRequest: z.ZodType<PasskeyRequest, PasskeyRequest> = requestOptions;
+
+const creation = section({
+  challenge: z.string(),
+  rp: section({ id: z.string(), name: z.string() }),
+  user: section({ id: z.string(), name: z.string(), displayName: z.string() }),
+  pubKeyCredParams: z.array(section({ type: z.literal("public-key"), alg: z.int() })).readonly(),
+  timeout: z.int(),
+  excludeCredentials: descriptors,
+  authenticatorSelection: section({
+    residentKey: z.literal("required"),
+    requireResidentKey: z.literal(true),
+    userVerification: z.literal("required"),
+  }),
+  attestation: z.literal("none"),
+});
 
 /** `PublicKeyCredentialCreationOptionsJSON` of WebAuthn section 5.1.8. */
-export interface PasskeyCreation {
-  readonly challenge: string;
-  readonly rp: { readonly id: string; readonly name: string };
-  readonly user: { readonly id: string; readonly name: string; readonly displayName: string };
-  readonly pubKeyCredParams: readonly { readonly type: "public-key"; readonly alg: number }[];
-  readonly timeout: number;
-  readonly excludeCredentials: readonly PasskeyDescriptor[];
-  readonly authenticatorSelection: {
-    readonly residentKey: "required";
-    readonly requireResidentKey: true;
-    readonly userVerification: "required";
-  };
-  readonly attestation: "none";
-}
-
-interface PasskeyDescriptor {
-  readonly type: "public-key";
-  readonly id: string;
-  readonly transports?: readonly string[];
-}
+export interface PasskeyCreation extends z.output<typeof creation> {}
+export const passkeyCreation: z.ZodType<PasskeyCreation, PasskeyCreation> = creation;
 
 /** A passkey that has signed a challenge: both factors in one. */
 export interface UsedPasskey {
@@ -378,7 +389,7 @@ function loadLibrary(): Promise<Library> {
   return Promise.all([import("@simplewebauthn/server"), import("@simplewebauthn/server/helpers")]);
 }
 
-function descriptor({ id, transports }: StoredPasskey): PasskeyDescriptor {
+function descriptor({ id, transports }: StoredPasskey): PasskeyRequest["allowCredentials"][number] {
   return { type: "public-key", id, ...(transports.length > 0 && { transports }) };
 }
 

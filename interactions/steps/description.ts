@@ -2,8 +2,8 @@
 import { browserName } from "../look/browsers.ts";
 import { minuteText, waitText } from "../look/moments.ts";
 import { shownEmail } from "../../accounts/names.ts";
-import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { Translator } from "../../core/texts.ts";
+import type { DescribedField, DescribedMethod, DescribedProblem, StepDescription } from "./described-step.ts";
 import { offeredFactors } from "./enrol.ts";
 import {
   type ConsentApi,
@@ -13,126 +13,9 @@ import {
   type PresentStep,
   type Problem,
   type RunningSignIn,
-  type SignInClient,
   type SignInMethod,
   type StepName,
 } from "./step.ts";
-
-/** Something that is wrong with what was submitted. */
-export interface DescribedProblem {
-  /** For programs. */
-  readonly code: string;
-  /** In the language of `locale`. */
-  readonly text: string;
-  /** The names of the fields that it is about. */
-  readonly fields: readonly string[];
-}
-
-/** A field to show. */
-export interface DescribedField extends Omit<Field, "value" | "options"> {
-  /** In the language of `locale`. */
-  readonly label: string;
-  readonly hint?: string;
-  /** What the field contains; of a checkbox, what it sends if it is checked. Empty for passwords. */
-  readonly value: string;
-  /** The values to choose from. */
-  readonly options?: readonly { readonly value: string; readonly label: string }[];
-  readonly problems: readonly DescribedProblem[];
-}
-
-/** Something that the person can do. */
-export interface DescribedAction {
-  /**
-   * `submit` for the fields; `without-password` for the same with a passkey instead of the password; `resend` for
-   * another code; `passkey` for a passkey, with `credential`, and at `enrol` with `name`; `recovery` for a recovery
-   * code, with `code`; `app` for a new app, with `code`; `renew` for new recovery codes; `remove` for one of `methods`;
-   * `later` to go on without the passkey that was offered, `never` to not be asked again; `allow` and `deny` for
-   * consent; `another-account` to sign in to another one; `cancel` to go back to the client without signing in; `more-time`, in the last five minutes, for the full
-   * time again; or the name of another step.
-   */
-  readonly name: string;
-  /** In the language of `locale`. */
-  readonly label: string;
-  /** GET for another step, which the answer describes. */
-  readonly method: "GET" | "POST";
-  /** Path on the same host. */
-  readonly href: string;
-}
-
-/** A way to sign in besides the password, or a browser that is spared the second factor. */
-export interface DescribedMethod {
-  /** The value that the action `remove` sends as `method`. */
-  readonly id: string;
-  /** `browser`: a remembered one, which is not asked for the second factor. */
-  readonly kind: SignInMethod["kind"];
-  /** The name of a passkey is what the person calls it. */
-  readonly label: string;
-  /** What it is, and its times, in the language of `locale`. */
-  readonly text: string;
-  /** Seconds since the epoch, as all its times. */
-  readonly added_at: number;
-  /** `null`: never. Missing for a browser. */
-  readonly last_used_at?: number | null;
-  /** Of a browser. */
-  readonly expires_at?: number;
-}
-
-/** A step as the JSON interface answers it. */
-export interface StepDescription {
-  /** `undo` is at `{base}/confirm` only: it brings back the earlier address of an account. */
-  readonly step: StepName | "undo";
-  readonly client: SignInClient;
-  /** In the language of `locale`, as all texts. */
-  readonly title: string;
-  /** What to say besides the title: paragraphs, separated by line breaks. Empty if the title says it all. */
-  readonly text: string;
-  /** The e-mail address of the account, if it is known. */
-  readonly account?: string;
-  /** `continue` only: the name of the person, if the account has one. */
-  readonly account_name?: string;
-  /** The address that a code was sent to. */
-  readonly email?: string;
-  /**
-   * `new-password` only: whose password it is. Put it into a hidden field with `autocomplete="username"` in front of the
-   * password, so that password managers store both.
-   */
-  readonly username?: string;
-  /** The terms of use to accept. The label is for a link to them. */
-  readonly terms?: { readonly url: string; readonly version: string; readonly label: string };
-  /** Something that has just happened. */
-  readonly notice?: { readonly code: string; readonly text: string };
-  /**
-   * For `usePasskey` of `sign-in-service/browser`, or at `enrol` for `createPasskey`, in WebAuthn's JSON form. The action
-   * `passkey` sends what it returns.
-   */
-  readonly passkey?: { readonly publicKey: PasskeyRequest | PasskeyCreation };
-  /** `enrol` only: the secret of a new authenticator app in Base32, and the address for a QR code. */
-  readonly app?: { readonly secret: string; readonly uri: string };
-  /** `recovery-codes` only, and only in the answer that made them: show them now. */
-  readonly recovery_codes?: readonly string[];
-  /** `review-methods` only: what the field `method` can be, with its times. */
-  readonly methods?: readonly DescribedMethod[];
-  /** In the order to show. */
-  readonly fields: readonly DescribedField[];
-  /** Everything that is wrong with what was submitted. */
-  readonly problems: readonly DescribedProblem[];
-  /** Consent only: exactly what the client would get. */
-  readonly shares?: readonly { readonly name: string; readonly label: string }[];
-  /** Consent only: the APIs that the client could call for the person, with what it could do there. Missing: none. */
-  readonly apis?: readonly ConsentApi[];
-  readonly actions: readonly DescribedAction[];
-  /**
-   * Opaque. When the address has answered 410, POST it there as the only member to start the same authorization again, within 24 hours.
-   * Missing if that is not possible.
-   */
-  readonly again?: string;
-  /** Unguessable, bound to this sign-in. Send it back with each POST. */
-  readonly csrf: string;
-  /** The language of the texts. */
-  readonly locale: string;
-  /** Seconds until the sign-in expires. */
-  readonly expires_in: number;
-}
 
 /** Describes a step in the language of the texts. */
 export function describeStep(present: PresentStep, t: Translator): StepDescription {

@@ -1,4 +1,6 @@
 /** The steps of a running sign-in: their fields, their actions, and the effect of submitting them. */
+import { z } from "zod";
+import { section } from "../../config/documented-schema.ts";
 import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { UnitsOfWork } from "../../provider/unit-of-work.ts";
 import type { Configuration } from "../../config/configuration.ts";
@@ -95,28 +97,36 @@ export interface Proven {
   readonly offered?: true;
 }
 
-/** The client that the person signs in to. */
-export interface SignInClient {
-  readonly client_id: string;
+const client = section({
+  client_id: z.string(),
   /** The display name. */
-  readonly name: string;
-  /** Set for the internal client of the account pages. */
-  readonly own?: true;
+  name: z.string(),
+  /** Set when the person signs in to the account pages. */
+  own: z.literal(true).exactOptional(),
   /** Path of its logo on this host. */
-  readonly logo?: string;
-  /** Its home page, privacy policy and terms of use. */
-  readonly client_uri?: string;
-  readonly policy_uri?: string;
-  readonly tos_uri?: string;
-}
+  logo: z.string().exactOptional(),
+  /** Its home page. */
+  client_uri: z.string().exactOptional(),
+  /** Its privacy policy. */
+  policy_uri: z.string().exactOptional(),
+  /** Its terms of use. */
+  tos_uri: z.string().exactOptional(),
+});
+
+/** The client that the person signs in to. */
+export interface SignInClient extends z.output<typeof client> {}
+export const signInClient: z.ZodType<SignInClient, SignInClient> = client;
+
+const api = section({
+  identifier: z.string(),
+  name: z.string(),
+  /** What it asks for, with the descriptions of the API. */
+  scopes: z.array(section({ name: z.string(), label: z.string() })).readonly(),
+});
 
 /** An API that the client wants to call on the person's behalf. */
-export interface ConsentApi {
-  readonly identifier: string;
-  readonly name: string;
-  /** What it asks for, with the descriptions of the API. */
-  readonly scopes: readonly { readonly name: string; readonly label: string }[];
-}
+export interface ConsentApi extends z.output<typeof api> {}
+export const consentApi: z.ZodType<ConsentApi, ConsentApi> = api;
 
 /** A sign-in that waits for the person at this browser. */
 export interface RunningSignIn {

@@ -6,15 +6,9 @@ import { groupedKey } from "../look/qr-code.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page, Pages } from "../page.ts";
 import { formLocals } from "../forms.ts";
-import {
-  apiLists,
-  describeStep,
-  fieldLabels,
-  paragraphsOf,
-  type StepDescription,
-  wayLabel,
-} from "./description.ts";
+import { apiLists, describeStep, fieldLabels, paragraphsOf, wayLabel } from "./description.ts";
 import { isAppCode, languageOf, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
+import type { StepDescription } from "./described-step.ts";
 
 /** The steps whose page has no form without fields: a passkey is all that they take. */
 const WITH_PASSKEY: ReadonlySet<StepName> = new Set(["reauthenticate", "second-factor"]);

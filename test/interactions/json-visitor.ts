@@ -1,8 +1,8 @@
 /** A program at the JSON interface: it keeps cookies, as a UI in a browser does, and expects answers as published. */
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
-import type { StepDescription } from "../../interactions/steps/description.ts";
 import { deviation } from "./published.ts";
 import { Browser } from "../../testing/browser/browser.ts";
+import type { StepDescription } from "../../interactions/steps/described-step.ts";
 
 /** An answer of the JSON interface. */
 export interface JsonAnswer {

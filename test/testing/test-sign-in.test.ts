@@ -14,7 +14,7 @@ import {
   totpCode,
   UnexpectedAnswer,
 } from "../../testing/index.ts";
-import type { StepDescription } from "../../interactions/steps/description.ts";
+import type { StepDescription } from "../../interactions/steps/described-step.ts";
 
 const DAY = 86_400;
 
