@@ -57,6 +57,18 @@ describe("sign-in names", () => {
     for (const email of ["a＠b@c", "a@b﹫c"]) expect(emailProblem(email)).toContain("one @");
   });
 
+  it("that the library or an import sets may be what no person may choose [D-NAME-7]", async () => {
+    const others = ["12345", "admin", "\u0430dmin", "0190b8e2-7c4d-7abc-8def-0123456789ab", "ada lovelace"];
+    for (const [index, username] of others.entries()) {
+      const email = `x${index}@example.com`;
+      const { sub } = await domain.accounts.create({ email, username });
+      expect((await domain.accounts.find(sub))?.username).toBe(username);
+      await domain.accounts.delete(sub);
+      const imported = await domain.accounts.import({ email, username });
+      expect(imported.username).toBe(username);
+    }
+  });
+
   it("are free again after a change or a deletion, not before", async () => {
     const ada = await domain.accounts.create({ email: "ada@example.com", username: "ada" });
     await domain.accounts.update(ada.sub, { email: "new@example.com", username: null });

@@ -131,7 +131,7 @@ describe("update", () => {
     );
   });
 
-  it("of an unknown account is not_found; calls that end something return false", async () => {
+  it("of an unknown account is not_found; calls that end something return false [D-RESULT-1]", async () => {
     expect(await codeOf(domain.accounts.update("nobody", { name: "A" }))).toBe("not_found");
     expect(await codeOf(domain.accounts.setPassword("nobody", "correct horse"))).toBe("not_found");
     expect(await codeOf(domain.accounts.assign("nobody", "1"))).toBe("not_found");

@@ -30,7 +30,7 @@ describe("a username that a person chooses", () => {
     "x2",
     "administrator1",
     "deadbeef",
-  ])("may be %s", (username) => {
+  ])("may be %s [D-NAME-7]", (username) => {
     expect(problem(username)).toBeUndefined();
     expect(problem(username.normalize("NFD"))).toBeUndefined();
   });
@@ -63,11 +63,11 @@ describe("a username that a person chooses", () => {
     ["a UUID without hyphens", "0190b8e27c4d7abc8def0123456789ab"],
     ["a full-width UUID", "\uff10190b8e2-7c4d-7abc-8def-0123456789ab"],
     ["too many characters", "x".repeat(65)],
-  ])("has not %s", (_what, username) => {
+  ])("has not %s [D-NAME-7]", (_what, username) => {
     expect(problem(username)).toBe("invalid");
   });
 
-  it("is never a reserved one, however it is written", () => {
+  it("is never a reserved one, however it is written [D-NAME-7]", () => {
     for (const username of ["admin", "Root", "SUPPORT", "\uff41\uff44\uff4d\uff49\uff4e", "No-Reply"])
       expect([username, problem(username)]).toEqual([username, "reserved"]);
     expect(chosenUsernameProblem("admin", [])).toBeUndefined();

@@ -34,22 +34,25 @@ describe.each(KINDS)("at %s", (kind) => {
     ],
     ["a broken escape", "/account?x=%zz", 400, "This did not work"],
     ["a wrong method", "/oauth2/logout/confirm", 405, "This did not work"],
-  ])("%s links to the sign-in, or to the account of signed-in users", async (_what, path, status, title) => {
-    const visitor = browser();
-    await visitor.get(running[kind] + path);
-    expect([visitor.status, visitor.title]).toEqual([status, title]);
-    await visitor.click(LINK);
-    expect([visitor.status, visitor.title]).toEqual([200, "Sign in"]);
-    await signIn(visitor);
-    expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
-    await visitor.get(running[kind] + path);
-    await visitor.click(LINK);
-    expect([visitor.status, visitor.title, visitor.url.href]).toEqual([
-      200,
-      "Your account",
-      `${running[kind]}/account`,
-    ]);
-  });
+  ])(
+    "%s links to the sign-in, or to the account of signed-in users [D-DEPLOY-11]",
+    async (_what, path, status, title) => {
+      const visitor = browser();
+      await visitor.get(running[kind] + path);
+      expect([visitor.status, visitor.title]).toEqual([status, title]);
+      await visitor.click(LINK);
+      expect([visitor.status, visitor.title]).toEqual([200, "Sign in"]);
+      await signIn(visitor);
+      expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
+      await visitor.get(running[kind] + path);
+      await visitor.click(LINK);
+      expect([visitor.status, visitor.title, visitor.url.href]).toEqual([
+        200,
+        "Your account",
+        `${running[kind]}/account`,
+      ]);
+    },
+  );
 
   it("a form of another site links to the sign-in and the account", async () => {
     const visitor = browser();

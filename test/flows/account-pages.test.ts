@@ -443,7 +443,7 @@ describe("many changes", () => {
     expect((await account())?.surname).toBe("Later");
   });
 
-  it("of a username reveal at most ten times an hour that one is taken", async () => {
+  it("of a username reveal at most ten times an hour that one is taken [D-NAME-8]", async () => {
     await running.service.accounts.create({ email: `t${people}@example.com`, username: `taken${people}` });
     const browser = await open("/profile");
     for (let count = 0; count < 10; count += 1) {

@@ -176,13 +176,14 @@ describe("back-channel logout", () => {
     expect(own?.["sid"]).toBe(decodeJwt(tokens.id_token ?? "")["sid"]);
   });
 
-  it("notifies clients when sessions end, the password changes or the account is deleted [D-ACCOUNT-16, D-ACCOUNT-6, D-ACCOUNT-7, D-ACCOUNT-8]", async () => {
+  it("notifies clients when sessions end, the password changes, or the account is disabled or deleted [D-ACCOUNT-16, D-ACCOUNT-6, D-ACCOUNT-7, D-ACCOUNT-8]", async () => {
     const { accounts } = running.service;
     const person = { username: "goes", password: "a password of somebody" };
     const { sub } = await accounts.create({ email: "goes@example.com", ...person });
     const changes = [
       () => accounts.endSessions(sub),
       () => accounts.setPassword(sub, person.password),
+      () => accounts.disable(sub),
       () => accounts.delete(sub),
     ];
     for (const change of changes) {
@@ -194,6 +195,7 @@ describe("back-channel logout", () => {
       for (const { path, token } of received) {
         expect(await verified(token, path.slice(1))).toMatchObject({ sub });
       }
+      if (await accounts.find(sub)) await accounts.enable(sub);
     }
   });
 });

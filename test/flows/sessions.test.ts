@@ -194,6 +194,24 @@ describe("the sign-in session", () => {
     }
   });
 
+  it("of many unfinished sign-ins, a request brings the cookies of its own only: less than 4,000 bytes [D-COOKIES-4]", async () => {
+    for (const news of [oauth2, openid]) {
+      const browser = news.browser();
+      await news.authorize(browser);
+      const pages: URL[] = [];
+      for (let count = 0; count < 40; count += 1) {
+        await browser.get(news.authorizeUrl({ prompt: "login", state: "s".repeat(1_000) }));
+        pages.push(browser.url);
+      }
+      const requests = [...pages, ...pages.map(({ href }) => new URL(`${href}/login`))];
+      for (const url of [...requests, new URL(news.authorizeUrl()), new URL(`${news.base}/account`)])
+        expect([url.pathname, browser.jar.header(url).length < 4_000]).toEqual([url.pathname, true]);
+      // The first is as good as the last.
+      await signIn(await browser.get(pages[0]!));
+      expect(browser.location?.searchParams.has("code")).toBe(true);
+    }
+  });
+
   it("starts again if a sign-in is completed twice or in another browser [D-DEPLOY-12, D-AUTHZ-14]", async () => {
     const browser = await oauth2.browser().get(oauth2.authorizeUrl());
     const form = browser.form("password");

@@ -25,7 +25,7 @@ const twoHosts = (origin: string): DeploymentsInput => ({
 });
 
 describe("a proxy", () => {
-  it("may remove a prefix and change the host, with stripPrefix", async () => {
+  it("may remove a prefix and change the host, with stripPrefix [D-DEPLOY-17]", async () => {
     let inner = "";
     const proxy = await startProxy({
       to: () => inner,

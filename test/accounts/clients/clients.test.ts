@@ -96,7 +96,7 @@ describe("a client", () => {
     expect(await codeOf(domain.clients.register({ ...basic, client_id: "news" }))).toBe("already_exists");
   });
 
-  it("is refused with invalid settings: the error names the option, not the value", async () => {
+  it("is refused with invalid settings: the error names the option, not the value [D-IDENTIFIER-4, D-ACCOUNT-13, D-ACCOUNT-14]", async () => {
     await domain.clients.register({ ...basic, client_id: "c" });
     const wrong: Record<string, readonly unknown[]> = {
       client_id: ["", "a b", "a:b", "ä", "a/b", "a".repeat(129), 1],

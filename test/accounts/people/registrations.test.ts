@@ -310,7 +310,7 @@ describe("the answer to a registration", () => {
     expect(stage.refusals.map(({ detail }) => detail?.["limit"])).toContain("registrations");
   }, 30_000);
 
-  it("says at most ten times that a username is taken", async () => {
+  it("says at most ten times that a username is taken [D-NAME-8]", async () => {
     await reopen({ fields: { username: "optional" } });
     await stage.accounts.create({ email: "bob@example.com", username: "bob" });
     const { code } = await registered({ username: "bob" });

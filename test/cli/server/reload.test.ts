@@ -259,7 +259,7 @@ describe("SIGHUP", () => {
     for (const secret of [old, fresh, foreign]) expect(server.output()).not.toContain(secret);
   }, 60_000);
 
-  it("does not give an attacker new tries: counters outlive a reload of the configuration", async () => {
+  it("does not give an attacker new tries: counters outlive a reload of the configuration [D-LIMIT-7]", async () => {
     const { server, url, config } = await serve();
     const wrong = { ...CLIENT, ...PERSON, password: "a wrong guess" };
     const tries = async (count: number): Promise<readonly string[]> => {

@@ -102,7 +102,7 @@ describe("a return path", () => {
     expect(returns.open(request(ROOT, instead.cookie), instead.state)).toBe("/account");
   });
 
-  it("leads only to account pages of the same origin", () => {
+  it("leads only to account pages of the same origin [D-DEPLOY-14]", () => {
     const piece = fc.constantFrom(
       ..."/|//|\\|account|.|..|%2e|%2F|@|:|evil.example|https|?|#|&|=|\t|\r\n|é".split("|"),
     );
