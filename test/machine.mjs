@@ -64,7 +64,7 @@ export const NEEDS = [
   {
     name: "promtool",
     executables: ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")],
-    usedBy: "the tests of the alert rules",
+    usedBy: "the tests of the alert rules, and the campaign of faults",
     install: unpackedFromDebian(PROMETHEUS, "prometheus"),
   },
   {
@@ -72,6 +72,12 @@ export const NEEDS = [
     executables: ["nginx", "/usr/sbin/nginx", join(NGINX, "usr", "sbin", "nginx")],
     usedBy: "the tests of the documented proxies",
     install: unpackedFromDebian(NGINX, "nginx"),
+  },
+  {
+    name: "faketime",
+    executables: ["faketime"],
+    usedBy: "the tests of processes with a wrong clock",
+    install: fromDebian("faketime"),
   },
   {
     name: "hadolint",

@@ -40,6 +40,7 @@ const LONG = [
   "cluster/cluster",
   "examples/cluster",
   "faults/every-operation",
+  "faults/operating/operating",
   "faults/server-faults",
   "faults/two-processes",
   "notifier/bullmq/outages",
