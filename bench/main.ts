@@ -20,6 +20,7 @@ import { processes } from "./measurements/processes.ts";
 import { refresh } from "./measurements/refresh.ts";
 import { roundTrips } from "./measurements/round-trips.ts";
 import { signIns } from "./measurements/sign-in.ts";
+import { sizing } from "./measurements/sizing.ts";
 import { start } from "./measurements/start.ts";
 import { steady } from "./measurements/steady.ts";
 import { userinfo } from "./measurements/userinfo.ts";
@@ -46,6 +47,7 @@ const MEASUREMENTS: readonly Measurement[] = [
   parked,
   hanging,
   start,
+  sizing,
 ];
 
 const NAMES: readonly string[] = MEASUREMENTS.map(({ name }) => name);

@@ -9,6 +9,7 @@ import { freePort } from "./redis.ts";
 export interface BenchPostgres {
   /** Creates an empty database. */
   newDatabase(): Promise<string>;
+  readonly pid: number;
   /** The path of a program of this version, such as `pgbench`. */
   program(name: string): string;
   stop(): Promise<void>;
@@ -85,6 +86,7 @@ export async function startPostgres(folder: string): Promise<BenchPostgres> {
     throw error;
   }
   return {
+    pid: child.pid ?? 0,
     program,
     async newDatabase() {
       databases += 1;

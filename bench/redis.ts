@@ -7,6 +7,7 @@ import { type Core, pinned } from "./side.ts";
 export interface BenchRedis {
   readonly url: string;
   readonly port: number;
+  readonly pid: number;
   stop(): Promise<void>;
 }
 
@@ -40,6 +41,7 @@ export async function startRedis(folder: string, core: Core): Promise<BenchRedis
   });
   return {
     port,
+    pid: child.pid ?? 0,
     url: `redis://127.0.0.1:${port}`,
     async stop() {
       child.kill("SIGTERM");

@@ -21,10 +21,13 @@ function take(cookies: Map<string, string>, head: string): void {
 /** Fills in the form of the first page. @returns the body to post. */
 type Fill = (html: string) => string;
 
-function filledForm(html: string): string {
+/** Types a name and a password. */
+export function filledForm(
+  html: string,
+  { username, password }: Readonly<Record<"username" | "password", string>> = PERSON,
+): string {
   const hidden = [...html.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
   const fields = hidden.map(([, name = "", value = ""]) => [name, value]);
-  const { username, password } = PERSON;
   return new URLSearchParams([...fields, ["username", username], ["password", password]]).toString();
 }
 
@@ -48,7 +51,7 @@ function cookieHeader(cookies: ReadonlyMap<string, string>): string {
 export async function signInOver(
   wire: Wire,
   authorizeUrl: string,
-  fill: Fill = filledForm,
+  fill: Fill = (html) => filledForm(html),
 ): Promise<SignedIn> {
   const cookies = new Map<string, string>();
   let url = new URL(authorizeUrl);

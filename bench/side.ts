@@ -59,7 +59,8 @@ export function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
 /** Linux counts in ticks of 10 ms on every machine that Node runs on. */
 const TICK = 10;
 
-function cpuTimeOf(pid: number): number {
+/** Milliseconds of CPU time of a process and all its threads since its start. */
+export function cpuTimeOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   // The name of the program is second, in parentheses, and may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
