@@ -52,12 +52,12 @@ async function isListed(
   { client }: EndpointExchange,
   origin: string,
   all: Promise<ReadonlySet<string>>,
+  last: ReadonlySet<string>,
 ): Promise<boolean> {
   if (client !== undefined) return !client.disabled && originsOf(client).includes(origin);
-  return withTimeout(LOOK_UP_TIMEOUT_MS, all, late).then(
-    (origins) => origins.has(origin),
-    () => false,
-  );
+  // A script can read that the storage fails.
+  const origins = await withTimeout(LOOK_UP_TIMEOUT_MS, all, late).catch(() => last);
+  return origins.has(origin);
 }
 
 export function createCrossOrigin(
@@ -65,7 +65,12 @@ export function createCrossOrigin(
   events: Pick<ServiceEmitter, "on">,
 ): CrossOrigin {
   let known: { readonly since: number; readonly origins: Promise<ReadonlySet<string>> } | undefined;
-  events.on("client.changed", () => (known = undefined));
+  /** Those that were read last, for answers while they can't be read. */
+  let last: ReadonlySet<string> = new Set();
+  events.on("client.changed", () => {
+    known = undefined;
+    last = new Set();
+  });
 
   /** The origins of all enabled clients. */
   function allOrigins(): Promise<ReadonlySet<string>> {
@@ -73,9 +78,10 @@ export function createCrossOrigin(
     if (known !== undefined && now - known.since <= MAX_AGE_MS) return known.origins;
     const reading = { since: now, origins: clients.allOrigins() };
     known = reading;
-    reading.origins.catch(() => {
-      if (known === reading) known = undefined;
-    });
+    reading.origins.then(
+      (origins) => known === reading && (last = origins),
+      () => known === reading && (known = undefined),
+    );
     return reading.origins;
   }
 
@@ -94,7 +100,7 @@ export function createCrossOrigin(
         isPreflight,
         async addHeaders() {
           ctx.vary("Origin");
-          if (all === undefined || !(await isListed(exchange, origin, all))) return;
+          if (all === undefined || !(await isListed(exchange, origin, all, last))) return;
           ctx.set("Access-Control-Allow-Origin", origin);
           if (isPreflight) ctx.set(PREFLIGHT_HEADERS);
           else ctx.set("Access-Control-Expose-Headers", EXPOSED_HEADERS);
