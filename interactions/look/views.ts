@@ -120,7 +120,7 @@ function scriptProblems(script: string): readonly string[] {
 
 /**
  * Removes the script's comment lines, exports, indentation and needless white space. Its strings must not have a space next
- * to a comma or an operator.
+ * to a comma or an operator; test/interactions/theme.test.ts compares them.
  */
 const compactScript = (text: string): string =>
   text

@@ -177,7 +177,7 @@ const kept = () => {
     const again = document.querySelector("[name=again]")?.value;
     if (again) kept().signInAgain = JSON.stringify([action, again]);
     at(over.dataset.over, () => {
-      for (const each of all("main button:not([type=button]), [data-after]")) each.hidden = true;
+      for (const each of all("main button:not([type=button]),[data-after]")) each.hidden = true;
       over.hidden = false;
       if (!label) return;
       append(
@@ -189,7 +189,7 @@ const kept = () => {
       form.again.value = again;
       form.lastChild.textContent = label;
       form.addEventListener("submit", () => {
-        form.username.value = document.querySelector("[name=username], #email")?.value ?? "";
+        form.username.value = document.querySelector("[name=username],#email")?.value ?? "";
       });
     });
   }
