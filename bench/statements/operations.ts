@@ -44,8 +44,8 @@ const BATCH = 25;
 
 type Call = () => Promise<unknown>;
 
-/** Runs and counts one operation. @param quietMs later statements are not counted. */
-type Count = (operation: Operation, call: Call, quietMs?: number) => Promise<void>;
+/** Runs and counts one operation. */
+type Count = (operation: Operation, call: Call) => Promise<void>;
 
 function expectStatus({ status }: { readonly status: number }): void {
   if (status !== 200) throw new Error(`an operation was answered ${status}`);
@@ -94,8 +94,7 @@ async function countTokens(test: TestSignIn, client: TestClient, count: Count): 
     expectStatus(answer);
     tokens = answer.body;
   };
-  // The mark of the answer follows within 50 ms, with those of all other exchanges.
-  await count("exchange", async () => keep(await client.exchange(code)), 10);
+  await count("exchange", async () => keep(await client.exchange(code)));
   await count("refresh", async () => keep(await client.refresh(String(tokens["refresh_token"]))));
   const token = String(tokens["access_token"]);
   await count("userinfo", async () => expectStatus(await client.userinfo(token)));
@@ -171,13 +170,13 @@ export async function countOperations(
   begin: () => Promise<void> = () => Promise.resolve(),
 ): Promise<readonly Counts[]> {
   const seen = counters.map(() => new Map<Operation, Figures[]>());
-  const count: Count = async (operation, call, quietMs = QUIET) => {
+  const count: Count = async (operation, call) => {
     // Stores the collected audit records, which would otherwise be counted in some operation of the next second.
     await test.service.audit.list({ limit: 1 });
     await pause(QUIET);
     for (const counter of counters) await counter.take();
     await call();
-    await pause(quietMs);
+    await pause(QUIET);
     for (const [index, counter] of counters.entries()) {
       const figures = await counter.take();
       const before = seen[index]?.get(operation) ?? [];
