@@ -3,7 +3,6 @@
  * is reserved: of several people who register one name, the first to confirm gets it.
  */
 import { randomUUID } from "node:crypto";
-import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Transaction } from "../../records/records.ts";
 import {
@@ -12,9 +11,8 @@ import {
   domainOf,
   enteredEmailProblem,
   normalName,
-  personNameProblem,
 } from "../names.ts";
-import { pastBirthDateProblem, type Problem, textProblem } from "../text-rules.ts";
+import { enteredProblem, type ProfileField } from "../profile-fields.ts";
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import type { ConfirmedAccount } from "../account.ts";
@@ -39,7 +37,7 @@ import {
 import { withTimeout } from "../../core/with-timeout.ts";
 
 /** The form as the person entered it. `date_of_birth` is `YYYY-MM-DD`. */
-export interface RegistrationForm extends Readonly<Partial<Record<ExtraField, string | undefined>>> {
+export interface RegistrationForm extends Readonly<Partial<Record<ProfileField, string | undefined>>> {
   readonly email: string;
   /** `null`: the account gets a passkey instead. */
   readonly password: string | null;
@@ -146,18 +144,6 @@ type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
   readonly terms_version?: string | undefined;
 };
 
-type ExtraField = (typeof REGISTRATION_FIELDS)[number];
-
-/** The rules for what can be asked for besides the address, but for the username. */
-const EXTRA_PROBLEMS: Readonly<
-  Record<Exclude<ExtraField, "username">, (value: string, clock: Clock) => Problem>
-> = {
-  name: personNameProblem,
-  surname: personNameProblem,
-  date_of_birth: pastBirthDateProblem,
-  gender: textProblem,
-};
-
 /** For the `check` of the configuration. */
 const CHECK_TIMEOUT_MS = 3_000;
 
@@ -215,10 +201,10 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     return domains === undefined || domains.includes(domainOf(canonicalEmail(email))) ? undefined : "domain";
   }
 
-  function extraFault(field: ExtraField, value: string | undefined): FieldProblem | undefined {
+  function extraFault(field: ProfileField, value: string | undefined): FieldProblem | undefined {
     if (value === undefined) return fields[field] === "required" ? "required" : undefined;
     if (field === "username") return chosenUsernameProblem(value, reservedUsernames);
-    return EXTRA_PROBLEMS[field](value, clock) === undefined ? undefined : "invalid";
+    return enteredProblem(field, value, clock) === undefined ? undefined : "invalid";
   }
 
   function passwordFault(form: RegistrationForm): FieldProblem | undefined {

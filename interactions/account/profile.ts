@@ -2,8 +2,8 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
-import { chosenUsernameProblem, personNameProblem, trimmed } from "../../accounts/names.ts";
-import { pastBirthDateProblem } from "../../accounts/text-rules.ts";
+import { chosenUsernameProblem, trimmed } from "../../accounts/names.ts";
+import { enteredProblem, PROFILE_FIELDS } from "../../accounts/profile-fields.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -16,7 +16,6 @@ import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } fr
 import type { AccountChanges } from "../../accounts/account-schema.ts";
 
 const PATH = "/account/profile";
-const GENDERS: ReadonlySet<string> = new Set(["female", "male", "other"]);
 
 /** The fields of the profile form. */
 const PROFILE_FORM = ["name", "surname", "username", "date_of_birth", "gender", "locale"] as const;
@@ -49,7 +48,7 @@ export const profileView: Page<ProfileLocals> = {
       label: label(field),
       text: t(`profile.problem.${reason}`, { field: label(field) }),
     }));
-    const genders = ["", "female", "male", "other"].map((value) => ({
+    const genders = ["", ...(PROFILE_FIELDS.gender.options ?? [])].map((value) => ({
       value,
       label: t(`profile.gender.${value || "none"}`),
     }));
@@ -158,7 +157,8 @@ function changesOf(values: Values): AccountChanges {
   return Object.fromEntries(PROFILE_FORM.map((field) => [field, values[field] || null] as const));
 }
 
-const nameReason = (value: string) => (personNameProblem(value) === undefined ? undefined : "text");
+/** Why a value is refused, by the kind of its field. */
+const REASONS = { text: "text", date: "date", select: "choice" } as const;
 
 /** Values that have not changed are accepted, whatever they are. */
 function problemsIn(
@@ -166,21 +166,19 @@ function problemsIn(
   before: Values,
   { locales, clock, reservedUsernames }: Pick<ProfilePageParts, "locales" | "clock" | "reservedUsernames">,
 ): ProfileProblem[] {
-  const rules: Readonly<Record<ProfileField, (value: string) => ProfileProblem["reason"] | undefined>> = {
-    name: nameReason,
-    surname: nameReason,
-    username(value) {
+  function reasonOf(field: ProfileField, value: string): ProfileProblem["reason"] | undefined {
+    if (field === "locale") return locales.includes(value) ? undefined : "choice";
+    if (field === "username") {
       const problem = chosenUsernameProblem(value, reservedUsernames);
       return problem === "invalid" ? "username" : problem;
-    },
-    date_of_birth: (value) => (pastBirthDateProblem(value, clock) === undefined ? undefined : "date"),
-    gender: (value) => (GENDERS.has(value) ? undefined : "choice"),
-    locale: (value) => (locales.includes(value) ? undefined : "choice"),
-  };
+    }
+    const isFine = enteredProblem(field, value, clock) === undefined;
+    return isFine ? undefined : REASONS[PROFILE_FIELDS[field].type];
+  }
   return PROFILE_FORM.flatMap((field) => {
     const value = values[field];
     if (value === "" || value === before[field]) return [];
-    const reason = rules[field](value);
+    const reason = reasonOf(field, value);
     return reason === undefined ? [] : [{ field, reason }];
   });
 }

@@ -1,25 +1,13 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
 import { trimmed } from "../../accounts/names.ts";
+import { PROFILE_FIELDS } from "../../accounts/profile-fields.ts";
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
+import { REGISTRATION_FIELDS } from "../../config/pages.ts";
 import { keptEnrolment } from "./confirm-email.ts";
 import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
 
 /** The action of somebody who wants a passkey instead. */
 const WITHOUT_PASSWORD = "without-password";
-
-/** The values that the pages offer for `gender`, besides leaving it empty. */
-const GENDERS: readonly string[] = ["female", "male", "other"];
-
-/** The fields that the configuration can ask for, in the order of the page. */
-const ASKED: readonly (Omit<Field, "required" | "name"> & { readonly name: Extra })[] = [
-  { name: "username", type: "text", autocomplete: "username" },
-  { name: "name", type: "text", autocomplete: "given-name" },
-  { name: "surname", type: "text", autocomplete: "family-name" },
-  { name: "date_of_birth", type: "date", autocomplete: "bday" },
-  { name: "gender", type: "select", autocomplete: "sex", options: GENDERS },
-];
-
-type Extra = "username" | "name" | "surname" | "date_of_birth" | "gender";
 
 export const register: Step = {
   isOpen: ({ prompt, state }, { registration }) =>
@@ -31,10 +19,18 @@ export const register: Step = {
     const address = hasUsername ? "email" : "username";
     return [
       { name: "email", type: "email", autocomplete: address, required: true, value: email },
-      ...ASKED.flatMap((field) => {
-        const asked = fields[field.name];
-        const autocomplete = field.name === "username" && !hasUsername ? "nickname" : field.autocomplete;
-        return asked === undefined ? [] : [{ ...field, autocomplete, required: asked === "required" }];
+      ...REGISTRATION_FIELDS.flatMap((name) => {
+        const { type, autocomplete: usual, options } = PROFILE_FIELDS[name];
+        const asked = fields[name];
+        const autocomplete = name === "username" && !hasUsername ? "nickname" : usual;
+        const field = {
+          name,
+          type,
+          autocomplete,
+          required: asked === "required",
+          ...(options && { options }),
+        };
+        return asked === undefined ? [] : [field];
       }),
       { name: "password", type: "password", autocomplete: "new-password", required: true },
       ...(terms === undefined ? [] : [termsField(terms.version)]),
@@ -70,7 +66,7 @@ export function termsField(version: string): Field {
 }
 
 function formOf({ values, locale, action }: Entry): RegistrationForm {
-  const entered = ASKED.flatMap(({ name }) => {
+  const entered = REGISTRATION_FIELDS.flatMap((name) => {
     const value = trimmed(values.get(name) ?? "");
     return value === "" ? [] : [[name, value] as const];
   });
