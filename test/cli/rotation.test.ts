@@ -120,7 +120,9 @@ async function keys(): Promise<readonly Key[]> {
   return out
     .trim()
     .split("\n")
-    .map((line) => JSON.parse(line) as Key);
+    .map((line) => JSON.parse(line) as Key)
+    // The other lines are about secrets.
+    .filter(({ kid }) => kid !== undefined);
 }
 
 const inState = (all: readonly Key[], state: string): string[] =>
