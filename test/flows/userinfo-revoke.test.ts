@@ -150,6 +150,12 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
       const repeated = await send(`${shop.base}${path}?client_id=shop&client_id=shop`);
       expect(repeated.status).toBe(400);
     }
+    // The client in the query decides, not the one that the token was issued to.
+    const [own, others] = [await shop.tokens(), await news[kind].tokens()];
+    for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"]) {
+      expectRefusal(await shop.bearer(path, others.access_token), "invalid_token", 401);
+      expectRefusal(await news[kind].bearer(path, own.access_token), "invalid_token");
+    }
   });
 });
 

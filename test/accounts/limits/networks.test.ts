@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { callerNetwork, callerNetworks } from "../../../accounts/limits/networks.ts";
+import { callerNetwork, callerNetworks, wideNetwork } from "../../../accounts/limits/networks.ts";
 
 const shares = (address: string) => callerNetworks(address).map(({ share }) => share);
 
@@ -24,6 +24,16 @@ describe("the network of a caller", () => {
     expect(shares("unknown")).toEqual([1]);
     expect(callerNetworks("2001:db8:1:2::1")[1]).toEqual(callerNetworks("2001:db8:1:ffff::1")[1]);
     expect(callerNetworks("2001:db8:1:2::1")[1]).not.toEqual(callerNetworks("2001:db8:2:2::1")[1]);
+  });
+
+  it("is in a wide one: an IPv4 /24 or an IPv6 /48 [D-STRANGER-2]", () => {
+    for (const [one, other] of [
+      ["192.0.2.1", "::ffff:192.0.2.255"],
+      ["2001:db8:1:2::1", "2001:DB8:0001:ffff::9"],
+    ] as const)
+      expect(wideNetwork(one)).toBe(wideNetwork(other));
+    const different = ["192.0.2.1", "192.0.3.1", "2001:db8:1::1", "2001:db8:2::1", "unknown"];
+    expect(new Set(different.map((address) => wideNetwork(address))).size).toBe(different.length);
   });
 
   it("is at most 64 characters long, whatever a proxy writes", () => {
