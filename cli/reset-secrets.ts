@@ -12,7 +12,7 @@ import { openStorage, type Storage } from "../records/storage.ts";
 import type { Run, CommandContext } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
-import { confirm, operator } from "./program/on-service.ts";
+import { confirmTyped, operator } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
 import { readSettings } from "./program/settings.ts";
@@ -83,8 +83,9 @@ async function reset(
     throw new ConfigurationError([`config.storage: ${UNFINISHED[unfinished]}`]);
   if (unfinished === undefined && lackingSecrets(known, await presentIds(configuration)).length === 0)
     throw new CommandFailure("keys.secrets has all secrets that the storage needs. Nothing was changed.");
-  await confirm(
+  await confirmTyped(
     "Is a secret lost for good, and is every server and worker stopped? All sessions, tokens, client secrets and authenticator apps become void.",
+    "lost",
     args,
     context,
   );

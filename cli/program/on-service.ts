@@ -135,7 +135,7 @@ export async function confirm(
 }
 
 /** See {@link Call.confirmTyped}. */
-async function confirmTyped(
+export async function confirmTyped(
   question: string,
   name: string,
   args: Arguments,

@@ -186,14 +186,20 @@ describe("keys reset --lost", () => {
       code: 1,
       err: expect.stringContaining("Nothing was changed"),
     });
-    const said: string[] = [];
-    const no = await here([...words, "--lost", "--config", fileOf(place, NEW)], {
-      confirm: async (question) => {
-        said.push(question);
-        return false;
-      },
-    });
-    expect([no.code, said]).toEqual([1, [expect.stringContaining("lost for good")]]);
+    for (const answer of ["", "y", "yes"]) {
+      const said: string[] = [];
+      const no = await here([...words, "--lost", "--config", fileOf(place, NEW)], {
+        confirm: async () => true,
+        ask: async (question) => {
+          said.push(question);
+          return answer;
+        },
+      });
+      expect([no.code, said]).toEqual([
+        1,
+        [expect.stringMatching(/lost for good.* Type lost to confirm: $/)],
+      ]);
+    }
     expect(await everythingIn(place)).toEqual(before);
     await (await start(place, LOST)).close();
   }, 60_000);
