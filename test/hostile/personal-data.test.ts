@@ -141,7 +141,8 @@ async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> 
   const running = await startService({
     config: {
       storage: storage?.url ?? "",
-      ...(artifacts !== undefined && { artifacts: artifacts.url }),
+      // Whatever TEST_STORAGE says.
+      artifacts: (artifacts ?? storage)?.url ?? "",
       ...(names[0] !== "sqlite" && { keys: { secrets: [randomBytes(32).toString("base64")] } }),
       rateLimits: UNLIMITED,
       // Mail stays where it waits.
