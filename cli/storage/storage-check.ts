@@ -1,5 +1,6 @@
 /** `storage check`: finds and repairs inconsistencies of a storage. */
 import { KINDS } from "../../records/all-kinds.ts";
+import { storeOf } from "../../records/kinds.ts";
 import { type Check, type Flaw, kindChecks } from "../../records/record-check.ts";
 import type { Clock } from "../../core/clock.ts";
 import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
@@ -18,6 +19,11 @@ import { openAddressed, type OpenStores } from "../program/open-stores.ts";
 import { printable } from "../program/printable.ts";
 import { Progress } from "../program/progress.ts";
 
+const COUNTED_TOGETHER = 1_000;
+/** Records that a check reads at a time. */
+const SAMPLED = 500;
+/** From this many records on, people want to know how long it takes. */
+const MANY = 20_000;
 /** A check stops after this many flaws. */
 const MAX_FLAWS = 10_000;
 /** At most this many flaws of a check are listed. */
@@ -151,6 +157,91 @@ async function checksOf(
   ];
 }
 
+/** What the checks read, and how much of it they have read. */
+class Reading {
+  readonly #stores: OpenStores;
+  readonly #signal: AbortSignal;
+  readonly #progress: Progress;
+  /** Records by kind. */
+  readonly #counts = new Map<string, number>();
+  #isSample = false;
+  #total = 0;
+  #done = 0;
+  #doing = "";
+
+  constructor(stores: OpenStores, signal: AbortSignal, progress: Progress) {
+    this.#stores = stores;
+    this.#signal = signal;
+    this.#progress = progress;
+    for (const store of new Set([stores.storage, stores.artifacts])) {
+      const scan = store.scan.bind(store);
+      store.scan = async (kind, after, limit) => {
+        signal.throwIfAborted();
+        const page = await scan(kind, after, limit);
+        if (this.#isSample) return { records: page.records };
+        this.#done += page.records.length;
+        // Counting a few takes no time.
+        if (this.#total > 0 || this.#done >= MANY) this.show();
+        return page;
+      };
+    }
+  }
+
+  /** How many records there are. */
+  async count(): Promise<number> {
+    for (const kind of KINDS.all) {
+      this.#doing = `counting ${kind.name}`;
+      const before = this.#done;
+      let after: string | undefined;
+      try {
+        do {
+          ({ next: after } = await storeOf(this.#stores, kind).scan(kind.name, after, COUNTED_TOGETHER));
+        } while (after !== undefined);
+      } catch {
+        // The checks report what can't be read.
+        this.#signal.throwIfAborted();
+      }
+      this.#counts.set(kind.name, this.#done - before);
+    }
+    return this.#done;
+  }
+
+  /** Milliseconds that the checks will take, by how long each takes for one page. */
+  async estimate(checks: readonly Check[]): Promise<number> {
+    this.#isSample = true;
+    let all = 0;
+    for (const check of checks) {
+      const count = this.#counts.get(check.part);
+      if (count === undefined || count === 0) continue;
+      this.#signal.throwIfAborted();
+      const began = performance.now();
+      await check.find(1).catch(() => undefined);
+      all += (performance.now() - began) * Math.max(1, count / SAMPLED);
+    }
+    this.#isSample = false;
+    return all;
+  }
+
+  begin(checks: readonly Check[]): void {
+    this.#total = checks.reduce((all, { part }) => all + (this.#counts.get(part) ?? 0), 0);
+    this.#done = 0;
+  }
+
+  show(doing: string = this.#doing): void {
+    this.#doing = doing;
+    this.#progress.update(doing, this.#done, this.#total === 0 ? undefined : this.#total);
+  }
+}
+
+const number = new Intl.NumberFormat("en");
+
+/** A time that nobody should take for exact. */
+function roughly(milliseconds: number): string {
+  const minutes = Math.ceil(milliseconds / 60_000);
+  if (minutes <= 1) return "less than a minute";
+  return minutes < 120 ? `about ${minutes} minutes` : `about ${Math.ceil(minutes / 60)} hours`;
+}
+
 /** Opens what is sealed; `undefined` without the keys of the storage. */
 async function sealerOf({ storage, keys }: StorageAddress): Promise<Sealer | undefined> {
   const keyFile = keyFileOf(storage);
@@ -177,9 +268,17 @@ async function checkAll(
   try {
     const checks = await checksOf(address, stores, warnings, { clock, sealer });
     made = checks.length;
-    for (const [index, check] of checks.entries()) {
+    const reading = new Reading(stores, signal, progress);
+    const count = await reading.count();
+    if (count >= MANY) {
+      const duration = roughly(await reading.estimate(checks));
+      progress.clear();
+      err.write(`${number.format(count)} records; checking them takes ${duration}.\n`);
+    }
+    reading.begin(checks);
+    for (const check of checks) {
       signal.throwIfAborted();
-      progress.update(`checking ${check.part}`, index, checks.length);
+      reading.show(`checking ${check.part}`);
       const finding = await make(check, wantsRepair, signal);
       findings.push(finding);
       progress.clear();

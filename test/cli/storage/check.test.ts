@@ -229,6 +229,33 @@ describe("storage check with the keys of the storage", () => {
   });
 });
 
+describe("a storage check of many records", () => {
+  it("counts them first, and says how long it will take", async () => {
+    const place = workshop.sqlite();
+    const { storage } = place;
+    await withStores(place, async (stores) => {
+      for (let first = 0; first < 20_000; first += 1_000) {
+        const put = Array.from({ length: 1_000 }, (_each, index) => ({
+          kind: "sign-in-name",
+          key: `name-${first + index}`,
+          value: { sub: `nobody-${first + index}` },
+        }));
+        await stores.storage.commit({ id: `filled-${first}`, deadline: Date.now() + 30_000, put });
+      }
+    });
+    const { said } = await runHere(["storage", "check", storage]);
+    expect(said).toMatch(
+      /^20,\d{3} records; checking them takes (?:less than a minute|about \d+ minutes)\.$/mu,
+    );
+  }, 60_000);
+
+  it("does not for few", async () => {
+    const place = workshop.sqlite();
+    await withStores(place, (stores) => fillWith(stores, 10, Date.now()));
+    expect((await check(place)).said).not.toContain("checking them takes");
+  });
+});
+
 describe("an interrupted storage check", () => {
   it("ends with 130", async () => {
     const place = workshop.sqlite();
