@@ -10,9 +10,9 @@ import { formsOf } from "./visitors.ts";
 
 jest.setTimeout(600_000);
 
-/** What a busy machine adds: requests that are slow, or have waited too long. They lead to no wrong cause. */
+/** What a busy machine adds: requests and mail that are slow, or have waited too long. They lead to no wrong cause. */
 const OF_A_BUSY_MACHINE = new Set(
-  ["Slow", "StorageSlow", "Busy", "PoolFull", "HashingRefused", "Faults", "StorageFailing"].map(
+  ["Slow", "StorageSlow", "Busy", "PoolFull", "HashingRefused", "Faults", "StorageFailing", "MailLate"].map(
     (name) => `SignIn${name}`,
   ),
 );
@@ -79,9 +79,19 @@ describe("over all faults", () => {
     }
   });
 
+  it("a text is found in a log in each form, wherever it stands", () => {
+    for (const before of ["", "a", "ab"])
+      for (const encoding of ["utf8", "base64", "base64url"] as const) {
+        const log = Buffer.from(`${before}zoë@post.example>?>?"}`).toString(encoding);
+        expect(formsOf("zoë@post.example>?>?").some((form) => log.includes(form))).toBe(true);
+      }
+    expect(formsOf("zoë@post.example")).toContain("zo%C3%AB%40post.example");
+  });
+
   it("no line of a log holds personal data, a secret, a code or a token [D-LOG-3]", () => {
     for (const { log, visitors } of courses) {
       expect(log.length).toBeGreaterThan(10_000);
+      expect(visitors.secrets.size).toBeGreaterThan(50);
       const found = [...visitors.secrets].flatMap((secret) =>
         formsOf(secret).filter((form) => log.includes(form)),
       );

@@ -126,7 +126,7 @@ export async function artifactsLane(postgres: OwnPostgres): Promise<Lane> {
       part: ["sessions", /artifacts was found empty/u],
       line: {
         level: "error",
-        msg: "the Redis of config.artifacts has lost everything: everybody is signed out",
+        msg: "the Redis of config.artifacts has lost everything, or is another one",
       },
       metric: "sign_in_artifacts_lost_timestamp_seconds{$on} > 0",
       alerts: ["SignInArtifactsLost"],
