@@ -166,8 +166,8 @@ export class CircuitBreaker {
 const LOG_INTERVAL_MS = 60_000;
 
 /**
- * Logs receivers in few lines: one when a receiver begins to fail, or is paused because nothing can be sent to it, and one
- * when it works again. One that fails and works by turns is logged at most once a minute.
+ * Logs receivers in few lines: one when a receiver begins to fail, one when it is held back, or is paused because nothing can be sent to
+ * it, and one when it works again. One that fails and works by turns is logged at most once a minute.
  */
 export function logReceivers(events: ServiceEmitter, logger: Pick<Logger, "warn">, clock: Clock): void {
   const logged = new Map<string, { at: number; isQuiet: boolean }>();
@@ -192,6 +192,12 @@ export function logReceivers(events: ServiceEmitter, logger: Pick<Logger, "warn"
   events.on("receiver.failing", ({ receiver, error }) => fails(receiver, error));
   events.on("delivery.failed", ({ receiver, status, error }) => {
     if (logged.get(receiver)?.isQuiet === true) fails(receiver, failureOf({ status, error }));
+  });
+  events.on("receiver.held", ({ receiver, until }) => {
+    if (logged.get(receiver)?.isQuiet === true) return;
+    const text =
+      "a receiver of notifications is held back; one delivery is tried from time to time until it accepts one";
+    logger.warn({ receiver, until: new Date(until).toISOString() }, text);
   });
   events.on("receiver.paused", ({ receiver, reason, byOperator }) => {
     // The audit has what operators do; their reason is text that somebody typed.

@@ -117,12 +117,14 @@ interface Key {
 async function keys(): Promise<readonly Key[]> {
   const { code, out, err } = await here(["keys", "list", "--json", "--config", config]);
   expect([code, err]).toEqual([0, ""]);
-  return out
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Key)
-    // The other lines are about secrets.
-    .filter(({ kid }) => kid !== undefined);
+  return (
+    out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Key)
+      // The other lines are about secrets.
+      .filter(({ kid }) => kid !== undefined)
+  );
 }
 
 const inState = (all: readonly Key[], state: string): string[] =>

@@ -172,7 +172,7 @@ describe("service.notifications", () => {
     ]);
   });
 
-  it("logs one line when a receiver begins to fail, and one when it works again", async () => {
+  it("logs one line when a receiver begins to fail, one when it is held back, and one when it works again", async () => {
     await stage.close();
     await start({ retryDelays: Array.from({ length: 8 }, () => 0.01) });
     const sub = await stage.one("/a");
@@ -191,6 +191,7 @@ describe("service.notifications", () => {
     await fail(7);
     const receiver = "service:1";
     const begins = { level: 40, receiver, error: "HTTP 503", msg: expect.stringMatching(/fails/u) };
+    const held = { level: 40, receiver, until: expect.any(String), msg: expect.stringMatching(/held back/u) };
     const ends = {
       level: 40,
       receiver,
@@ -198,16 +199,16 @@ describe("service.notifications", () => {
       seconds: expect.any(Number),
       msg: expect.stringMatching(/works again/u),
     };
-    expect(lines()).toMatchObject([begins, ends]);
+    expect(lines()).toMatchObject([begins, held, ends]);
     // One that fails and works by turns does not fill the log.
     for (let time = 0; time < 3; time += 1) await fail(1);
-    expect(lines()).toHaveLength(2);
+    expect(lines()).toHaveLength(3);
     // One that is paused because nothing can be sent to it needs somebody.
     inbox.react = () => 410;
     const paused = new Promise((resolve) => void service.events.once("receiver.paused", resolve));
     await service.accounts.update(sub, { name: "Robert" });
     await paused;
-    expect(lines().slice(2)).toMatchObject([
+    expect(lines().slice(3)).toMatchObject([
       { level: 40, receiver, reason: "it answered 410 Gone", msg: expect.stringMatching(/paused/u) },
     ]);
     expect(await service.notifications.receivers()).toMatchObject([{ paused: true, lastError: "HTTP 410" }]);
@@ -215,7 +216,7 @@ describe("service.notifications", () => {
     const works = new Promise((resolve) => void service.events.once("receiver.recovered", resolve));
     await expect(service.notifications.resume(receiver)).resolves.toBe(true);
     await works;
-    expect(lines().slice(3)).toMatchObject([
+    expect(lines().slice(4)).toMatchObject([
       { level: 40, receiver, msg: expect.stringMatching(/works again/u) },
     ]);
     expect(stage.log.join("")).not.toContain(secret);
