@@ -34,7 +34,7 @@ export interface Fault {
   readonly isOnce?: boolean;
   /** Whether people are signed out, and what clients hold is void. */
   readonly losesSessions?: boolean;
-  /** Seconds until the last of the alerts at most. Default: two minutes. */
+  /** Seconds until the first alert at most; the others fire within ten minutes more. Default: two minutes. */
   readonly within?: number;
 }
 
@@ -45,6 +45,7 @@ export interface Lane {
   readonly close: () => Promise<void>;
 }
 
-/** An expression for calls to a store that fail. */
+/** An expression for calls to a store that fail, and with them requests. */
 export const failing = (store: string): string =>
-  `rate(sign_in_storage_duration_seconds_count{store="${store}",result="failure",$on}[10s]) > 0`;
+  `rate(sign_in_storage_duration_seconds_count{store="${store}",result="failure",$on}[10s]) > 0
+    and on() sum(rate(sign_in_request_duration_seconds_count{status="5xx",$on}[10s])) > 0`;

@@ -153,7 +153,6 @@ export async function clockLane(postgres: OwnPostgres): Promise<Lane> {
     metric: "abs(sign_in_clock_difference_seconds{$on}) > 60",
     alerts: ["SignInClockWrong", "SignInClockDrifts"],
     runbook: [],
-    within: 420,
   });
   const faults: Fault[] = [
     wrong("A clock is two hours ahead", "+2h"),
@@ -172,6 +171,7 @@ export async function clockLane(postgres: OwnPostgres): Promise<Lane> {
       line: { level: "warn", msg: "Clients refuse ID tokens of a wrong clock" },
       metric: "abs(sign_in_clock_difference_seconds{$on}) > 5",
       alerts: ["SignInClockDrifts"],
+      within: 420,
     },
   ];
   return { deployment, faults, close: async () => undefined };
