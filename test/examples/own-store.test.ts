@@ -10,6 +10,7 @@ import { describeStorage } from "../../testing/index.ts";
 import { openInbox } from "../flows/inbox.ts";
 import { readTokens, relyingParty } from "../flows/relying-party.ts";
 import { NEWS, startService } from "../flows/running-service.ts";
+import { untilReplay } from "../flows/token-answers.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { blocks, ROOT } from "./documents.ts";
 
@@ -60,6 +61,7 @@ describe("a service on the store of the page", () => {
       expect(tokens.id_token).toBeDefined();
       const { access_token } = readTokens(await news.refresh(tokens.refresh_token));
       expect((await news.userinfo(access_token)).body["sub"]).toBe(running.ada.sub);
+      await untilReplay();
       expect((await news.exchange(code)).status).toBe(400);
       expect((await news.userinfo(access_token)).status).toBe(400);
 

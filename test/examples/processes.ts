@@ -1,5 +1,6 @@
 /** Runs the examples as processes. */
 import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -90,12 +91,14 @@ export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "sign-in-example-"));
 }
 
+/** Below the ports that systems give to connections, which could take one before it is used here. */
+const PORTS = { from: 12_000, below: 32_000 };
+
 /** Finds consecutive free ports. @returns The first one. */
 export async function freePorts(count = 1): Promise<number> {
-  const first = await listens(0);
-  for (let next = 1; next < count; next += 1) {
-    if (first + next > 65_535 || (await listens(first + next).catch(() => 0)) === 0) return freePorts(count);
-  }
+  const first = randomInt(PORTS.from, PORTS.below);
+  for (let next = 0; next < count; next += 1)
+    if ((await listens(first + next).catch(() => 0)) === 0) return freePorts(count);
   return first;
 }
 
