@@ -217,7 +217,7 @@ describe.each<[string, Mode, "confidential" | "public"]>([
 
   it("oidcc-codereuse, oidcc-codereuse-30seconds", async () => {
     const { code, tokens } = await suite.succeed("oidcc-codereuse", { mode });
-    // Within a second it is refused as well, but ends nothing, which the suite reports as a warning.
+    // Within a second it is refused as well, but ends nothing. The suite looks at the access token after 30 seconds only.
     expect((await suite.exchange(code)).status).toBe(400);
     await untilReplay();
     const again = await suite.exchange(code);
