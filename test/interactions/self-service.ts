@@ -41,7 +41,7 @@ export function linkIn({ text }: MailMessage): string {
   return /https?:\S+\/confirm\?token=\S+/.exec(text)?.[0] ?? "";
 }
 
-const MAIL_TIMEOUT_MS = 10_000;
+const MAIL_TIMEOUT_MS = 30_000;
 
 export async function startSelfService(
   interactions: SignInServiceConfig["interactions"] = { registration: ASKS },
