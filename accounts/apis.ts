@@ -24,7 +24,7 @@ import {
   ruled,
   whenValid,
 } from "./arguments.ts";
-import { isConfidential } from "./clients/client-kinds.ts";
+import { KINDS } from "./clients/client-kinds.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
 import { clientIdProblem, keyProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
 
@@ -214,7 +214,7 @@ export function createApis({ storage, deployments }: ApisOptions): Apis & {
         const client = await tx.get(CLIENT.ref(client_id));
         if (client === undefined || client.service === null)
           throw new UnknownReference(`client ${client_id}`);
-        if (!isConfidential(client.kind))
+        if (!KINDS[client.kind].confidential)
           throw new TypeError(`api.introspection: a ${client.kind} client can't prove who it is`);
       }
       tx.put(API.record(record));

@@ -5,7 +5,7 @@ import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { openapiPage } from "./openapi.ts";
 import { type Page, pageWithFiles } from "./page.ts";
-import { auditPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
+import { auditPage, clientsPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
 import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -18,6 +18,7 @@ const yourApplicationPage = pageWithFiles(
 /** All generated files. */
 export const pages: readonly Page[] = [
   auditPage,
+  clientsPage,
   commandLinePage,
   configurationPage,
   configurationSchemaFile,

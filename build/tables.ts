@@ -1,5 +1,6 @@
 /** The tables in `docs/` that are generated from declarations. The text around them is written by hand. */
 import { countTable, readCounts, STORAGES } from "../bench/statements/statements.ts";
+import { DEFAULT_KIND, type KindOfClient, KINDS as CLIENT_KINDS } from "../accounts/clients/client-kinds.ts";
 import { type LimitDeclaration, RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import {
   ACTIONS_OF_STRANGERS,
@@ -72,6 +73,26 @@ export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
         (indexFor as Readonly<Record<string, string>>)[each] ?? "",
       ]),
     ),
+  ),
+}));
+
+function authenticatesWith({ confidential, addresses }: KindOfClient): string {
+  if (confidential) return "A secret, or keys (`jwks`)";
+  return addresses === null ? "Nothing" : "Nothing: it can't keep a secret. It uses PKCE";
+}
+
+const ROTATION = { always: "always rotate", "as configured": "rotate as configured" } as const;
+
+export const clientsPage: Page = pageWithTables("docs/clients.md", () => ({
+  kinds: table(
+    ["`kind`", "For", "Authenticates with", "Refresh tokens", "Default `error_status`"],
+    Object.entries(CLIENT_KINDS).map(([name, kind]) => [
+      `\`${name}\`${name === DEFAULT_KIND ? " (default)" : ""}`,
+      kind.is,
+      authenticatesWith(kind),
+      kind.rotates === null ? "none" : ROTATION[kind.rotates],
+      `\`${kind.behaves}\``,
+    ]),
   ),
 }));
 

@@ -1,5 +1,6 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
-import { CLIENT_KINDS, hasSetting } from "../accounts/clients/client-kinds.ts";
+import { CLIENT_KINDS } from "../core/events.ts";
+import { DEFAULT_KIND, hasSetting } from "../accounts/clients/client-kinds.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
@@ -98,7 +99,7 @@ async function existing({ service, args }: Call): Promise<string> {
 
 async function register({ service, args, print, by }: Call): Promise<void> {
   const key = args.required("service");
-  const kind = args.oneOf("kind", CLIENT_KINDS) ?? "web";
+  const kind = args.oneOf("kind", CLIENT_KINDS) ?? DEFAULT_KIND;
   if (hasSetting(kind, "redirect_uris") && args.list("redirect-uri") === undefined)
     throw misused("--redirect-uri is missing");
   const name = args.text("name") ?? (await service.directory.services.find(key))?.name ?? key;

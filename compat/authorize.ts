@@ -5,7 +5,7 @@ import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { hasSetting, isAllowedAddress, isConfidential } from "../accounts/clients/client-kinds.ts";
+import { hasSetting, isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
 import type { ServiceEmitter } from "../core/events.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { knownClaims } from "../provider/claims.ts";
@@ -160,7 +160,7 @@ export function matchingRedirect(requireRegistered: RedirectCheck): Step {
     if (!query || !client || query.has("request_uri")) return next();
     const addresses = query.all("redirect_uri");
     if (addresses.length > 1) throw invalidRequest("redirect_uri is repeated");
-    const [first] = client.kind === "web" ? client.redirect_uris : [];
+    const [first] = KINDS[client.kind].behaves === "documented" ? client.redirect_uris : [];
     if (addresses.length === 0 && deployment.kind === "oauth2" && first !== undefined) {
       exchange.query = query.with("redirect_uri", first);
     } else {
@@ -318,7 +318,7 @@ async function takeSignInPoint(
 }
 
 const isOpen = ({ client }: EndpointExchange): boolean =>
-  client !== undefined && !isConfidential(client.kind);
+  client !== undefined && !KINDS[client.kind].confidential;
 
 /** A client without credentials is a stranger: its pushed request takes the point of the sign-in that follows. */
 export function pushedPoint(parts: Pick<AuthorizationParts, "limits" | "audit">): Step {

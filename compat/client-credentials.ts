@@ -1,7 +1,7 @@
 /** The client's credentials at the token endpoint and wherever else a client authenticates. oidc-provider checks them. */
 import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { isConfidential } from "../accounts/clients/client-kinds.ts";
+import { KINDS } from "../accounts/clients/client-kinds.ts";
 import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
 import { assertionFault } from "../provider/assertions.ts";
 import { formDecoded } from "../provider/clients.ts";
@@ -111,7 +111,7 @@ async function readCredentials(
     const assertion = body?.one("client_assertion");
     const id = body?.one("client_id") ?? assertedClient(assertion);
     await findClient(exchange, clients, id);
-    const isOpen = exchange.client !== undefined && !isConfidential(exchange.client.kind);
+    const isOpen = exchange.client !== undefined && !KINDS[exchange.client.kind].confidential;
     const sent = [body?.one("client_secret"), assertion].filter((each) => each !== undefined && each !== "");
     if (isOpen && sent.length > 0) throw badRequest("invalid_client", "this client has no credentials");
     if (!id || (!isOpen && sent.length === 0)) throw missing();
@@ -122,7 +122,7 @@ async function readCredentials(
   await findClient(exchange, clients, plain?.id);
   if (plain === undefined) throw invalidRequest("the Authorization header is malformed");
   if (plain.id === "" || plain.secret === "") throw missing();
-  if (exchange.client !== undefined && !isConfidential(exchange.client.kind))
+  if (exchange.client !== undefined && !KINDS[exchange.client.kind].confidential)
     throw badRequest("invalid_client", "this client has no credentials");
   const formEncoded = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
   exchange.authorization = `Basic ${Buffer.from(formEncoded).toString("base64")}`;
@@ -131,7 +131,7 @@ async function readCredentials(
 
 /** Introspection is for clients that prove who they are (RFC 7662 section 2.1). */
 export const confidentialClient: Step = async ({ client }, next) => {
-  if (client !== undefined && !isConfidential(client.kind))
+  if (client !== undefined && !KINDS[client.kind].confidential)
     throw badRequest("invalid_client", "introspection needs a client with credentials");
   await next();
 };

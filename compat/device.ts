@@ -1,4 +1,5 @@
 /** The device authorization endpoint (RFC 8628 section 3.1): a device asks for the code that a person types. */
+import { isDevice } from "../accounts/clients/client-kinds.ts";
 import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { effectiveScope, PUBLIC_SCOPES, scopeForApis } from "../provider/claims.ts";
@@ -16,8 +17,8 @@ const PARAMETERS = ["client_id", "scope", "resource"] as const;
 export function deviceRequest(limits: Pick<AttemptLimits, "deviceRequest">, audit: AuditLog): Step {
   return async ({ client, ctx, address }, next) => {
     if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is unknown");
-    const { client_id, kind } = client;
-    if (kind !== "device")
+    const { client_id } = client;
+    if (!isDevice(client))
       throw badRequest("unauthorized_client", "this client is not registered for the device grant");
     const attempt = await limits.deviceRequest({ client: client_id, address });
     if (!attempt.allowed) {

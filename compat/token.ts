@@ -1,5 +1,6 @@
 /** The documented token endpoint, in front of oidc-provider's. */
 import compose from "koa-compose";
+import { DEFAULT_KIND, KINDS } from "../accounts/clients/client-kinds.ts";
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { ConditionFailed } from "../core/errors.ts";
@@ -116,13 +117,13 @@ export function issueTokens(protocol: Protocol, owners: TokenOwners, events: Ser
     );
     if (deployment.kind === "openid" && all["id_token"] !== undefined)
       documented["id_token"] = all["id_token"];
-    if (exchange.api !== undefined || (client !== undefined && client.kind !== "web"))
+    if (exchange.api !== undefined || (client !== undefined && KINDS[client.kind].behaves === "standard"))
       documented["scope"] = publicScope(all["scope"]);
     ctx.body = documented;
     const sub = oidc?.entities.Account?.accountId;
     const client_id = oidc?.client?.clientId ?? "";
     const grant_type = body?.one("grant_type") ?? "";
-    const kind = client?.kind ?? "web";
+    const kind = client?.kind ?? DEFAULT_KIND;
     exchange.onSuccess.push(() => {
       if (sub !== undefined) owners.add(artifactKey(String(all["access_token"])), sub);
       events.emit("tokens.issued", { client_id, kind, grant_type, ...(sub !== undefined && { sub }) });

@@ -16,6 +16,9 @@ interface DeliveryEvent {
   readonly attempts: number;
 }
 
+/** The kinds of clients. `client-kinds.ts` says what each is. */
+export const CLIENT_KINDS = ["web", "public", "machine", "device"] as const;
+
 /**
  * Why a logout token did not reach its client. `refused_address`: the address rules forbid it; `status`: the response
  * was not 200 or 204; `timeout`: no response in time; `connection`: could not be opened, or broke; `too_many`: 10,000

@@ -3,10 +3,7 @@
  * read this table. Labels have few values: those listed here, or names that an operator configured. Text of a request
  * never becomes one.
  */
-import { BACKCHANNEL_FAILURES } from "./events.ts";
-
-/** The kinds of clients. */
-const CLIENT_KINDS = ["web", "public", "machine", "device"] as const;
+import { BACKCHANNEL_FAILURES, CLIENT_KINDS } from "./events.ts";
 
 /** The grant types of the token endpoint. */
 export const GRANT_TYPES = [

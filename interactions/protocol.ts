@@ -8,7 +8,7 @@ import type { AccountRecord, ClientRecord } from "../records/directory/directory
 import { isDisabled } from "../accounts/account.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
+import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
@@ -82,8 +82,8 @@ export const allowedApis = (apis: readonly RequestedApi[]): Record<string, reado
   Object.fromEntries(apis.map(({ api, scopes }) => [api.identifier, scopes]));
 
 /** Whether the answer goes to an application on the device of the person, whichever that is. */
-function isForDevice({ kind }: ClientRecord, { redirect_uri: address }: Interaction["params"]): boolean {
-  return kind === "public" && typeof address === "string" && isNativeAddress(address);
+function isForDevice(client: ClientRecord, { redirect_uri: address }: Interaction["params"]): boolean {
+  return typeof address === "string" && isClaimable(client, address);
 }
 
 /** Whether the request wants a recent sign-in, or says how strong it must be. */

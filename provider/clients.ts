@@ -5,7 +5,7 @@ import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
-import { DEVICE_GRANT, isConfidential } from "../accounts/clients/client-kinds.ts";
+import { DEVICE_GRANT, KINDS } from "../accounts/clients/client-kinds.ts";
 import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
 import { callerOf, exchangeIn } from "./exchange.ts";
 
@@ -55,7 +55,7 @@ export function clientMetadata(
 
 /** How a client proves who it is. */
 function authentication({ kind, jwks }: ClientRecord): object {
-  if (!isConfidential(kind)) return { token_endpoint_auth_method: "none" };
+  if (!KINDS[kind].confidential) return { token_endpoint_auth_method: "none" };
   if (jwks !== undefined) return { token_endpoint_auth_method: "private_key_jwt", jwks };
   // oidc-provider requires a secret but never compares this one: see `compareClientSecret` in patches.ts.
   return { token_endpoint_auth_method: "client_secret_basic", client_secret: "kept-as-a-keyed-digest" };

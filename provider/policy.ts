@@ -11,7 +11,7 @@ import {
   satisfies,
   strongestAcr,
 } from "./authentication.ts";
-import { isNativeAddress } from "../accounts/clients/client-kinds.ts";
+import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { needsSecondFactor } from "../accounts/factors/factor.ts";
 import { generationAt } from "../accounts/generations.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -183,7 +183,7 @@ function refuseStrangers(ctx: KoaContextWithOIDC): boolean {
 function isSilentToNative({ oidc: { client, params, result } }: KoaContextWithOIDC): boolean {
   const address = params?.["redirect_uri"];
   if (client === undefined || typeof address !== "string") return false;
-  if (clientRecord(client).kind !== "public" || !isNativeAddress(address)) return false;
+  if (!isClaimable(clientRecord(client), address)) return false;
   return [result?.login, result?.consent, result?.["continue"], result?.[SELECT_ACCOUNT]].every(
     (answer) => answer === undefined,
   );

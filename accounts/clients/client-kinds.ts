@@ -1,54 +1,111 @@
-/** The kinds of clients: what each may do, which settings it has, and which addresses it may name. */
+/** The kinds of clients: what each is and may do, which settings it has, and which addresses it may name. */
 import type { ClientKind, ClientRecord } from "../../records/directory/directory.ts";
 import { clientAddressProblem, type Problem, urlProblem } from "../text-rules.ts";
-
-export const CLIENT_KINDS = ["web", "public", "machine", "device"] as const;
 
 /** RFC 8628 section 3.4. */
 export const DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 
-/** The grants of each kind. A `web` or `public` client may be registered for fewer; `password` only when it asks. */
-export const GRANTS_OF: Readonly<Record<ClientKind, readonly string[]>> = {
-  web: ["authorization_code", "refresh_token", "password"],
-  public: ["authorization_code", "refresh_token"],
-  machine: ["client_credentials"],
-  device: [DEVICE_GRANT, "refresh_token"],
+/** What all clients of a kind have in common. */
+export interface KindOfClient {
+  /** What it is: a cell of `docs/clients.md`. */
+  readonly is: string;
+  /** Whether it proves who it is, with a secret or keys. oidc-provider requires PKCE of the others. */
+  readonly confidential: boolean;
+  /** Whether people sign in to it. The others act on their own behalf. */
+  readonly people: boolean;
+  /** Where browsers reach it: at a server, or in an application of the person. `null`: nowhere, so it has no addresses. */
+  readonly addresses: "server" | "application" | null;
+  /** The grants that it may have. A client with addresses may be registered for fewer; `password` only when it asks. */
+  readonly grants: readonly string[];
+  /** Whether its refresh tokens rotate. `null`: it gets none. */
+  readonly rotates: "always" | "as configured" | null;
+  /**
+   * `documented`: as the interface document says: errors have status 400 by default, token responses name no scope, and the
+   * `oauth2` deployment redirects to the first address if a request names none.
+   */
+  readonly behaves: "documented" | "standard";
+}
+
+export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
+  web: {
+    is: "A server that lets users sign in",
+    confidential: true,
+    people: true,
+    addresses: "server",
+    grants: ["authorization_code", "refresh_token", "password"],
+    rotates: "as configured",
+    behaves: "documented",
+  },
+  public: {
+    is: "A browser or native application",
+    confidential: false,
+    people: true,
+    addresses: "application",
+    grants: ["authorization_code", "refresh_token"],
+    rotates: "always",
+    behaves: "standard",
+  },
+  machine: {
+    is: "A service that acts on its own behalf: [Machines](machines.md)",
+    confidential: true,
+    people: false,
+    addresses: null,
+    grants: ["client_credentials"],
+    rotates: null,
+    behaves: "standard",
+  },
+  device: {
+    is: "An application without a browser or a keyboard",
+    confidential: false,
+    people: true,
+    addresses: null,
+    grants: [DEVICE_GRANT, "refresh_token"],
+    rotates: "always",
+    behaves: "standard",
+  },
 };
 
-const SIGNS_PEOPLE_IN = ["web", "public", "device"] as const;
-const HAS_BROWSER = ["web", "public"] as const;
-const KEEPS_SECRETS = ["web", "machine"] as const;
+/** The kind of a client that names none. */
+export const DEFAULT_KIND = "web" satisfies ClientKind;
 
-/** The kinds that have each setting. A setting that is not listed belongs to every kind. */
-const KINDS_WITH: ReadonlyMap<string, readonly ClientKind[]> = new Map(
+type Question = (kind: KindOfClient) => boolean;
+
+const signsPeopleIn: Question = ({ people }) => people;
+const hasAddresses: Question = ({ addresses }) => addresses !== null;
+const isApplication: Question = ({ addresses }) => addresses === "application";
+const isConfidential: Question = ({ confidential }) => confidential;
+
+/** Which kinds have a setting. A setting that is not listed belongs to every kind. */
+const HAS_SETTING: ReadonlyMap<string, Question> = new Map(
   Object.entries({
-    client_secret: KEEPS_SECRETS,
-    jwks: KEEPS_SECRETS,
-    redirect_uris: HAS_BROWSER,
-    post_logout_redirect_uris: HAS_BROWSER,
-    backchannel_logout_uri: HAS_BROWSER,
-    grant_types: HAS_BROWSER,
-    password_grant: ["web"],
-    native: ["public"],
-    origins: ["public"],
-    first_party: SIGNS_PEOPLE_IN,
-    second_factor: SIGNS_PEOPLE_IN,
-    refresh_tokens: SIGNS_PEOPLE_IN,
-    client_uri: SIGNS_PEOPLE_IN,
-    policy_uri: SIGNS_PEOPLE_IN,
-    tos_uri: SIGNS_PEOPLE_IN,
-    logo: SIGNS_PEOPLE_IN,
-    id_token_signed_response_alg: SIGNS_PEOPLE_IN,
-  } satisfies Readonly<Record<string, readonly ClientKind[]>>),
+    client_secret: isConfidential,
+    jwks: isConfidential,
+    redirect_uris: hasAddresses,
+    post_logout_redirect_uris: hasAddresses,
+    backchannel_logout_uri: hasAddresses,
+    grant_types: hasAddresses,
+    password_grant: ({ grants }: KindOfClient) => grants.includes("password"),
+    native: isApplication,
+    origins: isApplication,
+    first_party: signsPeopleIn,
+    second_factor: signsPeopleIn,
+    refresh_tokens: signsPeopleIn,
+    client_uri: signsPeopleIn,
+    policy_uri: signsPeopleIn,
+    tos_uri: signsPeopleIn,
+    logo: signsPeopleIn,
+    id_token_signed_response_alg: signsPeopleIn,
+  } satisfies Readonly<Record<string, Question>>),
 );
 
 /** Whether clients of this kind have this setting. */
 export function hasSetting(kind: ClientKind, setting: string): boolean {
-  return KINDS_WITH.get(setting)?.includes(kind) ?? true;
+  return HAS_SETTING.get(setting)?.(KINDS[kind]) ?? true;
 }
 
-/** Whether clients of this kind prove who they are. */
-export const isConfidential = (kind: ClientKind): boolean => KEEPS_SECRETS.some((each) => each === kind);
+/** Whether clients of this kind get codes that a person types on another device. */
+export const isDevice = ({ kind }: Pick<ClientRecord, "kind">): boolean =>
+  KINDS[kind].grants.includes(DEVICE_GRANT);
 
 /** A problem with a setting: its path and a message. */
 export interface SettingProblem {
@@ -74,11 +131,15 @@ export function kindProblems({ kind, ...settings }: KindSettings): SettingProble
   const problems = [...foreign];
   if (settings.client_secret !== undefined && !isUnset(settings.jwks))
     problems.push(problem(["jwks"], "must not be set together with client_secret"));
-  if (kind === "public" && settings.grant_types?.includes("password"))
+  if (
+    hasSetting(kind, "grant_types") &&
+    !hasSetting(kind, "password_grant") &&
+    settings.grant_types?.includes("password")
+  )
     problems.push(
-      problem(["grant_types"], "must not have password: a public client can't keep what people type"),
+      problem(["grant_types"], `must not have password: a ${kind} client can't keep what people type`),
     );
-  if (kind !== "web" && settings.refresh_tokens?.rotate === false)
+  if (KINDS[kind].rotates !== "as configured" && settings.refresh_tokens?.rotate === false)
     problems.push(
       problem(["refresh_tokens", "rotate"], `must be true: the tokens of a ${kind} client always rotate`),
     );
@@ -104,7 +165,7 @@ export function addressProblems(client: ClientAddresses, production: boolean): S
   const problems = Object.entries(lists).flatMap(([name, addresses]) =>
     addresses.flatMap((address, index) => {
       const message =
-        kind === "public"
+        KINDS[kind].addresses === "application"
           ? publicAddressProblem(address, { native, production })
           : clientAddressProblem(address);
       return message === undefined ? [] : [problem([name, index], message)];
@@ -169,6 +230,14 @@ function originProblem(origin: string, production: boolean): Problem {
   return !production && isLocal && port !== "" ? undefined : "must be https";
 }
 
+/**
+ * Whether any application on the device of the person can claim an address of the client, and ask for a code with its
+ * `client_id` (RFC 8252 section 8.6).
+ */
+export function isClaimable({ kind }: Pick<ClientRecord, "kind">, address: string): boolean {
+  return KINDS[kind].addresses === "application" && isNativeAddress(address);
+}
+
 /** Whether any application on the device can claim this address: a private-use scheme, or http on loopback. */
 export function isNativeAddress(address: string): boolean {
   if (address.startsWith("https:")) return false;
@@ -199,7 +268,7 @@ export function isAllowedAddress(
     registered.includes(address) ||
     (bare !== undefined && registered.some((each) => withoutPort(each) === bare));
   if (!isRegistered) return false;
-  if (kind !== "public" || !production) return true;
+  if (KINDS[kind].addresses !== "application" || !production) return true;
   return publicAddressProblem(address, { native: native === true, production }) === undefined;
 }
 
@@ -210,7 +279,7 @@ export function originsOf({
   origins,
   redirect_uris,
 }: Pick<ClientRecord, "kind" | "native" | "origins" | "redirect_uris">): readonly string[] {
-  if (kind !== "public") return [];
+  if (!hasSetting(kind, "origins")) return [];
   if (origins !== undefined) return origins;
   // A loopback address of a native application is no page.
   const pages = redirect_uris.filter((address) => address.startsWith(native === true ? "https:" : "http"));

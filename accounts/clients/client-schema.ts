@@ -2,14 +2,15 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
+import { CLIENT_KINDS } from "../../core/events.ts";
 import type { ClientKey, ClientKind, StoredLogo } from "../../records/directory/directory.ts";
 import { apiIdentifier, scopeProblem } from "../apis.ts";
 import { atLeast, exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
 import {
   addressProblems,
-  CLIENT_KINDS,
-  isConfidential,
+  DEFAULT_KIND,
+  KINDS,
   type KindSettings,
   kindProblems,
   type SettingProblem,
@@ -296,7 +297,7 @@ function ofOneKind({
   context: z.RefinementCtx,
 ) => void {
   return (client, context) => {
-    const ofKind: KindSettings = { ...client, kind: client.kind ?? "web" };
+    const ofKind: KindSettings = { ...client, kind: client.kind ?? DEFAULT_KIND };
     const foreign = kindProblems(ofKind);
     const isForeign = ({ path: [name] }: SettingProblem): boolean =>
       foreign.some(({ path }) => path[0] === name);
@@ -342,7 +343,7 @@ export function identifiedClient(rules: ClientRules) {
     if (
       client.client_secret === undefined &&
       client.jwks === undefined &&
-      isConfidential(client.kind ?? "web")
+      KINDS[client.kind ?? DEFAULT_KIND].confidential
     )
       report([{ path: ["client_secret"], message: "is required" }], context);
   }, whenKindIsValid);

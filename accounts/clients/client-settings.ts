@@ -1,5 +1,6 @@
 /** Turns the settings of a client into members of its record. */
 import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import { DEFAULT_KIND } from "./client-kinds.ts";
 import { storedLogo, type ClientChanges, type IdentifiedClient } from "./client-schema.ts";
 
 /** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
@@ -99,7 +100,7 @@ export function refuseFixed(
   { kind, id_token_signed_response_alg: registered = "RS256" }: ClientRecord,
   seeded: IdentifiedClient,
 ): void {
-  const { kind: named = "web", id_token_signed_response_alg: algorithm = registered } = seeded;
+  const { kind: named = DEFAULT_KIND, id_token_signed_response_alg: algorithm = registered } = seeded;
   if (named !== kind)
     throw new TypeError(`client.kind: the client is registered as ${kind}, and that can't be changed`);
   if (algorithm !== registered)

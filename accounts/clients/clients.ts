@@ -30,9 +30,9 @@ import {
 } from "./client.ts";
 import {
   addressProblems,
-  GRANTS_OF,
-  isConfidential,
+  DEFAULT_KIND,
   kindProblems,
+  KINDS,
   originsOf,
   type SettingProblem,
 } from "./client-kinds.ts";
@@ -218,8 +218,9 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   }
 
   function newRecord(client: ClientInput, client_id: string, secret: ClientSecret): ClientRecord {
-    const { kind = "web", jwks, id_token_signed_response_alg: algorithm } = client;
-    const hasSecret = isConfidential(kind) && jwks === undefined;
+    const { kind = DEFAULT_KIND, jwks, id_token_signed_response_alg: algorithm } = client;
+    const { confidential, grants, behaves } = KINDS[kind];
+    const hasSecret = confidential && jwks === undefined;
     if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
       throw new TypeError(
         `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
@@ -236,8 +237,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         service: client.service,
         secrets: hasSecret ? [secret] : [],
         redirect_uris: [],
-        grant_types: GRANTS_OF[kind].filter((grant) => grant !== "password"),
-        error_status: kind === "web" ? "documented" : "standard",
+        grant_types: grants.filter((grant) => grant !== "password"),
+        error_status: behaves,
         tokens_epoch: newTokensEpoch(),
         created_at: now,
         updated_at: now,
@@ -302,7 +303,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const digest: ClientSecret = { hash: hmac(secretKey, client_secret), generated: true };
       await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
-        if (!isConfidential(before.kind))
+        if (!KINDS[before.kind].confidential)
           throw new TypeError(`client_id: a ${before.kind} client has no secret`);
         if (before.jwks !== undefined)
           throw new TypeError("client_id: the client has keys in place of a secret");
@@ -321,7 +322,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const client_id = clientId(text);
       await change(client_id, callerOf(callOptions), (before) => {
         if (!isPublic(before)) throw noClient();
-        if (before.kind !== "machine")
+        if (KINDS[before.kind].people)
           throw new TypeError(
             "client_id: the tokens of this client belong to people: use accounts.revokeTokens",
           );
@@ -414,8 +415,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         }
         const blank: Omit<ClientRecord, keyof typeof client> = {
           ...DEFAULTS,
-          kind: "web",
-          error_status: "documented",
+          kind: DEFAULT_KIND,
+          error_status: KINDS[DEFAULT_KIND].behaves,
           service: null,
           secrets: [],
           grant_types: ["authorization_code"],
@@ -441,7 +442,7 @@ function withoutTokens(record: ClientRecord): ClientRecord {
 
 /** Ends the tokens of a `machine` client. Those of people don't depend on the secret. */
 function withoutMachineTokens(record: ClientRecord): ClientRecord {
-  return record.kind === "machine" ? withoutTokens(record) : record;
+  return KINDS[record.kind].people ? record : withoutTokens(record);
 }
 
 function auditDetail(

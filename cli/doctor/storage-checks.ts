@@ -8,6 +8,7 @@ import { receiverName } from "../../accounts/receivers.ts";
 import {
   addressProblems,
   isNativeAddress,
+  KINDS,
   type SettingProblem,
 } from "../../accounts/clients/client-kinds.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
@@ -307,7 +308,9 @@ const clients: Check<StorageSubject> = {
   title: "the redirect addresses and origins of public clients",
   async run({ configuration: { production }, storage }) {
     if (!production) return [];
-    const records = (await storage.directory.listClients()).filter(({ kind }) => kind === "public");
+    const records = (await storage.directory.listClients()).filter(
+      ({ kind }) => KINDS[kind].addresses === "application",
+    );
     return records.flatMap((record) => {
       const refused = addressProblems(record, production);
       if (refused.length > 0) return refused.map((problem) => refusedAddress(record.client_id, problem));

@@ -9,7 +9,7 @@ import { ConfigurationError, type Seed as ServiceSeed, type SignInServiceConfig 
 import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
 import { pathIn } from "../../accounts/arguments.ts";
-import { addressProblems } from "../../accounts/clients/client-kinds.ts";
+import { addressProblems, DEFAULT_KIND } from "../../accounts/clients/client-kinds.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -169,7 +169,7 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
 /** The rules for addresses depend on the deployments. @throws ConfigurationError naming each address. */
 function refuseAddresses({ clients = [] }: NonNullable<Seed>, production: boolean): void {
   const problems = clients.flatMap((client, index) =>
-    addressProblems(Object.assign({}, client, { kind: client.kind ?? "web" }), production).map(
+    addressProblems(Object.assign({}, client, { kind: client.kind ?? DEFAULT_KIND }), production).map(
       ({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`,
     ),
   );

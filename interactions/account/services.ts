@@ -4,6 +4,7 @@ import type { AccountRecord, ClientRecord, Consent } from "../../records/directo
 import { ENTRIES } from "../../records/directory/directory-kinds.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import type { Accounts } from "../../accounts/account.ts";
+import { isDevice } from "../../accounts/clients/client-kinds.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { allowedScopes, isShutOut, type RequestedApi } from "../../provider/apis.ts";
@@ -138,7 +139,7 @@ export function servicesPage(parts: ServicesPageParts): PersonPage {
         devices: devices.devices,
         ...(after !== undefined && { first: locals.base + PATH }),
         ...(next !== undefined && { next: nextPage(JSON.stringify(next)) }),
-        offersDevices: clients.some(({ kind }) => kind === "device"),
+        offersDevices: clients.some(isDevice),
         now: clock.now(),
       });
     },

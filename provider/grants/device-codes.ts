@@ -8,6 +8,7 @@ import { errors } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
+import { isDevice } from "../../accounts/clients/client-kinds.ts";
 import { hmac } from "../../core/sealing.ts";
 import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import { type Artifact, isDecided, type StoredArtifact } from "../../records/artifacts/artifact.ts";
@@ -199,9 +200,7 @@ export interface ConnectedDevices {
 const LISTED = 50;
 
 const devicesAmong = (clients: readonly ClientRecord[]): readonly ClientRecord[] =>
-  clients
-    .filter(({ kind }) => kind === "device")
-    .toSorted((one, other) => (one.client_id < other.client_id ? -1 : 1));
+  clients.filter(isDevice).toSorted((one, other) => (one.client_id < other.client_id ? -1 : 1));
 
 const isConnected = (grant: StoredArtifact, account: AccountRecord, client: ClientRecord): boolean =>
   isCurrent(grant.payload["generations"], account, client);

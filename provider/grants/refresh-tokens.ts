@@ -12,7 +12,7 @@ import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
 import { requireProof } from "../assertions.ts";
-import { isConfidential } from "../../accounts/clients/client-kinds.ts";
+import { KINDS } from "../../accounts/clients/client-kinds.ts";
 import type { ApiTokens, GrantHandler } from "../apis.ts";
 import { exchangeOf } from "../exchange.ts";
 import { clientRecord } from "../clients.ts";
@@ -47,7 +47,7 @@ type RulesOf = Pick<Configuration, "lifetimes" | "refreshTokens">;
 function rulesOf({ refreshTokens }: RulesOf, { kind, refresh_tokens }: ClientRecord): RefreshTokenRules {
   const rules = { ...refreshTokens, ...refresh_tokens };
   // A client without credentials proves nothing when it refreshes (RFC 9700 section 4.14.2).
-  return isConfidential(kind) ? rules : { ...rules, rotate: true };
+  return KINDS[kind].rotates === "always" ? { ...rules, rotate: true } : rules;
 }
 
 /** Seconds. A refresh checks the grant, so the grant outlives every token that can descend from it. */

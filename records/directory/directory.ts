@@ -1,5 +1,6 @@
 /** The durable records: accounts, clients, and the services, groups and portals of the directory. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
+import type { CLIENT_KINDS } from "../../core/events.ts";
 
 /** An account. Everything that a change has to read is in this one record. */
 export interface AccountRecord {
@@ -124,7 +125,7 @@ export interface ClientSecret {
  * What a client is: `web` is a server that keeps a secret, `public` a browser or native application, `machine` a service
  * that acts for itself, `device` an application without a browser or a keyboard.
  */
-export type ClientKind = "web" | "public" | "machine" | "device";
+export type ClientKind = (typeof CLIENT_KINDS)[number];
 
 /** A public key of a client (RFC 7517). */
 export type ClientKey = Readonly<Record<string, string>>;

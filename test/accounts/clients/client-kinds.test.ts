@@ -1,10 +1,15 @@
 /** Which settings each kind of client has, and which addresses it may name. */
 import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { isAllowedAddress, isNativeAddress } from "../../../accounts/clients/client-kinds.ts";
+import {
+  hasSetting,
+  isAllowedAddress,
+  isNativeAddress,
+  KINDS as ROWS,
+} from "../../../accounts/clients/client-kinds.ts";
 import { isUuid } from "../../../config/value-forms.ts";
 import { type Domain, openDomain } from "../open-domain.ts";
-import type { AnyNewClient } from "../../../accounts/clients/client-schema.ts";
+import type { AnyNewClient, ClientInput } from "../../../accounts/clients/client-schema.ts";
 
 const SECRET = "0123456789abcdef";
 const CALLBACK = "https://app.example/callback";
@@ -72,6 +77,55 @@ describe("a kind of client", () => {
         expect(await register({ ...KINDS[kind], client_id })).toMatchObject({ client_id });
     },
   );
+
+  /** A value of each setting that not every kind has. A kind that has the setting registers with it. */
+  const VALUES = {
+    client_secret: SECRET.repeat(2),
+    jwks: { keys: [EC] },
+    redirect_uris: [CALLBACK],
+    post_logout_redirect_uris: [CALLBACK],
+    backchannel_logout_uri: CALLBACK,
+    grant_types: ["authorization_code"],
+    password_grant: true,
+    native: true,
+    origins: ["https://app.example"],
+    first_party: true,
+    second_factor: "required",
+    refresh_tokens: { sliding: true },
+    client_uri: CALLBACK,
+    policy_uri: CALLBACK,
+    tos_uri: CALLBACK,
+    logo: Buffer.from("\x89PNG\r\n\x1a\n", "latin1"),
+    id_token_signed_response_alg: "RS256",
+  } as const satisfies Partial<ClientInput>;
+  const cells = Object.keys(ROWS).flatMap((kind) =>
+    Object.entries(VALUES).map(([setting, value]) => [kind as keyof typeof ROWS, setting, value] as const),
+  );
+  it.each(cells)("%s has %s, or refuses it, as its row says", async (kind, setting, value) => {
+    const registered = register({ ...KINDS[kind], [setting]: value });
+    if (hasSetting(kind, setting)) await expect(registered).resolves.toHaveProperty("client_id");
+    else await expect(registered).rejects.toThrow(`client.${setting}: a ${kind} client can't have it`);
+  });
+
+  it.each(Object.entries(ROWS))("%s behaves as its row says", async (name, row) => {
+    const kind = name as keyof typeof ROWS;
+    const { client_id, client_secret } = await register(KINDS[kind]);
+    expect(client_secret !== undefined).toBe(row.confidential);
+    expect(await domain.clients.find(client_id)).toMatchObject({
+      error_status: row.behaves,
+      grant_types: row.grants.filter((grant) => grant !== "password"),
+      origins: row.addresses === "application" ? ["https://app.example"] : [],
+    });
+    const rotation = register({ ...KINDS[kind], refresh_tokens: { rotate: false } });
+    if (row.rotates === "as configured") await expect(rotation).resolves.toHaveProperty("client_id");
+    else await expect(rotation).rejects.toThrow(/refresh_tokens/u);
+    const rotated = domain.clients.rotateSecret(client_id);
+    if (row.confidential) await expect(rotated).resolves.toHaveProperty("client_secret");
+    else await expect(rotated).rejects.toThrow("has no secret");
+    const revoked = domain.clients.revokeTokens(client_id);
+    if (row.people) await expect(revoked).rejects.toThrow("belong to people");
+    else await expect(revoked).resolves.toBeUndefined();
+  });
 
   const someone = { ...named, kind: "someone", redirect_uris: [CALLBACK] };
   it.each<[string, object, RegExp]>([
