@@ -65,6 +65,11 @@ export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
   },
 };
 
+/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
+export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+
+export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
+
 /** The kind of a client that names none. */
 export const DEFAULT_KIND = "web" satisfies ClientKind;
 
@@ -75,32 +80,61 @@ const hasAddresses: Question = ({ addresses }) => addresses !== null;
 const isApplication: Question = ({ addresses }) => addresses === "application";
 const isConfidential: Question = ({ confidential }) => confidential;
 
-/** Which kinds have a setting. A setting that is not listed belongs to every kind. */
-const HAS_SETTING: ReadonlyMap<string, Question> = new Map(
-  Object.entries({
-    client_secret: isConfidential,
-    jwks: isConfidential,
-    redirect_uris: hasAddresses,
-    post_logout_redirect_uris: hasAddresses,
-    backchannel_logout_uri: hasAddresses,
-    grant_types: hasAddresses,
-    password_grant: ({ grants }: KindOfClient) => grants.includes("password"),
-    native: isApplication,
-    origins: isApplication,
-    first_party: signsPeopleIn,
-    second_factor: signsPeopleIn,
-    refresh_tokens: signsPeopleIn,
-    client_uri: signsPeopleIn,
-    policy_uri: signsPeopleIn,
-    tos_uri: signsPeopleIn,
-    logo: signsPeopleIn,
-    id_token_signed_response_alg: signsPeopleIn,
-  } satisfies Readonly<Record<string, Question>>),
-);
+/** What holds for a setting, apart from its schema in `client-schema.ts`. */
+export interface Setting {
+  /** Which kinds have it. */
+  readonly has: Question;
+  /** The value of a client that does not name it, which depends on the kind if it is a function. Missing: it is required. */
+  readonly unset?: unknown;
+  /** Whether the record leaves out the unset value. Missing: the record keeps it in another form, or for good. */
+  readonly stored?: "always" | "if set";
+}
 
-/** Whether clients of this kind have this setting. */
+const everyKind: Question = () => true;
+const page = { has: signsPeopleIn, unset: null, stored: "if set" } as const;
+
+/** The settings, in the order in which the calls show them. */
+export const SETTINGS = {
+  client_secret: { has: isConfidential },
+  name: { has: everyKind, stored: "always" },
+  service: { has: everyKind, stored: "always" },
+  redirect_uris: { has: hasAddresses, unset: () => [], stored: "always" },
+  native: { has: isApplication, unset: false, stored: "if set" },
+  origins: { has: isApplication, unset: null, stored: "if set" },
+  jwks: { has: isConfidential, unset: null, stored: "if set" },
+  post_logout_redirect_uris: { has: hasAddresses, unset: () => [], stored: "always" },
+  backchannel_logout_uri: { has: hasAddresses, unset: null, stored: "always" },
+  grant_types: {
+    has: hasAddresses,
+    unset: ({ grants }: KindOfClient) => grants.filter((grant) => grant !== "password"),
+    stored: "always",
+  },
+  password_grant: { has: ({ grants }) => grants.includes("password") },
+  first_party: { has: signsPeopleIn, unset: true, stored: "always" },
+  second_factor: { has: signsPeopleIn, unset: "optional", stored: "if set" },
+  refresh_tokens: { has: signsPeopleIn, unset: () => ({}), stored: "always" },
+  error_status: { has: everyKind, unset: ({ behaves }: KindOfClient) => behaves, stored: "always" },
+  client_uri: page,
+  policy_uri: page,
+  tos_uri: page,
+  logo: page,
+  id_token_signed_response_alg: { has: signsPeopleIn, unset: "RS256" },
+  apis: { has: everyKind, unset: () => ({}), stored: "if set" },
+} as const satisfies Readonly<Record<string, Setting>>;
+
+export type SettingName = keyof typeof SETTINGS;
+
+const ROWS: ReadonlyMap<string, Setting> = new Map(Object.entries(SETTINGS));
+
+/** Whether clients of this kind have this setting. What is no setting belongs to every kind. */
 export function hasSetting(kind: ClientKind, setting: string): boolean {
-  return HAS_SETTING.get(setting)?.(KINDS[kind]) ?? true;
+  return ROWS.get(setting)?.has(KINDS[kind]) ?? true;
+}
+
+/** The value of a setting that a client of this kind does not name. */
+export function unsetValue(kind: ClientKind, setting: SettingName): unknown {
+  const { unset } = ROWS.get(setting) ?? {};
+  return typeof unset === "function" ? (unset as (kind: KindOfClient) => unknown)(KINDS[kind]) : unset;
 }
 
 /** Whether clients of this kind get codes that a person types on another device. */

@@ -10,9 +10,11 @@ import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
 import {
   addressProblems,
   DEFAULT_KIND,
+  ID_TOKEN_ALGORITHMS,
   KINDS,
   type KindSettings,
   kindProblems,
+  type SettingName,
   type SettingProblem,
 } from "./client-kinds.ts";
 import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "../text-rules.ts";
@@ -21,11 +23,6 @@ import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
 
 export type GrantType = (typeof GRANT_TYPES)[number];
-
-/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
-export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
-
-export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
@@ -237,7 +234,9 @@ const settings = {
   ),
   /** The APIs and scopes that it may ask for. Default: nothing. */
   apis: described(apis.optional(), { form: "an object: the identifier of an API → a list of its scopes" }),
-};
+} satisfies Readonly<
+  Record<Exclude<SettingName, "client_secret" | "id_token_signed_response_alg">, z.ZodType>
+>;
 
 const secretForm = `printable ASCII, 32 to ${MAX_SECRET} characters; at least 16 when all deployments are on loopback`;
 

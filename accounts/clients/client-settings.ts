@@ -1,78 +1,64 @@
 /** Turns the settings of a client into members of its record. */
-import type { ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
-import { DEFAULT_KIND } from "./client-kinds.ts";
+import { isDeepStrictEqual } from "node:util";
+import type { ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import { DEFAULT_KIND, type Setting, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
 import { storedLogo, type ClientChanges, type IdentifiedClient } from "./client-schema.ts";
+
+/** The settings that a record keeps as they are. */
+const STORED = (Object.keys(SETTINGS) as SettingName[]).flatMap((name) => {
+  const { stored }: Setting = SETTINGS[name];
+  return stored === undefined ? [] : [{ name, stored }];
+});
+
+/** The settings that every record has, though nobody has to name them. */
+type AlwaysStored = {
+  [N in SettingName]: (typeof SETTINGS)[N] extends { readonly unset: unknown; readonly stored: "always" }
+    ? N
+    : never;
+}[SettingName];
+
+/** The settings in the record of a client of this kind that names none. */
+export function unsetSettings(kind: ClientKind): Pick<ClientRecord, AlwaysStored> {
+  const members = STORED.filter(({ stored }) => stored === "always").map(({ name }) => [
+    name,
+    unsetValue(kind, name),
+  ]);
+  return withoutAbsent(Object.fromEntries(members)) as Pick<ClientRecord, AlwaysStored>;
+}
 
 /** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
 export function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
+  const { first_party = before.first_party, second_factor = before.second_factor } = changes;
   const grants = changes.grant_types ?? before.grant_types;
   const others = grants.filter((grant) => grant !== "password");
   const password = changes.password_grant ?? grants.includes("password");
-  const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
-  const {
-    client_uri: _home,
-    policy_uri: _policy,
-    tos_uri: _terms,
-    logo: _logo,
-    native: _native,
-    origins: _origins,
-    apis: _apis,
-    second_factor: _required,
-    ...rest
-  } = before;
-  const native = changes.native ?? before.native ?? false;
-  const origins = changes.origins === undefined ? before.origins : changes.origins;
-  const apis = changes.apis ?? before.apis ?? {};
-  const { first_party = before.first_party, second_factor = before.second_factor } = changes;
-  const record: ClientRecord = {
-    ...rest,
-    ...(second_factor === "required" && { second_factor }),
-    ...(native && { native }),
-    ...(origins && { origins }),
-    ...(changes.jwks !== undefined && { jwks: changes.jwks, secrets: [] }),
-    name: changes.name ?? before.name,
-    service: changes.service ?? before.service,
-    redirect_uris: changes.redirect_uris ?? before.redirect_uris,
-    post_logout_redirect_uris: changes.post_logout_redirect_uris ?? before.post_logout_redirect_uris,
-    backchannel_logout_uri:
-      changes.backchannel_logout_uri === undefined
-        ? before.backchannel_logout_uri
-        : changes.backchannel_logout_uri,
-    grant_types: password ? [...others, "password"] : others,
-    first_party,
-    refresh_tokens: {
-      ...(rotate === undefined ? {} : { rotate }),
-      ...(reuseWindow === undefined ? {} : { reuseWindow }),
-      ...(sliding === undefined ? {} : { sliding }),
-      ...(maxAge === undefined ? {} : { maxAge }),
-    },
-    error_status: changes.error_status ?? before.error_status,
-    ...(Object.keys(apis).length > 0 && { apis }),
-    ...lookOf(before, changes),
-  };
-  if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
+  if (others.length === 0 && !password) throw new TypeError("grant_types: must not be empty");
   if (password && (!first_party || second_factor === "required")) {
     const which = first_party ? "a client with second_factor required" : "a third-party client";
     throw new TypeError(`password_grant: ${which} can't have the password grant`);
   }
-  return record;
+  const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
+  const logo = logoOf(before.client_id, changes);
+  const named: Readonly<Record<string, unknown>> = {
+    ...before,
+    ...withoutAbsent(changes),
+    grant_types: password ? [...others, "password"] : others,
+    // Always in this order, so that equal text is an equal record.
+    refresh_tokens: withoutAbsent({ rotate, reuseWindow, sliding, maxAge }),
+    ...(logo !== undefined && { logo: logo && { type: logo.type, sha256: logo.sha256 } }),
+  };
+  const settings = STORED.map(({ name, stored }) => {
+    const value = named[name];
+    const isLeftOut = stored === "if set" && isDeepStrictEqual(value, unsetValue(before.kind, name));
+    return [name, isLeftOut ? undefined : value];
+  });
+  const { secrets } = changes.jwks === undefined ? before : { secrets: [] };
+  return withoutAbsent({ ...before, secrets, ...Object.fromEntries(settings) }) as ClientRecord;
 }
 
-/** The members of the record for the look of a client, without those that are not set. */
-function lookOf(
-  before: ClientRecord,
-  changes: ClientChanges,
-): Pick<ClientRecord, "client_uri" | "policy_uri" | "tos_uri" | "logo"> {
-  const logo = logoOf(before.client_id, changes);
-  const after = {
-    client_uri: changes.client_uri === undefined ? before.client_uri : changes.client_uri,
-    policy_uri: changes.policy_uri === undefined ? before.policy_uri : changes.policy_uri,
-    tos_uri: changes.tos_uri === undefined ? before.tos_uri : changes.tos_uri,
-    logo: logo === undefined ? before.logo : logo && { type: logo.type, sha256: logo.sha256 },
-  };
-  return Object.fromEntries(
-    Object.entries(after).filter(([, value]) => value !== undefined && value !== null),
-  );
+/** The object without members that are `undefined`. */
+function withoutAbsent(members: object): object {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
 /** The logo to store; `null`: none; `undefined`: the same as before. */

@@ -6,12 +6,11 @@ import type {
   AnyNewClient,
   ClientChanges,
   IdentifiedClient,
-  IdTokenAlgorithm,
   NewClient,
   NewMachineClient,
 } from "./client-schema.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
-import { originsOf } from "./client-kinds.ts";
+import { type IdTokenAlgorithm, originsOf, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
 
 /** The `client_id` of the internal client of the account pages; no other client can have it. */
 export const ACCOUNT_CLIENT = "sign-in-service.account";
@@ -181,31 +180,16 @@ export function isPublic(record: ClientRecord | undefined): record is PublicClie
 /** The record as the public calls show it; `undefined` for a client that they hide. */
 export function toClient(record: ClientRecord): Client | undefined {
   if (!isPublic(record)) return undefined;
-  return {
-    client_id: record.client_id,
-    kind: record.kind,
-    name: record.name,
-    service: record.service,
-    redirect_uris: record.redirect_uris,
-    native: record.native ?? false,
+  const { client_id, kind, disabled, created_at, updated_at } = record;
+  const stored: Readonly<Record<string, unknown>> = { ...record };
+  const settings = SHOWN.map((name) => [name, stored[name] ?? unsetValue(kind, name)]);
+  const shown = {
+    ...Object.fromEntries(settings),
     origins: originsOf(record),
-    jwks: record.jwks ?? null,
-    post_logout_redirect_uris: record.post_logout_redirect_uris,
-    backchannel_logout_uri: record.backchannel_logout_uri,
-    grant_types: record.grant_types,
     password_grant: record.grant_types.includes("password"),
-    first_party: record.first_party,
-    second_factor: record.second_factor ?? "optional",
-    refresh_tokens: record.refresh_tokens,
-    error_status: record.error_status,
-    client_uri: record.client_uri ?? null,
-    policy_uri: record.policy_uri ?? null,
-    tos_uri: record.tos_uri ?? null,
-    logo: record.logo ?? null,
-    id_token_signed_response_alg: record.id_token_signed_response_alg ?? "RS256",
-    apis: record.apis ?? {},
-    disabled: record.disabled,
-    created_at: record.created_at,
-    updated_at: record.updated_at,
   };
+  return { client_id, kind, ...shown, disabled, created_at, updated_at } as Client;
 }
+
+/** The settings that the calls show: all but the secret. */
+const SHOWN = (Object.keys(SETTINGS) as SettingName[]).filter((name) => name !== "client_secret");

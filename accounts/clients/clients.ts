@@ -47,7 +47,14 @@ import {
   type NewMachineClient,
 } from "./client-schema.ts";
 import { addedSecret, generateSecret, secretMatches } from "./client-secrets.ts";
-import { changedMembers, logoOf, refuseFixed, seededChanges, withSettings } from "./client-settings.ts";
+import {
+  changedMembers,
+  logoOf,
+  refuseFixed,
+  seededChanges,
+  unsetSettings,
+  withSettings,
+} from "./client-settings.ts";
 import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";
 import { clientIdProblem } from "../text-rules.ts";
 
@@ -85,15 +92,6 @@ interface ClientDecision {
   /** The logo afterwards; `null` removes it. Default: it stays as it is. */
   readonly logo?: StoredLogo | null | undefined;
 }
-
-/** The default settings of a client. */
-const DEFAULTS = {
-  post_logout_redirect_uris: [],
-  backchannel_logout_uri: null,
-  first_party: true,
-  refresh_tokens: {},
-  disabled: false,
-} as const satisfies Partial<ClientRecord>;
 
 const noClient = (): NotFound => new NotFound("this client");
 
@@ -219,8 +217,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
   function newRecord(client: ClientInput, client_id: string, secret: ClientSecret): ClientRecord {
     const { kind = DEFAULT_KIND, jwks, id_token_signed_response_alg: algorithm } = client;
-    const { confidential, grants, behaves } = KINDS[kind];
-    const hasSecret = confidential && jwks === undefined;
+    const hasSecret = KINDS[kind].confidential && jwks === undefined;
     if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
       throw new TypeError(
         `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
@@ -229,17 +226,15 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     const now = seconds(clock);
     const record = withSettings(
       {
-        ...DEFAULTS,
+        ...unsetSettings(kind),
         ...(algorithm === undefined ? {} : { id_token_signed_response_alg: algorithm }),
         client_id,
         kind,
         name: client.name,
         service: client.service,
         secrets: hasSecret ? [secret] : [],
-        redirect_uris: [],
-        grant_types: grants.filter((grant) => grant !== "password"),
-        error_status: behaves,
         tokens_epoch: newTokensEpoch(),
+        disabled: false,
         created_at: now,
         updated_at: now,
       },
@@ -414,9 +409,9 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
           throw new TypeError("client_id: belongs to a registered client");
         }
         const blank: Omit<ClientRecord, keyof typeof client> = {
-          ...DEFAULTS,
+          ...unsetSettings(DEFAULT_KIND),
           kind: DEFAULT_KIND,
-          error_status: KINDS[DEFAULT_KIND].behaves,
+          disabled: false,
           service: null,
           secrets: [],
           grant_types: ["authorization_code"],

@@ -28,7 +28,7 @@ import {
   withNext,
   without,
 } from "./signing-key-times.ts";
-import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../clients/client-schema.ts";
+import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../clients/client-kinds.ts";
 
 /** A key for ID tokens and logout tokens. Times are seconds since the epoch. */
 export interface SigningKey {

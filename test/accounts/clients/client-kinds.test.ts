@@ -6,6 +6,9 @@ import {
   isAllowedAddress,
   isNativeAddress,
   KINDS as ROWS,
+  type SettingName,
+  SETTINGS,
+  unsetValue,
 } from "../../../accounts/clients/client-kinds.ts";
 import { isUuid } from "../../../config/value-forms.ts";
 import { type Domain, openDomain } from "../open-domain.ts";
@@ -106,6 +109,17 @@ describe("a kind of client", () => {
     if (hasSetting(kind, setting)) await expect(registered).resolves.toHaveProperty("client_id");
     else await expect(registered).rejects.toThrow(`client.${setting}: a ${kind} client can't have it`);
   });
+
+  it.each(Object.keys(ROWS) as (keyof typeof ROWS)[])(
+    "%s has the unset value of each setting that it does not name",
+    async (kind) => {
+      const { client_id } = await register(KINDS[kind]);
+      const rows = Object.entries(SETTINGS).filter(([name, row]) => "unset" in row && !(name in KINDS[kind]));
+      const unset = rows.map(([name]) => [name, unsetValue(kind, name as SettingName)]);
+      const { origins: _of, ...expected } = Object.fromEntries(unset) as Record<string, unknown>;
+      expect(await domain.clients.find(client_id)).toMatchObject(expected);
+    },
+  );
 
   it.each(Object.entries(ROWS))("%s behaves as its row says", async (name, row) => {
     const kind = name as keyof typeof ROWS;
