@@ -1,6 +1,11 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
 import { CLIENT_KINDS } from "../core/events.ts";
-import { DEFAULT_KIND, hasSetting } from "../accounts/clients/client-kinds.ts";
+import {
+  DEFAULT_KIND,
+  hasSetting,
+  ID_TOKEN_ALGORITHMS,
+  type SettingName,
+} from "../accounts/clients/client-kinds.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
@@ -15,35 +20,75 @@ const COLUMNS = ["client_id", "kind", "service", "name", "first_party", "disable
 const ADDRESSES = ["backchannel-logout-uri", "client-uri", "policy-uri", "tos-uri"] as const;
 const REMOVABLE = [...ADDRESSES, "apis"] as const;
 
-const settingOptions: readonly CommandOption[] = [
+/** An option that sets a setting. */
+interface SettingOption extends CommandOption {
+  /** Default: the name of the option, in the plural for a list. */
+  readonly setting?: SettingName;
+  /** How its value is read; the library checks it. Default: as it is. */
+  readonly read?: (args: Arguments, name: string, before: Pick<ClientChanges, "refresh_tokens">) => unknown;
+}
+
+const SETTING_OPTIONS: readonly SettingOption[] = [
   { form: "--service KEY", about: "the service that it belongs to" },
   { form: "--name NAME", about: "display name" },
   { form: "--redirect-uri URL", about: "where the authorization endpoint may redirect", isList: true },
   { form: "--post-logout-redirect-uri URL", about: "where logout may redirect", isList: true },
   { form: "--grant-type GRANT", about: "authorization_code, refresh_token or password", isList: true },
-  { form: "--jwks FILE", about: "its public keys, in place of a secret: a JSON Web Key Set" },
-  { form: "--native ANSWER", about: "yes or no: whether a public client is an application on a device" },
+  {
+    form: "--jwks FILE",
+    about: "its public keys, in place of a secret: a JSON Web Key Set",
+    read: (args, name) => (args.has(name) ? readJsonObject(args.required(name)) : undefined),
+  },
+  {
+    form: "--native ANSWER",
+    about: "yes or no: whether a public client is an application on a device",
+    read: yesOrNo,
+  },
   { form: "--origin ORIGIN", about: "where the scripts of a public client run", isList: true },
   { form: "--backchannel-logout-uri URL", about: "gets a logout token when a session ends" },
   { form: "--client-uri URL", about: "its home page" },
   { form: "--policy-uri URL", about: "its privacy policy" },
   { form: "--tos-uri URL", about: "its terms of use" },
-  { form: "--logo FILE", about: "its logo: PNG, JPEG or WebP" },
+  {
+    form: "--logo FILE",
+    about: "its logo: PNG, JPEG or WebP",
+    read: (args, name) => (args.has(name) ? readBytes(args.required(name)) : undefined),
+  },
   {
     form: "--api API",
     about: "an API and the scopes that the client may ask for: 'IDENTIFIER SCOPE SCOPE'",
     isList: true,
+    read: (args) => (args.list("remove")?.includes("apis") === true ? {} : apisOf(args)),
   },
   {
     form: "--second-factor ANSWER",
     about: "required or optional: whether everybody needs a second factor or a passkey to sign in",
+    read: (args, name) => args.oneOf(name, ["required", "optional"]),
   },
-  { form: "--error-status STATUS", about: "documented or standard" },
   {
+    form: "--error-status STATUS",
+    about: "documented or standard",
+    read: (args, name) => args.oneOf(name, ["documented", "standard"]),
+  },
+  {
+    setting: "refresh_tokens",
     form: "--rotate-refresh-tokens ANSWER",
     about: "yes or no: whether each use gives a new one; default: refreshTokens.rotate",
+    read: (args, name, before) => {
+      const rotate = yesOrNo(args, name);
+      return rotate === undefined ? undefined : { ...before.refresh_tokens, rotate };
+    },
   },
 ];
+
+const settingOptions: readonly CommandOption[] = SETTING_OPTIONS.map(
+  ({ setting: _setting, read: _read, ...option }) => option,
+);
+
+function yesOrNo(args: Arguments, name: string): boolean | undefined {
+  const answer = args.oneOf(name, ["yes", "no"]);
+  return answer === undefined ? undefined : answer === "yes";
+}
 
 /** The APIs of `--api 'IDENTIFIER SCOPE SCOPE'`. The library checks them. */
 function apisOf(args: Arguments): ClientChanges["apis"] {
@@ -54,41 +99,22 @@ function apisOf(args: Arguments): ClientChanges["apis"] {
   return entries && Object.fromEntries(entries);
 }
 
-/** The settings in the options. @param before the client's settings for refresh tokens, of which options may change some. */
+/** The settings in the options. @param before the client, of whose settings for refresh tokens an option may change some. */
 async function settings(
   args: Arguments,
-  before: ClientChanges["refresh_tokens"] = {},
+  before: Pick<ClientChanges, "refresh_tokens"> = {},
 ): Promise<ClientChanges> {
-  const [service, name, logo] = [args.text("service"), args.text("name"), args.text("logo")];
-  const redirect_uris = args.list("redirect-uri");
-  const post_logout_redirect_uris = args.list("post-logout-redirect-uri");
-  const grant_types = args.list("grant-type");
-  const error_status = args.oneOf("error-status", ["documented", "standard"]);
-  const second_factor = args.oneOf("second-factor", ["required", "optional"]);
-  const apis = args.list("remove")?.includes("apis") ? {} : apisOf(args);
-  const [origins, jwks] = [args.list("origin"), args.text("jwks")];
-  const native = args.oneOf("native", ["yes", "no"]);
-  const rotate = args.oneOf("rotate-refresh-tokens", ["yes", "no"]);
-  return {
-    ...textMembers(args, REMOVABLE),
-    ...(service !== undefined && { service }),
-    ...(name !== undefined && { name }),
-    ...(redirect_uris && { redirect_uris }),
-    ...(post_logout_redirect_uris && { post_logout_redirect_uris }),
-    // The library checks them.
-    ...(grant_types && { grant_types: grant_types as NonNullable<ClientChanges["grant_types"]> }),
-    ...(native && { native: native === "yes" }),
-    ...(origins && { origins }),
-    ...(jwks !== undefined && {
-      jwks: (await readJsonObject(jwks)) as unknown as NonNullable<ClientChanges["jwks"]>,
-    }),
-    ...(logo !== undefined && { logo: await readBytes(logo) }),
-    ...(apis && { apis }),
-    ...(error_status && { error_status }),
-    ...(second_factor && { second_factor }),
-    ...(rotate && { refresh_tokens: { ...before, rotate: rotate === "yes" } }),
-  };
+  const members: Record<string, unknown> = textMembers(args, REMOVABLE);
+  for (const { form, isList, setting, read = isList ? listOf : textOf } of SETTING_OPTIONS) {
+    const [name = ""] = form.slice("--".length).split(" ");
+    const value = await read(args, name, before);
+    if (value !== undefined) members[setting ?? name.replaceAll("-", "_") + (isList ? "s" : "")] = value;
+  }
+  return members;
 }
+
+const textOf = (args: Arguments, name: string): string | undefined => args.text(name);
+const listOf = (args: Arguments, name: string): readonly string[] | undefined => args.list(name);
 
 /** @returns its `client_id`. @throws CommandFailure if there is no such client. */
 async function existing({ service, args }: Call): Promise<string> {
@@ -104,7 +130,7 @@ async function register({ service, args, print, by }: Call): Promise<void> {
     throw misused("--redirect-uri is missing");
   const name = args.text("name") ?? (await service.directory.services.find(key))?.name ?? key;
   const client_id = args.text("client-id");
-  const algorithm = args.oneOf("id-token-alg", ["RS256", "ES256", "EdDSA"]);
+  const algorithm = args.oneOf("id-token-alg", ID_TOKEN_ALGORITHMS);
   const client = {
     ...(await settings(args)),
     kind,
@@ -126,7 +152,7 @@ async function find({ service, args, print }: Call): Promise<void> {
 
 async function update({ service, args, print, by }: Call): Promise<void> {
   const client = await service.clients.find(args.operand(0));
-  const changes = await settings(args, client?.refresh_tokens);
+  const changes = await settings(args, client);
   if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
   print.record(await service.clients.update(args.operand(0), changes, by));
 }
