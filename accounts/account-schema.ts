@@ -5,18 +5,13 @@ import { anyString, exactly, flag, integer, mapOf, ruled, whenValid } from "./ar
 import { readForeignHash } from "./passwords/password-formats.ts";
 import { roleNames } from "./roles.ts";
 import { appSecret } from "./factors/factor.ts";
-import { canonicalEmail, emailProblem, personNameProblem, trimmed, usernameProblem } from "./names.ts";
-import {
-  birthDateProblem,
-  clientIdProblem,
-  keyFormProblem,
-  keyProblem,
-  localeProblem,
-  subProblem,
-  textProblem,
-} from "./text-rules.ts";
+import { canonicalEmail, emailProblem, trimmed } from "./names.ts";
+import { PERSON_FIELDS, type PersonField } from "./profile-fields.ts";
+import { clientIdProblem, keyFormProblem, keyProblem, subProblem } from "./text-rules.ts";
 
-const personName = described(ruled(personNameProblem).transform(trimmed).nullish(), {
+const rule = (field: PersonField): z.ZodString => ruled((value) => PERSON_FIELDS[field].problem(value));
+
+const personName = described(rule("name").transform(trimmed).nullish(), {
   form: "a text of 1 to 100 characters; white space at both ends is removed",
 });
 
@@ -25,26 +20,26 @@ const fields = {
    * A name to sign in with: 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, regardless of case. Default:
    * none: the e-mail address is the only one.
    */
-  username: described(ruled(usernameProblem).nullish(), { form: "1 to 64 characters without `@`" }),
+  username: described(rule("username").nullish(), { form: "1 to 64 characters without `@`" }),
   /** Given name. Default: none. */
   name: personName,
   /** Family name. Default: none. */
   surname: personName,
   /** Date of birth, `YYYY-MM-DD`. Default: none. */
-  date_of_birth: described(ruled(birthDateProblem).nullish(), {
+  date_of_birth: described(rule("date_of_birth").nullish(), {
     form: "a real date, `YYYY-MM-DD`, not before 1850 and not in the future",
   }),
   /** Gender. Default: none. */
-  gender: described(ruled(textProblem).nullish(), { form: "a text of 1 to 256 characters" }),
+  gender: described(rule("gender").nullish(), { form: "a text of 1 to 256 characters" }),
   /**
    * The language of pages and mail; a change sends no notification. Default: none: that of the browser; for mail, the first of
    * `interactions.locales`.
    */
-  locale: described(ruled(localeProblem).nullish(), {
+  locale: described(rule("locale").nullish(), {
     form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
   }),
   /** The portal that the account belongs to. Default: none. */
-  portal: described(ruled(keyProblem).nullish(), { form: "the key of a portal" }),
+  portal: described(rule("portal").nullish(), { form: "the key of a portal" }),
   /** Whether the address is confirmed to be the person's. Default: `false`. */
   email_verified: described(flag().optional(), { form: "`true` or `false`" }),
 };

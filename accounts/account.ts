@@ -6,6 +6,7 @@ import type { Transaction } from "../records/records.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account-schema.ts";
 import type { CallOptions } from "./arguments.ts";
 import type { SignInName } from "./names.ts";
+import { personFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
 import type { FactorChanges, Factors, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
 
@@ -409,13 +410,7 @@ export function toAccount(record: AccountRecord): Account {
     user_id: record.user_id,
     email: record.email,
     email_verified: record.email_verified,
-    username: record.username,
-    name: record.name,
-    surname: record.surname,
-    date_of_birth: record.date_of_birth,
-    gender: record.gender,
-    locale: record.locale ?? null,
-    portal: record.portal,
+    ...personFields(record),
     services: { ...record.services },
     roles: { ...record.roles },
     disabled: isDisabled(record),

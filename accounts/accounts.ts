@@ -44,7 +44,7 @@ import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { normalName, readName } from "./names.ts";
-import { pastBirthDateProblem } from "./text-rules.ts";
+import { PERSON_FIELD_NAMES, PERSON_FIELDS, personFields } from "./profile-fields.ts";
 
 /**
  * Address changes that can be undone: each change has a link that undoes it, so beyond these the address can't be
@@ -86,10 +86,13 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     return passwords.hash(password);
   }
 
-  /** @throws TypeError for a date of birth in the future. The schemas don't know the time. */
-  function checkBirthDate(what: string, { date_of_birth: date }: AccountChanges): void {
-    const problem = typeof date === "string" ? pastBirthDateProblem(date, clock) : undefined;
-    if (problem !== undefined) throw new TypeError(`${what}.date_of_birth: ${problem}`);
+  /** @throws TypeError for a value that is wrong now, such as a date of birth in the future. The schemas don't know the time. */
+  function checkNow(what: string, given: AccountChanges): void {
+    for (const field of PERSON_FIELD_NAMES) {
+      const value = given[field];
+      const problem = typeof value === "string" ? PERSON_FIELDS[field].problem(value, clock) : undefined;
+      if (problem !== undefined) throw new TypeError(`${what}.${field}: ${problem}`);
+    }
   }
 
   async function store(
@@ -160,7 +163,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     marks: readonly SeedMark[] = [],
   ): Promise<AccountRecord> {
     const account = checked("account", importedAccount, input);
-    checkBirthDate("account", account);
+    checkNow("account", account);
     const hash = account.password_hash ?? (await hashOf(account, "imported"));
     if (account.user_id !== undefined) await directory.passUserId(account.user_id);
     const { record } = await store("account.imported", account, hash, caller, { marks });
@@ -200,7 +203,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
     async create(input, callOptions) {
       const account = checked("account", newAccount, input);
-      checkBirthDate("account", account);
+      checkNow("account", account);
       const caller = callerOf(callOptions);
       const { record } = await store("account.created", account, await hashOf(account, "new"), caller);
       return toAccount(record);
@@ -237,7 +240,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       checked("sub", anyString, sub);
       const caller = callerOf(callOptions);
       const changes = checked("changes", accountChanges, input);
-      checkBirthDate("changes", changes);
+      checkNow("changes", changes);
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
         const after = applied(before, changes);
@@ -398,13 +401,7 @@ function newRecord(
     user_id: userId,
     email: input.email,
     email_verified: input.email_verified ?? false,
-    username: input.username ?? null,
-    name: input.name ?? null,
-    surname: input.surname ?? null,
-    date_of_birth: input.date_of_birth ?? null,
-    gender: input.gender ?? null,
-    locale: input.locale ?? null,
-    portal: input.portal ?? null,
+    ...personFields(input),
     services: input.services ?? {},
     ...(input.roles !== undefined && { roles: input.roles }),
     password_hash: hash,

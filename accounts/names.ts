@@ -55,6 +55,16 @@ export function readName(typed: string): SignInName | undefined {
   return name.length > MAX_NAME ? undefined : name;
 }
 
+/** The fields that are the full name together. */
+export const FULL_NAME = ["name", "surname"] as const;
+
+/** The full name of a person; may be empty. */
+export function fullName(person: Pick<AccountRecord, (typeof FULL_NAME)[number]>): string {
+  return FULL_NAME.map((field) => person[field])
+    .filter(Boolean)
+    .join(" ");
+}
+
 /** The sign-in names of the account. */
 export function namesOf(record: Pick<AccountRecord, "email" | "username">): SignInName[] {
   const names = [record.email, ...(record.username === null ? [] : [record.username])];

@@ -1,35 +1,144 @@
-/** The fields of a person that forms ask for, a row each: its rule, whoever enters it, and how a form asks for it. */
+/**
+ * The fields of a person, a row each. Records, arguments, answers, claims, notifications, forms and command-line options
+ * walk these rows; the address has rules of its own.
+ */
 import type { REGISTRATION_FIELDS } from "../config/pages.ts";
 import type { Clock } from "../core/clock.ts";
-import { personNameProblem, usernameProblem } from "./names.ts";
-import { pastBirthDateProblem, type Problem, textProblem } from "./text-rules.ts";
+import { FULL_NAME, personNameProblem, usernameProblem } from "./names.ts";
+import { birthDateProblem, keyProblem, localeProblem, type Problem, textProblem } from "./text-rules.ts";
 
-/** A field that a form can ask for, besides the address. */
+/** A field that the registration form can ask for. */
 export type ProfileField = (typeof REGISTRATION_FIELDS)[number];
 
-interface ProfileRow {
-  /** What is wrong with a value, completing "must …". */
-  readonly problem: (value: string, clock: Clock) => Problem;
-  readonly type: "text" | "date" | "select";
-  /** A value of the HTML attribute `autocomplete`. */
-  readonly autocomplete: string;
-  /** What people choose from. The library takes other values, too. */
-  readonly options?: readonly string[];
+interface FieldRow {
+  /** What is wrong with a value, completing "must …". Some values are wrong only at a certain time. */
+  readonly problem: (value: string, clock?: Clock) => Problem;
+  /** How a form asks people for it. Missing: only operators set it. */
+  readonly input?: {
+    readonly type: "text" | "date" | "select";
+    /** A value of the HTML attribute `autocomplete`. */
+    readonly autocomplete?: string;
+    /** What people choose from. The library takes other values, too. */
+    readonly options?: readonly string[];
+  };
+  /** The claim of the scope `profile` that has its value. */
+  readonly claim?: string;
+  /** Whether it is a member of the documented profile. */
+  readonly isDocumented: boolean;
+  /** Whether a change is a `PROFILE_CHANGED`. */
+  readonly notifies: boolean;
+  /** What its command-line option takes, and what it is. */
+  readonly option: { readonly value: string; readonly about: string };
 }
 
 const GENDERS = ["female", "male", "other"];
 
-export const PROFILE_FIELDS: Readonly<Record<ProfileField, ProfileRow>> = {
-  username: { problem: usernameProblem, type: "text", autocomplete: "username" },
-  name: { problem: personNameProblem, type: "text", autocomplete: "given-name" },
-  surname: { problem: personNameProblem, type: "text", autocomplete: "family-name" },
-  date_of_birth: { problem: pastBirthDateProblem, type: "date", autocomplete: "bday" },
-  gender: { problem: textProblem, type: "select", autocomplete: "sex", options: GENDERS },
-};
+const rows = {
+  username: {
+    problem: usernameProblem,
+    input: { type: "text", autocomplete: "username" },
+    claim: "preferred_username",
+    isDocumented: false,
+    notifies: true,
+    option: { value: "NAME", about: "a name to sign in with" },
+  },
+  name: {
+    problem: personNameProblem,
+    input: { type: "text", autocomplete: "given-name" },
+    claim: "given_name",
+    isDocumented: true,
+    notifies: true,
+    option: { value: "NAME", about: "given name" },
+  },
+  surname: {
+    problem: personNameProblem,
+    input: { type: "text", autocomplete: "family-name" },
+    claim: "family_name",
+    isDocumented: true,
+    notifies: true,
+    option: { value: "NAME", about: "family name" },
+  },
+  date_of_birth: {
+    problem: birthDateProblem,
+    input: { type: "date", autocomplete: "bday" },
+    claim: "birthdate",
+    isDocumented: true,
+    notifies: true,
+    option: { value: "DATE", about: "YYYY-MM-DD" },
+  },
+  gender: {
+    problem: textProblem,
+    input: { type: "select", autocomplete: "sex", options: GENDERS },
+    claim: "gender",
+    isDocumented: true,
+    notifies: true,
+    option: { value: "TEXT", about: "gender" },
+  },
+  locale: {
+    problem: localeProblem,
+    input: { type: "select" },
+    claim: "locale",
+    isDocumented: false,
+    notifies: false,
+    option: { value: "TAG", about: "language of pages and mail, such as pl" },
+  },
+  portal: {
+    problem: keyProblem,
+    isDocumented: false,
+    notifies: false,
+    option: { value: "KEY", about: "the portal that the account belongs to" },
+  },
+} satisfies Readonly<Record<string, FieldRow>>;
+
+export type PersonField = keyof typeof rows;
+
+export const PERSON_FIELDS: Readonly<Record<PersonField, FieldRow>> = rows;
+
+/** In the order in which an account shows them. */
+export const PERSON_FIELD_NAMES = Object.keys(rows) as readonly PersonField[];
+
+/** A field that people can change themselves. */
+export type OwnField = {
+  [field in PersonField]: (typeof rows)[field] extends { readonly input: object } ? field : never;
+}[PersonField];
+
+/** The fields that people can change themselves, in the order of the profile page: the full name first. */
+export const OWN_FIELDS: readonly OwnField[] = [
+  ...FULL_NAME,
+  ...PERSON_FIELD_NAMES.filter((field): field is OwnField => PERSON_FIELDS[field].input !== undefined).filter(
+    (field) => !FULL_NAME.some((part) => part === field),
+  ),
+];
+
+/** The members of the documented profile after `sub` and `email`, in their order. */
+export const DOCUMENTED_FIELDS = PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].isDocumented);
+
+/** The field that each claim of the scope `profile` has the value of, those of the documented profile first. */
+export const FIELD_OF_CLAIM: ReadonlyMap<string, PersonField> = new Map(
+  [...DOCUMENTED_FIELDS, ...PERSON_FIELD_NAMES].flatMap((field) => {
+    const { claim } = PERSON_FIELDS[field];
+    return claim === undefined ? [] : [[claim, field] as const];
+  }),
+);
+
+/** The name by which people see a field: that of the documented profile, or else its claim. */
+export function shownName(field: PersonField): string {
+  const { isDocumented, claim = field } = PERSON_FIELDS[field];
+  return isDocumented ? field : claim;
+}
+
+type FieldValues = Readonly<Record<PersonField, string | null>>;
+
+/** The fields of a record or an argument, in the order of the rows; `null` for those without a value. */
+export function personFields(from: {
+  readonly [field in PersonField]?: string | null | undefined;
+}): FieldValues {
+  return Object.fromEntries(PERSON_FIELD_NAMES.map((field) => [field, from[field] ?? null])) as FieldValues;
+}
 
 /** What is wrong with a value that a person has entered, completing "must …". */
 export function enteredProblem(field: ProfileField, value: string, clock: Clock): Problem {
-  const { problem, options } = PROFILE_FIELDS[field];
+  const { problem, input: { options } = {} } = PERSON_FIELDS[field];
   const isOffered = options === undefined || options.includes(value);
   return isOffered ? problem(value, clock) : `must be one of ${options.join(", ")}`;
 }

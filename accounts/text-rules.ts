@@ -34,18 +34,14 @@ export function textProblem(text: string): Problem {
 
 const EARLIEST_BIRTH = "1850-01-01";
 
-/** A date of birth, as `YYYY-MM-DD`: real, and not before 1850. */
-export function birthDateProblem(date: string): Problem {
+/** A date of birth, as `YYYY-MM-DD`: real, not before 1850, and not in the future (in UTC) if there is a clock. */
+export function birthDateProblem(date: string, clock?: Clock): Problem {
   if (!/^\d{4}-\d{2}-\d{2}$/u.test(date)) return "must have the form YYYY-MM-DD";
   const parsed = new Date(`${date}T00:00:00Z`);
   if (Number.isNaN(parsed.getTime()) || !parsed.toISOString().startsWith(date)) return "must be a real date";
-  return date < EARLIEST_BIRTH ? "must not be before 1850" : undefined;
-}
-
-/** The same, and not in the future (in UTC). */
-export function pastBirthDateProblem(date: string, clock: Clock): Problem {
-  const today = new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
-  return birthDateProblem(date) ?? (date > today ? "must not be in the future" : undefined);
+  if (date < EARLIEST_BIRTH) return "must not be before 1850";
+  const today = clock && new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
+  return today !== undefined && date > today ? "must not be in the future" : undefined;
 }
 
 /** The longest language tag that RFC 5646 section 4.4.1 asks to support. */

@@ -20,6 +20,7 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
+import { fullName } from "../names.ts";
 import { forgetWrongCodes } from "./codes.ts";
 import type { NewPasskey } from "./factor.ts";
 
@@ -206,14 +207,14 @@ export function createPasskeys({ relyingParty, records, clock }: PasskeysOptions
     },
 
     async creation(account, challenge, userHandle) {
-      const { email, name, surname } = account;
+      const { email } = account;
       return {
         challenge,
         rp: { id: rpId, name: relyingParty.name },
         user: {
           id: userHandle,
           name: account.username ?? email,
-          displayName: [name, surname].filter((part) => part !== null).join(" ") || email,
+          displayName: fullName(account) || email,
         },
         pubKeyCredParams: ALGORITHMS.map((alg) => ({ type: "public-key", alg })),
         timeout: CHALLENGE_LIFETIME_MS,

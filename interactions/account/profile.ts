@@ -3,7 +3,13 @@ import type { Clock } from "../../core/clock.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { chosenUsernameProblem, trimmed } from "../../accounts/names.ts";
-import { enteredProblem, PROFILE_FIELDS } from "../../accounts/profile-fields.ts";
+import {
+  enteredProblem,
+  OWN_FIELDS,
+  type OwnField,
+  PERSON_FIELDS,
+  shownName,
+} from "../../accounts/profile-fields.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { AttemptLimits } from "../../accounts/limits/attempt-limits.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -17,21 +23,16 @@ import type { AccountChanges } from "../../accounts/account-schema.ts";
 
 const PATH = "/account/profile";
 
-/** The fields of the profile form. */
-const PROFILE_FORM = ["name", "surname", "username", "date_of_birth", "gender", "locale"] as const;
-
-type ProfileField = (typeof PROFILE_FORM)[number];
-
 /** A field that can't be saved, and why. */
 interface ProfileProblem {
-  readonly field: ProfileField;
+  readonly field: OwnField;
   readonly reason: "text" | "username" | "reserved" | "taken" | "date" | "choice";
 }
 
 /** `account-profile`: a form with the fields of the profile. */
 interface ProfileLocals extends PersonLocals {
   /** What the fields contain. */
-  readonly values: Readonly<Record<ProfileField, string>>;
+  readonly values: Readonly<Record<OwnField, string>>;
   /** The languages to choose from; none if there is only one. */
   readonly locales: readonly string[];
   readonly problems: readonly ProfileProblem[];
@@ -41,14 +42,13 @@ export const profileView: Page<ProfileLocals> = {
   view: "account-profile",
   locals(t, locals) {
     const { values, locales } = locals;
-    const label = (field: ProfileField): string =>
-      t(`field.${field === "username" ? "preferred_username" : field}`);
+    const label = (field: OwnField): string => t(`field.${shownName(field)}`);
     const problems = locals.problems.map(({ field, reason }) => ({
       fields: [field],
       label: label(field),
       text: t(`profile.problem.${reason}`, { field: label(field) }),
     }));
-    const genders = ["", ...(PROFILE_FIELDS.gender.options ?? [])].map((value) => ({
+    const genders = ["", ...(PERSON_FIELDS.gender.input?.options ?? [])].map((value) => ({
       value,
       label: t(`profile.gender.${value || "none"}`),
     }));
@@ -80,7 +80,7 @@ function withChoice(
   }));
 }
 
-type Values = Readonly<Record<ProfileField, string>>;
+type Values = Readonly<Record<OwnField, string>>;
 
 export interface ProfilePageParts {
   readonly accounts: Pick<Accounts, "update">;
@@ -143,18 +143,18 @@ export function profilePage({
 }
 
 function valuesOf(account: AccountRecord): Values {
-  const entries = PROFILE_FORM.map((field) => [field, account[field] ?? ""] as const);
+  const entries = OWN_FIELDS.map((field) => [field, account[field] ?? ""] as const);
   return Object.fromEntries(entries) as Values;
 }
 
 /** What the form contains. A field that it does not have stays as it is. */
 function typed(form: Form, before: Values): Values {
-  const entries = PROFILE_FORM.map((field) => [field, trimmed(form.get(field) ?? before[field])] as const);
+  const entries = OWN_FIELDS.map((field) => [field, trimmed(form.get(field) ?? before[field])] as const);
   return Object.fromEntries(entries) as Values;
 }
 
 function changesOf(values: Values): AccountChanges {
-  return Object.fromEntries(PROFILE_FORM.map((field) => [field, values[field] || null] as const));
+  return Object.fromEntries(OWN_FIELDS.map((field) => [field, values[field] || null] as const));
 }
 
 /** Why a value is refused, by the kind of its field. */
@@ -166,16 +166,16 @@ function problemsIn(
   before: Values,
   { locales, clock, reservedUsernames }: Pick<ProfilePageParts, "locales" | "clock" | "reservedUsernames">,
 ): ProfileProblem[] {
-  function reasonOf(field: ProfileField, value: string): ProfileProblem["reason"] | undefined {
+  function reasonOf(field: OwnField, value: string): ProfileProblem["reason"] | undefined {
     if (field === "locale") return locales.includes(value) ? undefined : "choice";
     if (field === "username") {
       const problem = chosenUsernameProblem(value, reservedUsernames);
       return problem === "invalid" ? "username" : problem;
     }
     const isFine = enteredProblem(field, value, clock) === undefined;
-    return isFine ? undefined : REASONS[PROFILE_FIELDS[field].type];
+    return isFine ? undefined : REASONS[PERSON_FIELDS[field].input?.type ?? "text"];
   }
-  return PROFILE_FORM.flatMap((field) => {
+  return OWN_FIELDS.flatMap((field) => {
     const value = values[field];
     if (value === "" || value === before[field]) return [];
     const reason = reasonOf(field, value);

@@ -1,6 +1,6 @@
 /** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
 import { trimmed } from "../../accounts/names.ts";
-import { PROFILE_FIELDS } from "../../accounts/profile-fields.ts";
+import { PERSON_FIELDS } from "../../accounts/profile-fields.ts";
 import type { RegistrationForm } from "../../accounts/people/registrations.ts";
 import { REGISTRATION_FIELDS } from "../../config/pages.ts";
 import { keptEnrolment } from "./confirm-email.ts";
@@ -20,17 +20,12 @@ export const register: Step = {
     return [
       { name: "email", type: "email", autocomplete: address, required: true, value: email },
       ...REGISTRATION_FIELDS.flatMap((name) => {
-        const { type, autocomplete: usual, options } = PROFILE_FIELDS[name];
+        const { input } = PERSON_FIELDS[name];
         const asked = fields[name];
+        if (asked === undefined || input === undefined) return [];
+        const { type, autocomplete: usual = "off", options } = input;
         const autocomplete = name === "username" && !hasUsername ? "nickname" : usual;
-        const field = {
-          name,
-          type,
-          autocomplete,
-          required: asked === "required",
-          ...(options && { options }),
-        };
-        return asked === undefined ? [] : [field];
+        return [{ name, type, autocomplete, required: asked === "required", ...(options && { options }) }];
       }),
       { name: "password", type: "password", autocomplete: "new-password", required: true },
       ...(terms === undefined ? [] : [termsField(terms.version)]),
