@@ -3,6 +3,7 @@
  * "Events" and "Notification" of the interface document.
  */
 import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
+import { PERSON_FIELD_NAMES, PERSON_FIELDS, type PersonField } from "./profile-fields.ts";
 
 /** The documented `notification_type`, spelled exactly as documented. */
 export type NotificationType = "DELETE_ACCOUNT" | "UNASSINGED_FROM_SERVICE" | "PROFILE_CHANGED";
@@ -15,7 +16,7 @@ export const NOTIFICATION_TYPES: readonly NotificationType[] = [
 ];
 
 /** The fields of which a change of value is a `PROFILE_CHANGED`. */
-const PROFILE_FIELDS = ["username", "email", "name", "surname", "date_of_birth", "gender"] as const;
+const NOTIFYING = ["email", ...PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].notifies)] as const;
 
 /** What happened, and when. */
 interface PlannedAction {
@@ -25,10 +26,7 @@ interface PlannedAction {
 }
 
 /** The parts of an account that the plan reads. */
-export type PlannedAccount = Pick<
-  AccountRecord,
-  "sub" | "user_id" | "portal" | "services" | (typeof PROFILE_FIELDS)[number]
->;
+export type PlannedAccount = Pick<AccountRecord, "sub" | "user_id" | "email" | "services" | PersonField>;
 
 /** The parts of a directory entry that the plan reads. */
 export interface PlannedEntry {
@@ -85,7 +83,7 @@ export function causedBy(before: PlannedAccount, after: PlannedAccount | undefin
   if (after === undefined) return ["DELETE_ACCOUNT"];
   const types: NotificationType[] = [];
   if (unassigned(before, after).length > 0) types.push("UNASSINGED_FROM_SERVICE");
-  if (PROFILE_FIELDS.some((field) => before[field] !== after[field])) types.push("PROFILE_CHANGED");
+  if (NOTIFYING.some((field) => before[field] !== after[field])) types.push("PROFILE_CHANGED");
   return types;
 }
 

@@ -140,18 +140,18 @@ export const layerRules: readonly Rule[] = [
     finds: ["adapters/redis/a.ts:1 adapters/sqlite/b.ts"],
   },
   {
-    says: "the plan of notifications imports nothing but types",
+    says: "the plan of notifications imports nothing but types and the fields of a person",
     check: (tree) =>
       tree.sources
         .filter(({ path }) => path === "accounts/plan.ts")
         .flatMap(({ path, imports }) =>
           imports
-            .filter(({ kind }) => kind !== "type")
+            .filter(({ kind, specifier }) => kind !== "type" && specifier !== "./profile-fields.ts")
             .map((each) => `${path}:${each.line} ${each.specifier}`),
         ),
     planted: {
       "accounts/plan.ts":
-        'import type { A } from "../adapters/a.ts";\nimport { type B } from "node:fs";\nimport { c, type D } from "zod";',
+        'import type { A } from "../adapters/a.ts";\nimport { type B } from "node:fs";\nimport { c, type D } from "zod";\nimport { E } from "./profile-fields.ts";',
     },
     finds: ["accounts/plan.ts:2 node:fs", "accounts/plan.ts:3 zod"],
   },
