@@ -4,6 +4,7 @@ import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
+import { DOCUMENTED_FIELDS } from "../accounts/profile-fields.ts";
 import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
@@ -95,8 +96,10 @@ export const basicClaims: Step = async (exchange) => {
 
 /** Extended user information, with exactly the documented members; `null` for what the account lacks. */
 export const profileClaims: Step = async (exchange) => {
-  const { sub, email, name, surname, date_of_birth, gender } = accountWith(exchange, "all");
-  exchange.ctx.body = { sub, email, name, surname, date_of_birth, gender };
+  const account = accountWith(exchange, "all");
+  const { sub, email } = account;
+  const fields = DOCUMENTED_FIELDS.map((field) => [field, account[field] ?? null] as const);
+  exchange.ctx.body = { sub, email, ...Object.fromEntries(fields) };
 };
 
 /** The account, if the token's scope covers these fields. */

@@ -9,6 +9,8 @@ import { isDisabled } from "../accounts/account.ts";
 import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
+import { FULL_NAME, fullName } from "../accounts/names.ts";
+import { DOCUMENTED_FIELDS, FIELD_OF_CLAIM, shownName } from "../accounts/profile-fields.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ConditionFailed } from "../core/errors.ts";
@@ -112,15 +114,14 @@ const formOf = (uid: string): string => `interaction ${uid}`;
 const knownAccount = ({
   sub,
   email,
-  name,
-  surname,
   locale,
   factors,
   password_hash,
+  ...account
 }: AccountRecord): NonNullable<RunningSignIn["account"]> => ({
   sub,
   email,
-  name: [name, surname].filter(Boolean).join(" "),
+  name: fullName(account),
   ...(locale !== undefined && { locale }),
   ...(factors && { factors }),
   hasPassword: password_hash !== null,
@@ -361,14 +362,12 @@ export function clientLook(
 }
 
 /** The documented profile, which a request without a scope asks for. */
-const DOCUMENTED: readonly string[] = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
+const DOCUMENTED: readonly string[] = ["sub", "email", ...DOCUMENTED_FIELDS];
 
-/** The documented fields that a standard claim reveals. The documented `name` is only the given name. */
-const documentedFields: ReadonlyMap<string, readonly string[]> = new Map([
-  ["name", ["name", "surname"]],
-  ["given_name", ["name"]],
-  ["family_name", ["surname"]],
-  ["birthdate", ["date_of_birth"]],
+/** The fields that a standard claim reveals. The documented `name` is only the given name. */
+const fieldsOfClaim: ReadonlyMap<string, readonly string[]> = new Map<string, readonly string[]>([
+  ...[...FIELD_OF_CLAIM].map(([claim, field]) => [claim, [shownName(field)]] as const),
+  ["name", FULL_NAME],
 ]);
 
 const claimsOfScope: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(scopeClaims));
@@ -379,7 +378,7 @@ export function consentFields(scopes: readonly string[], claims: readonly string
   if (scopes.includes(ALL_FIELDS)) for (const field of DOCUMENTED) opened.add(field);
   const named = scopes.flatMap((scope) => claimsOfScope.get(scope) ?? []);
   for (const claim of [...named, ...claims].filter(isPersonal)) {
-    for (const field of documentedFields.get(claim) ?? [claim]) opened.add(field);
+    for (const field of fieldsOfClaim.get(claim) ?? [claim]) opened.add(field);
   }
   return [
     ...DOCUMENTED.filter((field) => opened.has(field)),

@@ -2,6 +2,8 @@
 import type { AccountClaims } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
+import { fullName } from "../accounts/names.ts";
+import { FIELD_OF_CLAIM } from "../accounts/profile-fields.ts";
 
 /** The scope, and the claim, with the person's roles in the service of the client. */
 export const ROLES = "roles";
@@ -61,13 +63,8 @@ const sources: ReadonlyMap<string, Source> = new Map<string, Source>([
   ["sub", ({ sub }) => sub],
   ["email", ({ email }) => email],
   ["email_verified", ({ email_verified }) => email_verified],
-  ["name", ({ name, surname }) => [name, surname].filter(Boolean).join(" ") || undefined],
-  ["given_name", ({ name }) => name],
-  ["family_name", ({ surname }) => surname],
-  ["birthdate", ({ date_of_birth }) => date_of_birth],
-  ["gender", ({ gender }) => gender],
-  ["preferred_username", ({ username }) => username],
-  ["locale", ({ locale }) => locale],
+  ["name", (account) => fullName(account) || undefined],
+  ...[...FIELD_OF_CLAIM].map(([claim, field]): [string, Source] => [claim, (account) => account[field]]),
   ["updated_at", ({ updated_at }) => updated_at],
 ]);
 
@@ -75,16 +72,7 @@ const sources: ReadonlyMap<string, Source> = new Map<string, Source>([
 export const scopeClaims = {
   openid: ["sub", "email", "acr", "amr"],
   email: ["email", "email_verified"],
-  profile: [
-    "name",
-    "given_name",
-    "family_name",
-    "birthdate",
-    "gender",
-    "preferred_username",
-    "locale",
-    "updated_at",
-  ],
+  profile: ["name", ...FIELD_OF_CLAIM.keys(), "updated_at"],
   roles: ["roles"],
 } as const;
 

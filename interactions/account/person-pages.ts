@@ -3,7 +3,7 @@ import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import { ConditionFailed, NotFound } from "../../core/errors.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
-import { shownEmail } from "../../accounts/names.ts";
+import { fullName, shownEmail } from "../../accounts/names.ts";
 import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { SignedIn } from "../../provider/account.ts";
@@ -156,7 +156,7 @@ export function createPersonPages(
 
   function visit(ctx: ServiceContext, person: SignedIn, { path, query }: AccountRequest): PersonVisit {
     const { path: base } = ctx.exchange.deployment;
-    const { sub, locale, name, surname, email } = person.account;
+    const { sub, locale, email } = person.account;
     const isUnsaved = seals.isUnsaved(path, query.get("unsaved") ?? "");
     const notice = isUnsaved ? "unsaved" : seals.open(person, path, query.get("done"));
     const seen = pages.visit(ctx, { account: locale ?? undefined, isRepeatable: true });
@@ -173,7 +173,7 @@ export function createPersonPages(
         base,
         action: base + path,
         csrf: seals.token(person, path),
-        person: { name: [name, surname].filter(Boolean).join(" "), email: shownEmail(email) },
+        person: { name: fullName(person.account), email: shownEmail(email) },
         places: list.flatMap(({ place, path: target }) =>
           place === undefined
             ? []

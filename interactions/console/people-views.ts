@@ -1,6 +1,6 @@
 /** The data of the console's pages about people, and the texts that their views print. */
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
-import { shownEmail } from "../../accounts/names.ts";
+import { fullName, shownEmail } from "../../accounts/names.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
@@ -73,9 +73,6 @@ export const peoplePage: Page<PeopleLocals> = {
     };
   },
 };
-
-const fullName = ({ name, surname }: ShownLocals["person"]): string =>
-  [name, surname].filter(Boolean).join(" ");
 
 const addressOf = ({ people, person }: ShownLocals): string => `${people}/${person.sub}`;
 

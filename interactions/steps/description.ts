@@ -1,7 +1,7 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import { browserName } from "../look/browsers.ts";
 import { minuteText, waitText } from "../look/moments.ts";
-import { shownEmail } from "../../accounts/names.ts";
+import { FULL_NAME, shownEmail } from "../../accounts/names.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { DescribedField, DescribedMethod, DescribedProblem, StepDescription } from "./described-step.ts";
 import { offeredFactors } from "./enrol.ts";
@@ -258,10 +258,11 @@ function hintOf(
 
 /** Fields of the account as people know them: both names as one, and the identifier last. */
 export function fieldLabels(t: Translator, fields: readonly string[]): string[] {
-  const hasFullName = ["name", "surname"].every((name) => fields.includes(name));
-  const shown = fields.filter((field) => field !== "sub" && !(hasFullName && field === "surname"));
+  const hasFullName = FULL_NAME.every((name) => fields.includes(name));
+  const [first, ...others] = hasFullName ? FULL_NAME : [];
+  const shown = fields.filter((field) => field !== "sub" && !others.some((other) => other === field));
   const all = [...shown, ...fields.filter((field) => field === "sub")];
-  return all.map((field) => shareLabel(t, hasFullName && field === "name" ? "fullName" : field));
+  return all.map((field) => shareLabel(t, field === first ? "fullName" : field));
 }
 
 /** What a client may do in each API, as the views list it. */
