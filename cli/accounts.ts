@@ -6,22 +6,21 @@ import { misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 import { readNewPassword } from "./program/secret-input.ts";
 import type { AccountChanges, NewAccount } from "../accounts/account-schema.ts";
+import { PERSON_FIELD_NAMES, PERSON_FIELDS } from "../accounts/profile-fields.ts";
 
 const SERVICE = { form: "SERVICE", about: "the key of a service" };
 const COLUMNS = ["user_id", "sub", "email", "username", "disabled"] as const;
 /** How many accounts are read at a time. */
 const PAGE = 500;
 
-const FIELDS = ["username", "name", "surname", "date-of-birth", "gender", "locale", "portal"] as const;
+const optionOf = (field: string): string => field.replaceAll("_", "-");
+const FIELDS = PERSON_FIELD_NAMES.map(optionOf);
 
 const fieldOptions: readonly CommandOption[] = [
-  { form: "--username NAME", about: "a name to sign in with" },
-  { form: "--name NAME", about: "given name" },
-  { form: "--surname NAME", about: "family name" },
-  { form: "--date-of-birth DATE", about: "YYYY-MM-DD" },
-  { form: "--gender TEXT", about: "gender" },
-  { form: "--locale TAG", about: "language of pages and mail, such as pl" },
-  { form: "--portal KEY", about: "the portal that the account belongs to" },
+  ...PERSON_FIELD_NAMES.map((field) => {
+    const { value, about } = PERSON_FIELDS[field].option;
+    return { form: `--${optionOf(field)} ${value}`, about };
+  }),
   { form: "--email-verified", about: "the address is known to be the person's" },
 ];
 
