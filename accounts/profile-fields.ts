@@ -20,6 +20,8 @@ interface FieldRow {
     readonly autocomplete?: string;
     /** What people choose from. The library takes other values, too. */
     readonly options?: readonly string[];
+    /** The field that stands beside it, on the same line, if it comes next. */
+    readonly beside?: string;
   };
   /** The claim of the scope `profile` that has its value. */
   readonly claim?: string;
@@ -44,7 +46,7 @@ const rows = {
   },
   name: {
     problem: personNameProblem,
-    input: { type: "text", autocomplete: "given-name" },
+    input: { type: "text", autocomplete: "given-name", beside: "surname" },
     claim: "given_name",
     isDocumented: true,
     notifies: true,
@@ -60,7 +62,7 @@ const rows = {
   },
   date_of_birth: {
     problem: birthDateProblem,
-    input: { type: "date", autocomplete: "bday" },
+    input: { type: "date", autocomplete: "bday", beside: "gender" },
     claim: "birthdate",
     isDocumented: true,
     notifies: true,
@@ -109,6 +111,20 @@ export const OWN_FIELDS: readonly OwnField[] = [
     (field) => !FULL_NAME.some((part) => part === field),
   ),
 ];
+
+/** The fields of a form by line. Two that belong together share one. */
+export function inLines<F extends { readonly name: string }>(fields: readonly F[]): F[][] {
+  const lines: F[][] = [];
+  for (const field of fields) {
+    const line = lines.at(-1) ?? [];
+    const isNext = PERSON_FIELD_NAMES.some(
+      (name) => name === line.at(-1)?.name && PERSON_FIELDS[name].input?.beside === field.name,
+    );
+    if (isNext) line.push(field);
+    else lines.push([field]);
+  }
+  return lines;
+}
 
 /** The members of the documented profile after `sub` and `email`, in their order. */
 export const DOCUMENTED_FIELDS = PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].isDocumented);

@@ -1,10 +1,11 @@
-/** The profile: names, date of birth, gender and language, in one form. */
+/** The profile: the fields of a person that people change themselves, in one form. */
 import type { Clock } from "../../core/clock.ts";
 import type { Accounts } from "../../accounts/account.ts";
 import { byCaller } from "../../accounts/arguments.ts";
 import { chosenUsernameProblem, trimmed } from "../../accounts/names.ts";
 import {
   enteredProblem,
+  inLines,
   OWN_FIELDS,
   type OwnField,
   PERSON_FIELDS,
@@ -48,20 +49,27 @@ export const profileView: Page<ProfileLocals> = {
       label: label(field),
       text: t(`profile.problem.${reason}`, { field: label(field) }),
     }));
-    const genders = ["", ...(PERSON_FIELDS.gender.input?.options ?? [])].map((value) => ({
-      value,
-      label: t(`profile.gender.${value || "none"}`),
-    }));
-    const languages = [
-      { value: "", label: t("profile.locale.none") },
-      ...locales.map((value) => ({ value, label: languageName(value) })),
-    ];
-    return {
-      ...personLocals(t, locals, t("account.profile"), problems),
-      values,
-      genders: withChoice(genders, values.gender),
-      locales: locales.length < 2 ? [] : withChoice(languages, values.locale),
+    const optionsOf = (field: OwnField): Locals[] => {
+      const { options = [] } = PERSON_FIELDS[field].input ?? {};
+      const choices =
+        field === "locale"
+          ? locales.map((value) => ({ value, label: languageName(value) }))
+          : options.map((value) => ({ value, label: t(`profile.${field}.${value}`) }));
+      return withChoice([{ value: "", label: t(`profile.${field}.none`) }, ...choices], values[field]);
     };
+    const fields = OWN_FIELDS.filter((field) => field !== "locale" || locales.length > 1).map((field) => {
+      const { type = "text", autocomplete = "" } = PERSON_FIELDS[field].input ?? {};
+      return {
+        name: field,
+        label: label(field),
+        type,
+        value: values[field],
+        autocomplete,
+        hint: field === "username" ? t("profile.username.hint") : "",
+        options: type === "select" ? optionsOf(field) : [],
+      };
+    });
+    return { ...personLocals(t, locals, t("account.profile"), problems), lines: inLines(fields) };
   },
 };
 

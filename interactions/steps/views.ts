@@ -1,5 +1,6 @@
 /** The steps as pages. */
 import type { ServiceContext } from "../../provider/exchange.ts";
+import { inLines } from "../../accounts/profile-fields.ts";
 import { initialsOf } from "../../core/pictures.ts";
 import type { Translator } from "../../core/texts.ts";
 import { groupedKey } from "../look/qr-code.ts";
@@ -101,6 +102,7 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     passkey: described.passkey === undefined ? "" : JSON.stringify(described.passkey.publicKey),
     passkeyLabel: t.has(`${step.name}.passkey`) ? t(`${step.name}.passkey`) : "",
     fields,
+    lines: inLines(fields),
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     ways: ways.filter((way) => way !== aside),
     timeLeft: expires_in > 0 && {

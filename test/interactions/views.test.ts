@@ -41,7 +41,7 @@ describe("the texts", () => {
         "methods\\.(?:missing|problem)",
         "device\\.(?:problem|connected|refused)",
         "account\\.(?:notice|profile|email|password|sessions|services|delete)",
-        "profile\\.(?:gender|problem)",
+        "profile\\.(?:gender|locale|problem)",
         "console\\.(?:state|action|result|reason|error|empty)",
       ].join(
         "|",
