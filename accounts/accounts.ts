@@ -43,7 +43,7 @@ import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
-import { normalName, readName } from "./names.ts";
+import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import { PERSON_FIELD_NAMES, PERSON_FIELDS, personFields } from "./profile-fields.ts";
 
 /**
@@ -373,13 +373,9 @@ function untilNextUndo(undos: readonly { readonly expires_at: number }[], expire
 }
 
 /** The names that this account must not use as its password. */
-export function passwordNames({
-  email,
-  username,
-  name,
-  surname,
-}: Pick<NewAccount, "email" | "username" | "name" | "surname">): PasswordNames {
-  return [email, username, name, surname, `${name ?? ""} ${surname ?? ""}`];
+export function passwordNames(account: Pick<NewAccount, keyof NamedPerson>): PasswordNames {
+  const names = FULL_NAME.map((field) => account[field]);
+  return [account.email, account.username, ...names, names.join(" ")];
 }
 
 /** Whether the account is enabled and has not changed since its owner was sent a code. */

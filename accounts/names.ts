@@ -58,8 +58,11 @@ export function readName(typed: string): SignInName | undefined {
 /** The fields that are the full name together. */
 export const FULL_NAME = ["name", "surname"] as const;
 
+/** What identifies a person to people. */
+export type NamedPerson = Pick<AccountRecord, "email" | "username" | (typeof FULL_NAME)[number]>;
+
 /** The full name of a person; may be empty. */
-export function fullName(person: Pick<AccountRecord, (typeof FULL_NAME)[number]>): string {
+export function fullName(person: Pick<NamedPerson, (typeof FULL_NAME)[number]>): string {
   return FULL_NAME.map((field) => person[field])
     .filter(Boolean)
     .join(" ");

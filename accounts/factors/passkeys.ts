@@ -20,7 +20,7 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
-import { fullName } from "../names.ts";
+import { fullName, type NamedPerson } from "../names.ts";
 import { forgetWrongCodes } from "./codes.ts";
 import type { NewPasskey } from "./factor.ts";
 
@@ -95,7 +95,7 @@ export interface UsedPasskey {
 }
 
 /** Whose passkey it is, which may be an account that does not exist yet. */
-export type PasskeyOwner = Pick<AccountRecord, "email" | "username" | "name" | "surname" | "factors">;
+export type PasskeyOwner = NamedPerson & Pick<AccountRecord, "factors">;
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Passkeys {

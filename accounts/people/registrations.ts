@@ -10,6 +10,7 @@ import {
   chosenUsernameProblem,
   domainOf,
   enteredEmailProblem,
+  type NamedPerson,
   normalName,
 } from "../names.ts";
 import { enteredProblem, type ProfileField } from "../profile-fields.ts";
@@ -78,7 +79,7 @@ export type RegistrationConfirmed =
   /** The address is confirmed. The account is made with its passkey: see {@link Registrations.complete}. */
   | {
       readonly kind: "passkey-needed";
-      readonly owner: Pick<AccountRecord, "email" | "username" | "name" | "surname">;
+      readonly owner: NamedPerson;
     }
   /** Somebody else has taken the username in the meantime. The address stays confirmed: see {@link Registrations.rename}. */
   | { readonly kind: "username-taken" }

@@ -1,6 +1,6 @@
 /** The data of the console's pages about people, and the texts that their views print. */
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
-import { fullName, shownEmail } from "../../accounts/names.ts";
+import { fullName, type NamedPerson, shownEmail } from "../../accounts/names.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
@@ -25,19 +25,11 @@ export interface PeopleLocals extends ConsoleLocals {
 
 /** The data about an account that the pages show. */
 export interface ShownLocals extends ConsoleLocals {
-  readonly person: Pick<
-    AccountRecord,
-    | "sub"
-    | "email"
-    | "email_verified"
-    | "name"
-    | "surname"
-    | "username"
-    | "disabled"
-    | "created_at"
-    | "password_hash"
-    | "password_changed_at"
-  >;
+  readonly person: NamedPerson &
+    Pick<
+      AccountRecord,
+      "sub" | "email_verified" | "disabled" | "created_at" | "password_hash" | "password_changed_at"
+    >;
   readonly factors: Factors;
 }
 

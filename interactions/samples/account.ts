@@ -1,4 +1,6 @@
 /** The pages of a signed-in person, in all their states. */
+import { FULL_NAME } from "../../accounts/names.ts";
+import { DOCUMENTED_FIELDS } from "../../accounts/profile-fields.ts";
 import { deletionView } from "../account/delete.ts";
 import { compareView, deviceDoneView, deviceView } from "../account/device.ts";
 import { addressView, newAddressView } from "../account/email.ts";
@@ -231,7 +233,7 @@ function sessionSamples(text: Text, common: PersonLocals): readonly Sample[] {
 }
 
 function serviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
-  const fields = ["sub", "email", "name", "surname", "date_of_birth", "gender", text("shoe_size")];
+  const fields = ["sub", "email", ...DOCUMENTED_FIELDS, text("shoe_size")];
   const since = NOW - 60_000 * MINUTE_MS;
   const services = [
     { key: text("1"), name: text("News"), since, fields, apis: sampleApis(text) },
@@ -254,7 +256,7 @@ function deviceSamples(text: Text, common: PersonLocals): readonly Sample[] {
     client: { name: text("News on TV") },
     logo: undefined,
     userCode: "WDJBMJHT",
-    fields: ["sub", "email", "name", "surname", text("shoe_size")],
+    fields: ["sub", "email", ...FULL_NAME, text("shoe_size")],
     apis: [],
     askedAt: NOW - 70_000,
     now: NOW,

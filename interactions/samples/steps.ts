@@ -1,6 +1,8 @@
 /** The steps of a sign-in, in all their states. */
 import type { Enrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyCreation, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
+import { FULL_NAME } from "../../accounts/names.ts";
+import { DOCUMENTED_FIELDS } from "../../accounts/profile-fields.ts";
 import { ACR_PASSKEY } from "../../provider/authentication.ts";
 import type {
   Offers,
@@ -235,11 +237,11 @@ export function stepSamples(text: Text): readonly Sample[] {
       consent: {
         signIn: {
           ...client(),
-          shares: ["sub", "email", "name", "surname", "date_of_birth", "gender"],
+          shares: ["sub", "email", ...DOCUMENTED_FIELDS],
         },
       },
       "consent-id": { signIn: { ...client(), shares: ["sub"] } },
-      "consent-name": { signIn: { shares: ["sub", "name", "surname"] } },
+      "consent-name": { signIn: { shares: ["sub", ...FULL_NAME] } },
       "consent-claim": { signIn: { shares: ["email", text("shoe_size")] } },
       "consent-look": {
         signIn: {
