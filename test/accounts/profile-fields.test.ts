@@ -14,6 +14,7 @@ import { accountCommands } from "../../cli/accounts.ts";
 import { REGISTRATION_FIELDS } from "../../config/pages.ts";
 import { consentFields } from "../../interactions/protocol.ts";
 import { ALL_FIELDS, claimsAbout } from "../../provider/claims.ts";
+import { everyPage, pagesWith } from "../interactions/every-page.ts";
 import { type Domain, openDomain } from "./open-domain.ts";
 
 /** Two values of each field. */
@@ -33,6 +34,8 @@ beforeAll(async () => {
   for (const key of VALUES.portal) await domain.directory.portals.put(key, { name: key });
 });
 afterAll(() => domain.storage.close());
+
+const html = everyPage(pagesWith(), "en");
 
 let count = 0;
 const email = (): string => `person${(count += 1)}@example.com`;
@@ -80,6 +83,12 @@ describe.each(PERSON_FIELD_NAMES)("the field %s of a person", (field) => {
     expect(consentFields(["profile"], []).includes(shownName(field))).toBe(claim !== undefined);
     expect(consentFields([ALL_FIELDS], []).includes(field)).toBe(isDocumented);
     expect(causedBy(record, { ...record, [field]: second })).toEqual(notifies ? ["PROFILE_CHANGED"] : []);
+  });
+
+  it("is in the forms of the pages if people set it", () => {
+    const isIn = (page: string): boolean => (html.get(page) ?? "").includes(`name="${field}"`);
+    expect(isIn("account-profile")).toBe(input !== undefined);
+    expect(isIn("register")).toBe(input !== undefined && field !== "locale");
   });
 
   it("has an option of accounts create and accounts update", () => {
