@@ -4,8 +4,8 @@ import { metered, type OauthLoad, onEachGround, withBoth } from "../oauth-side.t
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns, rate, WARM } from "../rounds.ts";
 
-/** Refresh tokens of each side. */
-const TOKENS = 200;
+/** Refresh tokens of each side: no more than one account may have at one client. */
+const TOKENS = 50;
 
 const REFRESH_TOKEN = /"refresh_token":"([^"]+)"/;
 
