@@ -4,7 +4,7 @@ import { openSnapshot } from "../adapters/sqlite/whole-file.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { makeSecret, readOrMakeKeyFile } from "../config/keys.ts";
 import { readConfiguration } from "../config/read.ts";
-import { backendOf, databaseFile, isInMemory } from "../config/storage-address.ts";
+import { backendOf, databaseFile } from "../config/storage-address.ts";
 import { createAuditStore } from "../records/audit/audit-store.ts";
 import { writeBackup } from "../records/backup/backup.ts";
 import { seconds } from "../core/clock.ts";
@@ -13,12 +13,12 @@ import { KINDS } from "../records/all-kinds.ts";
 import { Records } from "../records/records.ts";
 import { UNFINISHED_COPY } from "../records/format.ts";
 import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
+import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { createWhole, requireAbsent, unfinishedFiles } from "./program/new-file.ts";
 import { operator } from "./program/on-service.ts";
 import { openAddressed } from "./program/open-stores.ts";
-import { readSettings } from "./program/settings.ts";
+import { readSettings, refuseMemory } from "./program/settings.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
 
@@ -45,10 +45,7 @@ export async function readSqliteConfig(
   const { config, explain } = await readSettings(args, context);
   const configuration = await explain(async () => readConfiguration(config));
   const { storage } = configuration;
-  if (isInMemory(storage))
-    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-      exitCode: MISUSED,
-    });
+  refuseMemory(storage);
   const database = databaseFile(storage);
   if (database === undefined)
     throw new CommandFailure(

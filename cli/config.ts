@@ -3,7 +3,6 @@ import type { Command, CommandContext, Run } from "./program/command.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { Leaf } from "../config/documented-schema.ts";
 import { StorageMissing } from "../core/errors.ts";
-import { CommandFailure, MISUSED } from "./program/command-failure.ts";
 import { SERVICE_OPTIONS } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
 import type { Settings } from "./program/settings.ts";
@@ -69,15 +68,12 @@ const check: Run = async (args, context) => {
     printer.done("The configuration is valid.", { valid: true });
     return 0;
   }
-  const [{ readConfiguration }, { isInMemory }] = await Promise.all([
+  const [{ readConfiguration }, { refuseMemory }] = await Promise.all([
     import("../config/read.ts"),
-    import("../config/storage-address.ts"),
+    import("./program/settings.ts"),
   ]);
   const configuration = readConfiguration(config);
-  if (isInMemory(configuration.storage))
-    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-      exitCode: MISUSED,
-    });
+  refuseMemory(configuration.storage);
   const said = await explain(() => checkStorage(configuration, context));
   printer.done(said, { valid: true });
   return 0;

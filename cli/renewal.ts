@@ -1,17 +1,14 @@
 /** `storage restored` and `storage promoted`: after a restore by the tools of a database, and after a standby took over. */
 import type { Configuration } from "../config/configuration.ts";
-import { readConfiguration } from "../config/read.ts";
-import { isInMemory } from "../config/storage-address.ts";
 import { makeSigningKeys } from "../accounts/keys/signing-keys.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
-import { openStorage, type Storage } from "../records/storage.ts";
+import type { Storage } from "../records/storage.ts";
 import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, MISUSED } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { confirm, operator } from "./program/on-service.ts";
+import { onStorage } from "./program/open-stores.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
-import { readSettings } from "./program/settings.ts";
 
 type Action = "storage.restored" | "storage.promoted";
 
@@ -81,23 +78,11 @@ async function renew({ action, configuration, storage, args, context }: Renewing
 const runAs =
   (action: Action): Run =>
   async (args, context) => {
-    const { config, explain } = await readSettings(args, context);
-    const configuration = await explain(async () => readConfiguration(config));
-    if (isInMemory(configuration.storage))
-      throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-        exitCode: MISUSED,
-      });
-    const tell = (text: string): void => void context.err.write(`${text}\n`);
-    await explain(async () => {
-      const storage = await openStorage({ ...configuration, mustExist: true }, tell);
-      try {
-        const renewing = { action, configuration, storage, args, context };
-        await (action === "storage.promoted" && args.flag("nothing-lost")
-          ? acceptAsItIs(renewing)
-          : renew(renewing));
-      } finally {
-        await storage.close();
-      }
+    await onStorage(args, context, async (configuration, storage) => {
+      const renewing = { action, configuration, storage, args, context };
+      await (action === "storage.promoted" && args.flag("nothing-lost")
+        ? acceptAsItIs(renewing)
+        : renew(renewing));
     });
     return 0;
   };

@@ -1,19 +1,18 @@
 /** `keys reseal`: encrypts all sealed values again, beside running services. */
 import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
-import { isInMemory } from "../config/storage-address.ts";
 import type { RewritingRun } from "../records/rewriting.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import { isResealPending } from "../records/secrets.ts";
 import { storageOver } from "../records/storage.ts";
 import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, MISUSED } from "./program/command-failure.ts";
+import { CommandFailure } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { operator } from "./program/on-service.ts";
 import { openAddressed } from "./program/open-stores.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
-import { readSettings } from "./program/settings.ts";
+import { readSettings, refuseMemory } from "./program/settings.ts";
 
 const UNREADABLE =
   "Some records were sealed with a secret that is not in keys.secrets. Add it at the end, and run keys reseal again.";
@@ -61,10 +60,7 @@ async function reseal(
 export const runReseal: Run = async (args, context) => {
   const { config, explain } = await readSettings(args, context);
   const configuration = await explain(async () => readConfiguration(config));
-  if (isInMemory(configuration.storage))
-    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-      exitCode: MISUSED,
-    });
+  refuseMemory(configuration.storage);
   await reseal(configuration, { args, context });
   return 0;
 };

@@ -1,21 +1,19 @@
 /** `keys reset --lost`: makes a storage usable whose `keys.secrets` are lost, and says what is void. */
 import type { Configuration } from "../config/configuration.ts";
-import { readConfiguration } from "../config/read.ts";
-import { isInMemory } from "../config/storage-address.ts";
 import { makeSigningKeys } from "../accounts/keys/signing-keys.ts";
 import { readSecrets, UNFINISHED } from "../accounts/keys/service-keys.ts";
 import { receiverName } from "../accounts/receivers.ts";
 import { ConfigurationError, SignInError, StorageMissing } from "../core/errors.ts";
 import { createSealer } from "../core/sealing.ts";
 import { lackingSecrets } from "../records/secrets.ts";
-import { openStorage, type Storage } from "../records/storage.ts";
+import type { Storage } from "../records/storage.ts";
 import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
+import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { confirmTyped, operator } from "./program/on-service.ts";
+import { onStorage } from "./program/open-stores.ts";
 import { Printer } from "./program/printer.ts";
 import { Progress } from "./program/progress.ts";
-import { readSettings } from "./program/settings.ts";
 
 /** Something that is void, and what follows from that. */
 interface Void {
@@ -113,20 +111,8 @@ async function reset(
 export const runReset: Run = async (args, context) => {
   if (!args.flag("lost"))
     throw misused("This makes everything void that is sealed: if keys.secrets are lost for good, add --lost");
-  const { config, explain } = await readSettings(args, context);
-  const configuration = await explain(async () => readConfiguration(config));
-  if (isInMemory(configuration.storage))
-    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-      exitCode: MISUSED,
-    });
-  const tell = (text: string): void => void context.err.write(`${text}\n`);
-  await explain(async () => {
-    const storage = await openStorage({ ...configuration, mustExist: true }, tell);
-    try {
-      await reset(configuration, storage, { args, context });
-    } finally {
-      await storage.close();
-    }
-  });
+  await onStorage(args, context, (configuration, storage) =>
+    reset(configuration, storage, { args, context }),
+  );
   return 0;
 };

@@ -113,7 +113,7 @@ const registration = section({
     section({
       /** Address of the terms of use. */
       url: text(2048, isPageLink, `${WEB_ADDRESS_FORM}; \`{locale}\` stands for the page's language`),
-      /** Version of the terms; people who accepted another one are asked again at their next sign-in. */
+      /** Version of the terms. People who have accepted another version are asked again when they next sign in. */
       version: text(64, isPrintable, "a text of 1 to 64 characters, such as `2026-01`"),
     }).exactOptional(),
     { form: "an object with `url` and `version`" },

@@ -105,7 +105,7 @@ export async function applySeed(parts: SeededParts, seed: Seed | undefined): Pro
   const left = new Map<string, string>();
   const rotated = new Set<string>();
 
-  /** Why it is left as it is: something that it refers to was removed. */
+  /** Why an item is skipped: something it refers to was removed. */
   function reasonToLeave(needs: readonly string[]): string | undefined {
     const missing = needs.filter((each) => gone.has(each));
     return missing.length === 0 ? undefined : `it needs ${missing.join(", ")}`;

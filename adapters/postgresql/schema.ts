@@ -15,8 +15,8 @@ const entryRow = (kind: string, record: string): string => `CROSS JOIN LATERAL (
       ) AS f`;
 
 /**
- * Rows die all the time. By its defaults, autovacuum would come when a fifth of a table is dead: in a table of 50 million, after 10
- * million.
+ * Rows of these tables are replaced all the time. By default, autovacuum waits until a fifth of a table is dead: 10 million rows
+ * in a table of 50 million.
  */
 const CHURNED = `WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05,
   autovacuum_analyze_scale_factor = 0.05)`;

@@ -2,9 +2,8 @@
 import { userInfo } from "node:os";
 import type { CallOptions } from "../../accounts/arguments.ts";
 import type { SignInService } from "../../lib/service.ts";
-import { isInMemory } from "../../config/storage-address.ts";
 import type { CommandOption, Run, CommandContext } from "./command.ts";
-import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
+import { CommandFailure, FAILED, misused } from "./command-failure.ts";
 import type { Arguments } from "./arguments.ts";
 import { Printer } from "./printer.ts";
 
@@ -74,13 +73,10 @@ async function close(service: SignInService, { err }: Pick<CommandContext, "err"
 }
 
 async function openService(args: Arguments, context: CommandContext): Promise<SignInService> {
-  const { readSettings } = await import("./settings.ts");
+  const { readSettings, refuseMemory } = await import("./settings.ts");
   const { config, explain } = await readSettings(args, context);
   const { storage } = config;
-  if (typeof storage === "string" && isInMemory(storage))
-    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-      exitCode: MISUSED,
-    });
+  if (typeof storage === "string") refuseMemory(storage);
   const [{ createSignInServiceOver }, { openStorage }, { pino }] = await Promise.all([
     import("../../lib/service.ts"),
     import("../../records/storage.ts"),

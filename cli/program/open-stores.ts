@@ -1,11 +1,16 @@
 /** Opens the stores of a storage for a command. */
+import type { Configuration } from "../../config/configuration.ts";
+import { readConfiguration } from "../../config/read.ts";
 import type { Clock } from "../../core/clock.ts";
 import { SHARED_KINDS } from "../../records/directory/directory-kinds.ts";
 import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import type { StorageAddress } from "./addresses.ts";
+import type { Arguments } from "./arguments.ts";
+import type { CommandContext } from "./command.ts";
 import { CommandFailure, MISUSED, UNREACHABLE } from "./command-failure.ts";
-import { openChecked } from "../../records/storage.ts";
+import { openChecked, openStorage, type Storage } from "../../records/storage.ts";
 import type { Stores } from "../../records/kinds.ts";
+import { readSettings, refuseMemory } from "./settings.ts";
 
 export interface OpenStores extends Stores {
   close(): Promise<void>;
@@ -48,4 +53,24 @@ export async function openAddressed(
     }
     throw error;
   }
+}
+
+/** Runs `work` on the storage of the configuration, which must exist, without a service. */
+export async function onStorage(
+  args: Arguments,
+  context: CommandContext,
+  work: (configuration: Configuration, storage: Storage) => Promise<void>,
+): Promise<void> {
+  const { config, explain } = await readSettings(args, context);
+  const configuration = await explain(async () => readConfiguration(config));
+  refuseMemory(configuration.storage);
+  const tell = (text: string): void => void context.err.write(`${text}\n`);
+  await explain(async () => {
+    const storage = await openStorage({ ...configuration, mustExist: true }, tell);
+    try {
+      await work(configuration, storage);
+    } finally {
+      await storage.close();
+    }
+  });
 }

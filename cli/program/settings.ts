@@ -4,6 +4,7 @@ import { stat } from "node:fs/promises";
 import { nodesOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
+import { isInMemory } from "../../config/storage-address.ts";
 import {
   CONFIG_VARIABLE,
   nameVariables,
@@ -124,4 +125,12 @@ export async function readSettings(
       }
     },
   };
+}
+
+/** @throws CommandFailure for a storage that no other process can open. */
+export function refuseMemory(storage: string): void {
+  if (isInMemory(storage))
+    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
+      exitCode: MISUSED,
+    });
 }

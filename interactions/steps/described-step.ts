@@ -91,7 +91,7 @@ export const step = section({
   client: signInClient,
   /** The title of the step, in the language of `locale`. */
   title: z.string(),
-  /** What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all. */
+  /** Text below the title, in paragraphs separated by line breaks. Empty if there is none. */
   text: z.string(),
   /** The e-mail address of the account, if it is known. */
   account: z.string().exactOptional(),

@@ -25,7 +25,7 @@ interface Personal {
   readonly state?: object;
 }
 
-/** The accounts that a state names. They stay in plain text, because what names a deleted account is found by its index. */
+/** The accounts in a state. They are not sealed: an index on them finds the sign-ins of a deleted account. */
 export interface NamingState {
   /** Who has shown something. */
   readonly proven?: { readonly sub?: string };

@@ -164,7 +164,7 @@ async function halfway(names: readonly (keyof typeof STORES)[]): Promise<Place> 
   }
   known.add("surname of ada", ADA.surname ?? "");
 
-  // Signed in, with a hint and an ID token as a hint elsewhere.
+  // A finished sign-in. Another browser sends its ID token and an address as hints.
   const { id_token } = await news.tokens({ scope: "openid email" });
   const hint = entered.add("login_hint", "hinted.person@example.org");
   await news.browser().get(

@@ -154,7 +154,7 @@ describe("a seed", () => {
       roles: [],
       receiver: null,
     });
-    // Of a client, only what the seed names is set, and its secret is not.
+    // Only the members of a client that the seed names are set, and never its secret.
     expect(await domain.clients.find("news")).toMatchObject({
       name: "x",
       service: "1",
