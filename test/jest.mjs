@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, join, relative } from "node:path";
 
 /** Jest must end within this time after its last test. What is open after that is a leak. */
 const EXIT_TIMEOUT_MS = 15_000;
@@ -94,6 +94,14 @@ function watch(child, outputFile, timeOut) {
   });
 }
 
+/** What failed in a file, a line each with the beginning of its message. */
+function failuresOf({ name, message, assertionResults }) {
+  const where = relative(root, name);
+  const failed = assertionResults.filter(({ status }) => status === "failed");
+  if (failed.length === 0) return [`${where}\n${message}`];
+  return failed.map(({ fullName, failureMessages }) => `${where}: ${fullName}\n${failureMessages.join("\n")}`);
+}
+
 /** Counts the tests in jest's report. A file that can't be loaded is a failed test. */
 function count(outputFile) {
   if (!existsSync(outputFile)) return undefined;
@@ -102,12 +110,14 @@ function count(outputFile) {
     passed: report.numPassedTests,
     failed: report.numFailedTests + report.numRuntimeErrorTestSuites,
     skipped: report.numPendingTests + report.numTodoTests,
+    failures: report.testResults.filter(({ status }) => status === "failed").flatMap(failuresOf),
   };
 }
 
 /**
  * Runs jest with these arguments and this environment, for at most `timeOut` milliseconds. Resolves with the numbers
- * of tests. Every failure outside a test counts as a failed test. `stopped`: a signal ended it; run nothing else.
+ * of tests and the texts of failures. Every failure outside a test counts as a failed test. `stopped`: a signal ended it;
+ * run nothing else.
  */
 export async function runJest({ args, env, timeOut }) {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-service-test-"));
@@ -118,9 +128,9 @@ export async function runJest({ args, env, timeOut }) {
 
   const why = problem ?? (result === undefined ? "jest wrote no report" : undefined);
   if (why !== undefined) console.error(`\n!!! ${why}\n`);
-  const { passed = 0, skipped = 0 } = result ?? {};
+  const { passed = 0, skipped = 0, failures = [] } = result ?? {};
   let failed = (result?.failed ?? 0) + (why === undefined ? 0 : 1);
   // jest may fail for a reason that is not in its report, such as a coverage threshold.
   if (ended !== 0 && failed === 0) failed = 1;
-  return { passed, failed, skipped, stopped: problem?.startsWith("stopped by") ?? false };
+  return { passed, failed, skipped, failures, stopped: problem?.startsWith("stopped by") ?? false };
 }

@@ -105,10 +105,11 @@ const patience = Number(process.env.TEST_TIMEOUT_SECONDS ?? (isAll ? 60 : 27) * 
 const end = performance.now() + patience;
 
 const total = { passed: 0, failed: 0, skipped: 0 };
+const allFailures = [];
 for (const { storage, args } of runs) {
   if (runs.length > 1) console.log(`\n=== ${[`TEST_STORAGE=${storage}`, ...args].join(" ")}\n`);
   const timeOut = Math.max(0, end - performance.now());
-  const { passed, failed, skipped, stopped } = await runJest({
+  const { passed, failed, skipped, failures, stopped } = await runJest({
     args,
     env: { TEST_STORAGE: storage, ...(isAll && { TEST_ROUNDS: "all" }) },
     timeOut,
@@ -116,8 +117,12 @@ for (const { storage, args } of runs) {
   total.passed += passed;
   total.failed += failed;
   total.skipped += skipped;
+  allFailures.push(...failures);
   if (stopped) break;
 }
+
+// Again at the end: nobody has to look for them in a long output.
+for (const failure of allFailures) console.log(`\nFAILED ${failure.slice(0, 2_000)}`);
 
 if (process.env.CI === "true") total.failed += missing.length;
 if (total.skipped > 0) console.log(`${total.skipped} skipped`);

@@ -23,23 +23,27 @@ export interface OwnRedis {
 /** @param options for redis-server; they override those of the test. */
 export async function openOwnRedis(options: readonly string[] = []): Promise<OwnRedis> {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-"));
-  const port = await freePorts();
+  const port = await freePorts(2);
   const url = `redis://127.0.0.1:${port}`;
   const client = new Redis(url, { lazyConnect: true, maxRetriesPerRequest: null, retryStrategy: () => 20 });
   client.on("error", () => undefined);
   let child: ChildProcess | undefined;
   async function start(more: readonly string[] = []): Promise<void> {
-    const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+    // As a cluster it would also listen at `port + 10000`, which the system may have given to a connection.
+    const ports = ["--port", String(port), "--cluster-port", String(port + 1)];
+    const where = [...ports, "--bind", "127.0.0.1", "--dir", folder];
     const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
     const started = spawn("redis-server", [...where, ...how, ...options, ...more], {
       stdio: ["ignore", "pipe", "ignore"],
     });
     child = started;
+    let said = "";
     await new Promise<void>((resolve, reject) => {
       started.once("error", reject);
-      started.once("exit", () => reject(new Error("redis-server ended")));
+      started.once("close", () => reject(new Error(`redis-server ended: ${said}`)));
       started.stdout.on("data", (text: Buffer) => {
-        if (text.includes("Ready to accept connections")) resolve();
+        said += text.toString();
+        if (said.includes("Ready to accept connections")) resolve();
       });
     });
   }
