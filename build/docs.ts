@@ -5,7 +5,15 @@ import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { openapiPage } from "./openapi.ts";
 import { type Page, pageWithFiles } from "./page.ts";
-import { auditPage, clientsPage, kindsPage, metricsPage, scalePage, securityPage } from "./tables.ts";
+import {
+  auditPage,
+  clientsPage,
+  doctorPage,
+  kindsPage,
+  metricsPage,
+  scalePage,
+  securityPage,
+} from "./tables.ts";
 import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -22,6 +30,7 @@ export const pages: readonly Page[] = [
   commandLinePage,
   configurationPage,
   configurationSchemaFile,
+  doctorPage,
   kindsPage,
   metricsPage,
   openapiPage,

@@ -12,6 +12,8 @@ import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import type { AnyKind } from "../records/kinds.ts";
 import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
+import { CHECKS, FINDINGS } from "../cli/doctor/findings.ts";
+import { ADVICE } from "../cli/program/fault-advice.ts";
 import {
   type Place,
   PLACES,
@@ -35,6 +37,33 @@ export const auditPage: Page = pageWithTables("docs/audit.md", () => ({
       about ?? "none",
       means,
     ]),
+  ),
+}));
+
+const checkNames = Object.keys(CHECKS);
+
+/** Values are in braces, and a text that consists of one value is not worth a cell. */
+export const doctorPage: Page = pageWithTables("docs/doctor.md", () => ({
+  checks: table(
+    ["Check", "Looks at"],
+    Object.entries(CHECKS).map(([check, title]) => [`\`${check}\``, title]),
+  ),
+  findings: table(
+    ["Check", "Code", "What is wrong, and why it matters", "What to do"],
+    Object.entries(FINDINGS)
+      .toSorted(
+        ([, { check: one }], [, { check: other }]) => checkNames.indexOf(one) - checkNames.indexOf(other),
+      )
+      .map(([code, { check, level, what, why, fix }]) => [
+        `\`${check}\``,
+        `\`${code}\`<br>${level}`,
+        what === "{message}" ? why : `**${what}** ${why}`,
+        fix,
+      ]),
+  ),
+  "faults of stores": table(
+    ["What it or the system said", "What to do"],
+    Object.entries(ADVICE).map(([reason, advice]) => [`\`${reason}\``, advice]),
   ),
 }));
 

@@ -4,7 +4,7 @@ import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError, StorageMissing, StorageUnavailable } from "../core/errors.ts";
 import { WrongClock } from "../records/clocks.ts";
 import { openStorage } from "../records/storage.ts";
-import { type Check, sentence, type Finding } from "./doctor/check.ts";
+import { type Check, type CheckId, CHECKS, type Finding, finding, sentence } from "./doctor/findings.ts";
 import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
 import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";
 import { storageChecks } from "./doctor/storage-checks.ts";
@@ -30,23 +30,24 @@ class Report {
   }
 
   /** Omits findings that an earlier check has reported. */
-  add({ id, title }: Pick<Check<never>, "id" | "title">, all: readonly Finding[]): void {
+  add(id: CheckId, all: readonly Finding[]): void {
     const found = all.filter(({ what }) => this.#found.every((earlier) => earlier.what !== what));
     this.#found.push(...found);
     if (all.length > found.length && found.length === 0) return;
     if (this.#isJson) {
       const printer = new Printer(this.#out, true);
-      if (found.length === 0) printer.done("", { check: id, level: "ok", what: title });
-      for (const { level, what, why, fix } of found) printer.done("", { check: id, level, what, why, fix });
+      if (found.length === 0) printer.done("", { check: id, level: "ok", what: CHECKS[id] });
+      for (const { check, code, level, what, why, fix } of found)
+        printer.done("", { check, code, level, what, why, fix });
       return;
     }
-    if (found.length === 0) this.#line("ok", `${id}: ${title}`);
+    if (found.length === 0) this.#line("ok", `${id}: ${CHECKS[id]}`);
     const byAdvice = Map.groupBy(found, ({ why, fix }) => JSON.stringify([why, fix]));
     for (const [advice, concerned] of byAdvice) {
-      for (const { level, what } of concerned) this.#line(level, `${id}: ${what}`);
-      const [{ why, fix }] = concerned as [Finding];
+      for (const { level, check, what } of concerned) this.#line(level, `${check}: ${what}`);
+      const [{ check, why, fix }] = concerned as [Finding];
       const earlier = this.#advice.get(advice);
-      this.#advice.set(advice, earlier ?? id);
+      this.#advice.set(advice, earlier ?? check);
       if (earlier === undefined) this.#line("", `Why: ${why}`);
       this.#line("", `Do:  ${earlier === undefined ? fix : `as for ${earlier}, above`}`);
     }
@@ -77,50 +78,25 @@ async function make<S>(
   for (const check of checks) {
     signal.throwIfAborted();
     try {
-      report.add(check, await check.run(subject));
+      report.add(check.id, await check.run(subject));
     } catch (error) {
-      const finding = findingOf(error);
-      if (finding === undefined) throw error;
-      report.add(check, [finding]);
+      const found = findingOf(error);
+      if (found === undefined) throw error;
+      report.add(check.id, [found]);
     }
   }
 }
 
 /** The finding for a failed start; `undefined` for unexpected errors. */
 function findingOf(error: unknown): Finding | undefined {
-  if (error instanceof StorageMissing) {
-    return {
-      level: "warning",
-      what: sentence(error.message),
-      why: "No server has used this storage yet, so it could not be checked.",
-      fix: "Start the server once, and run this again. If it should contain data, correct storage.",
-    };
-  }
-  if (error instanceof WrongClock) {
-    return {
-      level: "problem",
-      what: sentence(error.message),
-      why: "With more than 60 seconds of difference, no process starts or serves.",
-      fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",
-    };
-  }
-  if (error instanceof StorageUnavailable) {
-    return {
-      level: "problem",
-      what: sentence(error.message),
-      why: "Without it, the service answers every request with 503.",
-      fix: adviceFor(error),
-      isUnreachable: true,
-    };
-  }
-  if (error instanceof ConfigurationError) {
-    return {
-      level: "problem",
-      what: error.problems.map((problem) => `${problem}.`).join(" "),
-      why: "The service does not start with it.",
-      fix: "Change the server as described, or the configuration.",
-    };
-  }
+  if (!(error instanceof Error)) return undefined;
+  const message = sentence(error.message);
+  if (error instanceof StorageMissing) return finding("storage_missing", { message });
+  if (error instanceof WrongClock) return finding("storage_clock_refused", { message });
+  if (error instanceof StorageUnavailable)
+    return finding("storage_unreachable", { message, advice: adviceFor(error) });
+  if (error instanceof ConfigurationError)
+    return finding("storage_refused", { message: error.problems.map((problem) => `${problem}.`).join(" ") });
   return undefined;
 }
 
@@ -129,17 +105,9 @@ async function checkStorage(
   running: { readonly report: Report; readonly signal: AbortSignal },
 ): Promise<void> {
   const { report } = running;
-  const opening = { id: "storage", title: "whether the storage can be used" };
   // Only its own process can read it.
   if (isInMemory(configuration.storage)) {
-    report.add(opening, [
-      {
-        level: "warning",
-        what: "The storage is in memory.",
-        why: "All data is gone when the server stops.",
-        fix: "Set storage, unless this is a trial.",
-      },
-    ]);
+    report.add("storage", [finding("storage_in_memory", {})]);
     return;
   }
   const warnings: string[] = [];
@@ -147,13 +115,13 @@ async function checkStorage(
     { ...configuration, mustExist: true },
     (text) => void warnings.push(text),
   ).catch((error: unknown) => {
-    const finding = findingOf(error);
-    if (finding === undefined) throw error;
-    report.add(opening, [finding]);
+    const found = findingOf(error);
+    if (found === undefined) throw error;
+    report.add("storage", [found]);
   });
   if (storage === undefined) return;
   try {
-    report.add(opening, []);
+    report.add("storage", []);
     await make(storageChecks, { configuration, storage, warnings }, running);
   } finally {
     await storage.close();
@@ -168,11 +136,11 @@ async function checkServer(
   for (const check of serverChecks) {
     running.signal.throwIfAborted();
     try {
-      running.report.add(check, await check.run(subject));
+      running.report.add(check.id, await check.run(subject));
     } catch (error) {
-      const finding = noAnswer(error, subject);
-      if (finding === undefined) throw error;
-      running.report.add({ id: "server", title: "" }, [finding]);
+      const found = noAnswer(error, subject);
+      if (found === undefined) throw error;
+      running.report.add("server", [found]);
       return;
     }
   }
@@ -190,7 +158,7 @@ export const runDoctor: Run = async (args, context) => {
   const report = new Report(out, args.flag("json"));
   const running = { report, signal };
   const local: LocalSubject = { settings, file, configuration, variables };
-  report.add({ id: "configuration", title: "unknown keys and wrong values" }, []);
+  report.add("configuration", []);
   await make(localChecks, local, running);
   await checkStorage(local, running);
   if (at !== undefined) await checkServer({ configuration, at }, running);

@@ -14,7 +14,7 @@ import { unfinishedFiles } from "../program/new-file.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";
 import { refuseDemoSecrets } from "../server/demo-secrets.ts";
-import { type Check, sentence, type Finding } from "./check.ts";
+import { type Check, type Finding, finding, sentence } from "./findings.ts";
 
 export interface LocalSubject {
   readonly settings: Settings;
@@ -59,14 +59,9 @@ async function isRefused({ sourceOf }: Settings, file: string): Promise<boolean>
 }
 
 /** One finding for all readable files. */
-function readable(files: readonly (readonly [what: string, path: string])[]): readonly Finding[] {
-  const fix = `Run: chmod 600 ${files.map(([, path]) => path).join(" ")}`;
-  return files.map(([what]) => ({
-    level: "warning",
-    what: `${what} can be read by other users of this machine.`,
-    why: "Anyone who reads it can act as the service, or has the data of its accounts.",
-    fix,
-  }));
+function readable(files: readonly (readonly [file: string, path: string])[]): readonly Finding[] {
+  const paths = files.map(([, path]) => path).join(" ");
+  return files.map(([file]) => finding("file_readable", { file, paths }));
 }
 
 /** Backups that a killed run has left in the folder of the database or in the current one. */
@@ -75,12 +70,7 @@ async function leftBehind(database: string): Promise<readonly Finding[]> {
   const left = await Promise.all(
     folders.map(async (folder) => (await unfinishedFiles(folder)).map((name) => join(folder, name))),
   );
-  return left.flat().map((path) => ({
-    level: "warning",
-    what: `A run of backup that was killed has left ${path}.`,
-    why: "It takes space, and is no backup: no run continues or removes it.",
-    fix: "If no other run writes it, delete it.",
-  }));
+  return left.flat().map((path) => finding("backup_unfinished", { path }));
 }
 
 /** Files with secrets that the address of a storage names. */
@@ -96,18 +86,12 @@ function filesOf(storage: string): readonly (readonly [name: string, path: strin
 
 const files: Check<LocalSubject> = {
   id: "files",
-  title: "the modes of files with secrets, and unfinished backups",
   async run({ settings, configuration: { storage, keys }, variables }) {
     const open: (readonly [what: string, path: string])[] = [];
     const { file } = settings;
     const found: Finding[] = [];
     if (file !== undefined && (await isRefused(settings, file)))
-      found.push({
-        level: "problem",
-        what: `The configuration ${file}, which contains keys.secrets, can be used by every user of this machine.`,
-        why: "The service does not start with it. Anyone who reads it can decrypt what the storage keeps encrypted.",
-        fix: `Run: chmod 600 ${file}`,
-      });
+      found.push(finding("configuration_file_open", { paths: file }));
     else if (file !== undefined && hasSecrets(settings) && (await isOpen(file)))
       open.push([`The configuration ${file}, which contains secrets,`, file]);
     for (const [name, path] of variables)
@@ -126,12 +110,7 @@ const files: Check<LocalSubject> = {
       await readOrMakeKeyFile(keyFile, { mayCreate: false });
     } catch (error) {
       if (!(error instanceof SignInError)) throw error;
-      found.push({
-        level: "problem",
-        what: sentence(error.message),
-        why: "The service does not start with it.",
-        fix: "If others can use it, run chmod 600 on it. If it is damaged, restore it from a backup.",
-      });
+      found.push(finding("key_file_refused", { message: sentence(error.message) }));
     }
     return found;
   },
@@ -147,7 +126,6 @@ function isWeak(secret: Iterable<unknown>, least: number): boolean {
 
 const secrets: Check<LocalSubject> = {
   id: "secrets",
-  title: "weak and missing secrets",
   async run({ file, configuration: { keys, metrics, storage } }) {
     const keyFile = keyFileOf(storage);
     const stored =
@@ -162,31 +140,16 @@ const secrets: Check<LocalSubject> = {
       ...(keys.cookies ?? []).filter((key) => isWeak(key, MIN_CHARACTERS)).map(() => "keys.cookies"),
       ...(metrics?.token !== undefined && isWeak(metrics.token, MIN_CHARACTERS) ? ["metrics.token"] : []),
     ];
-    const found = [...new Set(weak)].map((where): Finding => ({
-      level: "problem",
-      what: `A secret in ${where} is not random.`,
-      why: "It can be guessed, which exposes sessions, tokens and stored secrets.",
-      fix: "Create one with: openssl rand -base64 32. For keys, put it first and keep the old one after it.",
-    }));
+    const found = [...new Set(weak)].map((place) => finding("secret_weak", { place }));
     try {
       refuseDemoSecrets(file);
     } catch (error) {
       if (!(error instanceof ConfigurationError)) throw error;
       for (const problem of error.problems)
-        found.push({
-          level: "problem",
-          what: `${problem}.`,
-          why: "The server does not start with secrets that everybody can read.",
-          fix: "Put a new secret in its place.",
-        });
+        found.push(finding("secret_published", { message: `${problem}.` }));
     }
     if (metrics?.port !== undefined && metrics.token === undefined && !isLocal(metrics.host))
-      found.push({
-        level: "warning",
-        what: `The metrics port listens on ${metrics.host}, and needs no token.`,
-        why: "Anyone who can reach it sees how many people sign in, and where notifications fail.",
-        fix: "Set metrics.token, or let metrics.host be 127.0.0.1.",
-      });
+      found.push(finding("metrics_open", { host: metrics.host }));
     return found;
   },
 };
@@ -197,35 +160,18 @@ function isLocal(host: string): boolean {
 
 const proxy: Check<LocalSubject> = {
   id: "proxy",
-  title: "the proxy in front of https addresses",
   async run({ configuration: { deployments, proxy: trusted } }) {
     const isSecure = [deployments.oauth2, deployments.openid].some((each) => each?.secure === true);
-    if (!isSecure || trusted !== false) return [];
-    return [
-      {
-        level: "warning",
-        what: "The addresses are https, and proxy is false.",
-        why: "The bundled server speaks plain http, so something in front of it terminates TLS. Everybody appears to come from its address, and shares one rate limit.",
-        fix: "Set proxy to 1, or to the addresses of the proxies. If your own server terminates TLS itself, leave it.",
-      },
-    ];
+    return isSecure && trusted === false ? [finding("proxy_unset", {})] : [];
   },
 };
 
 const mail: Check<LocalSubject> = {
   id: "mail",
-  title: "mail that goes unencrypted",
   async run({ configuration: { mail: server } }) {
     if (server === undefined || "send" in server || !server.allowClearText || !isClearSmtp(server.url))
       return [];
-    return [
-      {
-        level: "warning",
-        what: "Mail may go unencrypted to the mail server: mail.allowClearText is true.",
-        why: "Anyone who reads it in transit can use its reset links, and gets the password of the mail server.",
-        fix: "Use smtps://, or a server that offers STARTTLS, and remove mail.allowClearText.",
-      },
-    ];
+    return [finding("mail_clear_text", {})];
   },
 };
 
@@ -238,34 +184,17 @@ async function fullDisk(database: string): Promise<readonly Finding[]> {
   const found = await statfs(dirname(database)).catch(() => undefined);
   if (found === undefined || found.bavail * found.bsize >= MIN_FREE_BYTES) return [];
   const free = Math.floor((found.bavail * found.bsize) / 2 ** 20);
-  return [
-    {
-      level: "problem",
-      what: `The disk of the database is full: ${free} MB are free.`,
-      why: "Without room, every sign-in and every change gets a 503.",
-      fix: "Make room on this disk. The service goes on by itself.",
-    },
-  ];
+  return [finding("disk_full", { megabytes: free })];
 }
 
 const fileSystem: Check<LocalSubject> = {
   id: "file-system",
-  title: "the file system of the database, and its free space",
   async run({ configuration: { storage } }) {
     const database = databaseFile(storage);
     if (database === undefined) return [];
     const name = await networkFileSystem(database);
     const full = await fullDisk(database);
-    if (name === undefined) return full;
-    return [
-      ...full,
-      {
-        level: "warning",
-        what: `The database is on a network file system (${name}).`,
-        why: "Processes on several machines that use one SQLite file over a network damage it.",
-        fix: "Put it on a local disk, or use PostgreSQL or MongoDB for more than one machine.",
-      },
-    ];
+    return name === undefined ? full : [...full, finding("network_file_system", { name })];
   },
 };
 

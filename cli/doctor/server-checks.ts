@@ -5,7 +5,7 @@ import { request as requestSecure } from "node:https";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import { isPlainObject } from "../../config/plain-data.ts";
 import { isLoopback } from "../../config/value-forms.ts";
-import type { Check, Finding } from "./check.ts";
+import { type Check, type Finding, finding } from "./findings.ts";
 import { clockFindings } from "./storage-checks.ts";
 
 export interface ServerSubject {
@@ -126,49 +126,16 @@ function unservedFinding(
   answer: Answer,
 ): Finding {
   const { status, headers } = answer;
-  const why = "People and clients that come to this address don't reach the service.";
-  const level = "problem";
-  if (status === 404 && path !== "") {
-    return {
-      level,
-      what: `At ${url} the server answers 404.`,
-      why: `${why} It seems that a proxy removes the prefix ${path} from the path, or part of it.`,
-      fix:
-        configuration.stripPrefix === ""
-          ? `Set stripPrefix to what the proxy removes, such as "${path}", or let the proxy pass the whole path.`
-          : `stripPrefix is "${configuration.stripPrefix}": make the proxy remove exactly that, or correct it.`,
-    };
-  }
-  if (status >= 300 && status < 400) {
-    return {
-      level,
-      what: `${url} redirects to ${quoted(headers.location)}.`,
-      why: `${why} Clients don't follow redirects of a token endpoint.`,
-      fix: "Let the base URL of the deployment be the address where the redirect ends, or remove the redirect.",
-    };
-  }
-  if (status === 400 && json(answer)["error"] === "invalid_request") {
-    return {
-      level,
-      what: `The server can't tell which deployment a request to ${url} is for.`,
-      why,
-      fix: "Let the proxy pass on Host, or send X-Forwarded-Host and set proxy.",
-    };
-  }
-  if (status >= 500) {
-    return {
-      level,
-      what: `At ${url} the answer is ${status}.`,
-      why,
-      fix: "Check the log of the server. If it has no such request, the proxy does not reach it.",
-    };
-  }
-  return {
-    level,
-    what: `At ${url} something else answers, with status ${status}.`,
-    why,
-    fix: "Compare deployments with the rules of the proxy: host, path and port.",
-  };
+  const { stripPrefix: stripped } = configuration;
+  if (status === 404 && path !== "")
+    return stripped === ""
+      ? finding("address_prefix_removed", { url, prefix: path })
+      : finding("address_prefix_differs", { url, prefix: path, stripped });
+  if (status >= 300 && status < 400)
+    return finding("address_redirects", { url, location: quoted(headers.location) });
+  if (status === 400 && json(answer)["error"] === "invalid_request")
+    return finding("address_ambiguous", { url });
+  return finding(status >= 500 ? "address_failing" : "address_foreign", { url, status });
 }
 
 /**
@@ -179,13 +146,8 @@ function isOwnRefusal(answer: Answer): boolean {
   return answer.status === 400 && String(json(answer)["error_description"]).startsWith("client_id ");
 }
 
-const ISSUER_WHY =
-  "Clients refuse ID tokens of another issuer, and follow the addresses of the discovery document.";
-const ISSUER_FIX = "Restart the server with this configuration, or correct deployments.openid.url.";
-
 const addresses: Check<ServerSubject> = {
   id: "addresses",
-  title: "issuer and base URLs, as the server is reached",
   async run(subject) {
     const found: Finding[] = [];
     for (const deployment of deploymentsOf(subject)) {
@@ -200,28 +162,17 @@ const addresses: Check<ServerSubject> = {
         continue;
       }
       const document = json(answer);
-      if (document["issuer"] !== deployment.url) {
-        found.push({
-          level: "problem",
-          what: `The server at ${deployment.url} says that its issuer is ${quoted(document["issuer"])}.`,
-          why: ISSUER_WHY,
-          fix: ISSUER_FIX,
-        });
+      const { url } = deployment;
+      if (document["issuer"] !== url) {
+        found.push(finding("issuer_differs", { url, issuer: quoted(document["issuer"]) }));
         continue;
       }
       const wrong = Object.entries(document).filter(
         ([name, value]) =>
-          /_(?:endpoint|uri)$/u.test(name) &&
-          typeof value === "string" &&
-          !value.startsWith(`${deployment.url}/`),
+          /_(?:endpoint|uri)$/u.test(name) && typeof value === "string" && !value.startsWith(`${url}/`),
       );
       for (const [name, value] of wrong)
-        found.push({
-          level: "problem",
-          what: `The discovery document at ${deployment.url} says that ${name} is ${quoted(value)}.`,
-          why: ISSUER_WHY,
-          fix: "Remove what rewrites responses in the proxy.",
-        });
+        found.push(finding("discovery_rewritten", { url, name, value: quoted(value) }));
     }
     return found;
   },
@@ -280,38 +231,22 @@ async function signIn(
 
 const cookies: Check<ServerSubject> = {
   id: "cookies",
-  title: "cookies that a browser would refuse, and redirects on the way to the login page",
   async run(subject) {
     const found: Finding[] = [];
     for (const deployment of deploymentsOf(subject)) {
       const seen = await signIn(subject, deployment);
+      const { url } = deployment;
       if (seen.astray !== undefined)
-        found.push({
-          level: "problem",
-          what: `On the way to the login page, ${deployment.url} redirects to ${quoted(seen.astray)}.`,
-          why: "Cookies of one address don't go to the other, so that nobody can sign in.",
-          fix: "Restart the server with this configuration, and remove what rewrites Location in the proxy.",
-        });
-      else if (seen.cookies.length === 0)
-        found.push({
-          level: "problem",
-          what: `On the way to the login page, ${deployment.url} sets no cookie.`,
-          why: "Without cookies nobody can sign in.",
-          fix: "Check whether a proxy or a cache removes Set-Cookie, and switch off caching for these addresses.",
-        });
+        found.push(finding("login_redirects", { url, location: quoted(seen.astray) }));
+      else if (seen.cookies.length === 0) found.push(finding("cookies_missing", { url }));
       const faults = new Map(
         seen.cookies.flatMap((cookie) => {
-          const fault = cookieFault(cookie, new URL(deployment.url));
+          const fault = cookieFault(cookie, new URL(url));
           return fault === undefined ? [] : [[cookie.name, fault] as const];
         }),
       );
       for (const [name, fault] of faults)
-        found.push({
-          level: "problem",
-          what: `Browsers refuse the cookie ${quoted(name)} of ${deployment.url}: it ${fault}.`,
-          why: "Without it nobody can sign in, or nobody stays signed in.",
-          fix: "Remove what changes cookies in the proxy; if nothing does, correct cookies.domain.",
-        });
+        found.push(finding("cookie_refused", { name: quoted(name), url, fault }));
     }
     return found;
   },
@@ -319,7 +254,6 @@ const cookies: Check<ServerSubject> = {
 
 const bodies: Check<ServerSubject> = {
   id: "bodies",
-  title: "a body parser in front of the service",
   async run(subject) {
     const found: Finding[] = [];
     for (const deployment of deploymentsOf(subject)) {
@@ -327,12 +261,7 @@ const bodies: Check<ServerSubject> = {
       const answer = await ask(subject, deployment, { path: "/oauth2/token", form: "%zz" });
       if (answer.status === 400 && json(answer)["error"] === "invalid_request") continue;
       if (answer.status === 404) continue;
-      found.push({
-        level: "warning",
-        what: `Something reads the bodies of requests to ${deployment.url} before the service does.`,
-        why: "The service can no longer refuse what this parser guesses, drops or limits; files and large bodies end up in your memory.",
-        fix: "Mount service.routes() before the body parser, or let the parser skip the addresses of the service.",
-      });
+      found.push(finding("body_parser", { url: deployment.url }));
     }
     return found;
   },
@@ -340,7 +269,6 @@ const bodies: Check<ServerSubject> = {
 
 const clock: Check<ServerSubject> = {
   id: "server-clock",
-  title: "the clock of the server",
   async run(subject) {
     const [deployment] = deploymentsOf(subject);
     if (deployment === undefined) return [];
@@ -348,12 +276,13 @@ const clock: Check<ServerSubject> = {
     const { headers } = await ask(subject, deployment, { path: "/oauth2/authorize" });
     const time = Date.parse(headers.date ?? "");
     // The header has whole seconds.
-    return Number.isNaN(time) ? [] : clockFindings("the server", time + 500 - (before + Date.now()) / 2);
+    if (Number.isNaN(time)) return [];
+    return clockFindings("server", "the server", time + 500 - (before + Date.now()) / 2);
   },
 };
 
 /** What `/health` of the server reports about its requests, including these. `undefined` if it can't be reached. */
-async function arrivals({ configuration: { metrics } }: ServerSubject): Promise<string | undefined> {
+async function noticedRequests({ configuration: { metrics } }: ServerSubject): Promise<string | undefined> {
   if (metrics?.port === undefined || metrics.port === 0) return undefined;
   const host = ["0.0.0.0", "::"].includes(metrics.host) ? "localhost" : metrics.host;
   const url = new URL(`http://${host.includes(":") ? `[${host}]` : host}:${metrics.port}/health`);
@@ -372,35 +301,20 @@ async function arrivals({ configuration: { metrics } }: ServerSubject): Promise<
   }
 }
 
-const way: Check<ServerSubject> = {
-  id: "way",
-  title: "Host, forwarding headers and bodies as the server got them (needs metrics.port)",
+const requests: Check<ServerSubject> = {
+  id: "requests",
   async run(subject) {
-    const detail = await arrivals(subject);
-    if (detail === undefined) return [];
-    return [
-      {
-        level: "warning",
-        what: `The server reports about the requests that it got: ${quoted(detail)}.`,
-        why: "If forwarding headers are ignored, everybody behind the proxy shares one address and its limits. Without the right Host, requests can't be told apart.",
-        fix: "Let proxy name the proxies in front, and let them pass on Host or send X-Forwarded-Host. Mount service.routes() before a body parser.",
-      },
-    ];
+    const detail = await noticedRequests(subject);
+    return detail === undefined ? [] : [finding("requests_changed", { detail: quoted(detail) })];
   },
 };
 
 /** Why there are no further checks: the server does not answer. */
 export function noAnswer(error: unknown, { at }: ServerSubject): Finding | undefined {
   if (!(error instanceof NoAnswer)) return undefined;
-  return {
-    level: "problem",
-    what: `The server at ${at.origin} does not answer (${error.code}).`,
-    why: "Nobody can sign in, and the other checks of the server can't be made.",
-    fix: /CERT|SELF_SIGNED|VERIFY/u.test(error.code)
-      ? "Its certificate is not trusted here: let the proxy send the whole chain, and renew it if it has expired."
-      : "Start it, and check the address, the firewall and the proxy.",
-    isUnreachable: true,
-  };
+  const { code } = error;
+  const isUntrusted = /CERT|SELF_SIGNED|VERIFY/u.test(code);
+  return finding(isUntrusted ? "server_certificate" : "server_silent", { url: at.origin, code });
 }
 
-export const serverChecks: readonly Check<ServerSubject>[] = [addresses, cookies, bodies, clock, way];
+export const serverChecks: readonly Check<ServerSubject>[] = [addresses, cookies, bodies, clock, requests];

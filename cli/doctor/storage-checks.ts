@@ -5,12 +5,7 @@ import { databaseFile, readRedisAddress } from "../../config/storage-address.ts"
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { receiverName } from "../../accounts/receivers.ts";
-import {
-  addressProblems,
-  isNativeAddress,
-  KINDS,
-  type SettingProblem,
-} from "../../accounts/clients/client-kinds.ts";
+import { addressProblems, isNativeAddress, KINDS } from "../../accounts/clients/client-kinds.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import { CLOCK_TOLERANCE_MS } from "../../records/clocks.ts";
 import { openSealer } from "../../accounts/keys/service-keys.ts";
@@ -20,7 +15,7 @@ import { isResealPending } from "../../records/secrets.ts";
 import type { Storage } from "../../records/storage.ts";
 import { adviceFor } from "../program/fault-advice.ts";
 import { fileChecks } from "../storage/storage-check.ts";
-import { type Check, sentence, type Finding } from "./check.ts";
+import { type Check, type Finding, finding, sentence } from "./findings.ts";
 
 interface StorageSubject {
   readonly configuration: Configuration;
@@ -44,29 +39,15 @@ async function queueWarnings({ queue }: Configuration): Promise<readonly string[
 
 const redis: Check<StorageSubject> = {
   id: "redis",
-  title: "the settings of Redis",
   async run({ configuration, warnings }) {
     let ofQueue: readonly string[];
     try {
       ofQueue = await queueWarnings(configuration);
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error;
-      return [
-        {
-          level: "problem",
-          what: sentence(error.message),
-          why: "Without it, notifications are late, and a worker is not healthy. People can sign in.",
-          fix: adviceFor(error),
-          isUnreachable: true,
-        },
-      ];
+      return [finding("queue_unreachable", { message: sentence(error.message), advice: adviceFor(error) })];
     }
-    return [...warnings, ...ofQueue].map((text) => ({
-      level: "problem",
-      what: sentence(text),
-      why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace.",
-      fix: "Run CONFIG SET maxmemory-policy noeviction, and put it into redis.conf. Give Redis enough memory, and alert before it is full.",
-    }));
+    return [...warnings, ...ofQueue].map((text) => finding("redis_evicts", { message: sentence(text) }));
   },
 };
 
@@ -74,31 +55,34 @@ const redis: Check<StorageSubject> = {
 const MIN_DIFFERENCE_MS = 2000;
 
 /** The finding for a clock that differs from that of this machine. */
-export function clockFindings(whose: string, differenceMs: number): readonly Finding[] {
-  if (Math.abs(differenceMs) < MIN_DIFFERENCE_MS) return [];
-  const seconds = Math.round(Math.abs(differenceMs) / 1000);
+export function clockFindings(
+  prefix: "storage" | "server",
+  whose: string,
+  differenceMs: number,
+): readonly Finding[] {
+  const absoluteMs = Math.abs(differenceMs);
+  if (absoluteMs < MIN_DIFFERENCE_MS) return [];
+  const seconds = Math.round(absoluteMs / 1000);
+  const side = differenceMs > 0 ? "ahead of" : "behind";
   return [
-    {
-      level: Math.abs(differenceMs) < CLOCK_TOLERANCE_MS ? "warning" : "problem",
-      what: `The clock of ${whose} is ${seconds} seconds ${differenceMs > 0 ? "ahead of" : "behind"} that of this machine.`,
-      why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
-      fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",
-    },
+    finding(`${prefix}_clock_${absoluteMs < CLOCK_TOLERANCE_MS ? "differs" : "wrong"}`, {
+      whose,
+      seconds,
+      side,
+    }),
   ];
 }
 
 const clocks: Check<StorageSubject> = {
   id: "clocks",
-  title: "the clocks of the storage's servers",
   run: async ({ storage: { clocks: known } }) =>
     [...known.differences].flatMap(([name, differenceMs]) =>
-      clockFindings(`the server of ${name}`, differenceMs),
+      clockFindings("storage", `the server of ${name}`, differenceMs),
     ),
 };
 
 const indexes: Check<StorageSubject> = {
   id: "indexes",
-  title: "damage of the database file, and its indexes",
   async run({ configuration: { storage } }) {
     // The other storages create what is missing when they are opened.
     const database = databaseFile(storage);
@@ -107,12 +91,7 @@ const indexes: Check<StorageSubject> = {
     for (const check of await fileChecks(database)) {
       const flaws = await check.find(10);
       if (flaws.length === 0) continue;
-      found.push({
-        level: "problem",
-        what: `The database has ${check.problem} (${flaws.length} found).`,
-        why: "Accounts or tokens may not be found, and the next write can make it worse.",
-        fix: "Run sign-in-service storage check with --repair, and restore a backup if that does not help.",
-      });
+      found.push(finding("database_damaged", { damage: check.problem, count: flaws.length }));
     }
     return found;
   },
@@ -123,79 +102,41 @@ const LOSS_REPORTED_MS = 7 * 86_400_000;
 
 const history: Check<StorageSubject> = {
   id: "history",
-  title: "whether the storage has gone back to an earlier state, and Redis was emptied",
   async run({ configuration: { clock }, storage: { watch } }) {
     const [goneBack, identity] = [await watch.check(), await watch.read()];
     const lostAtMs = (identity?.artifacts_lost_at ?? -Infinity) * 1000;
     if (goneBack === undefined && clock.now() - lostAtMs < LOSS_REPORTED_MS)
-      return [
-        {
-          level: "warning",
-          what: `The Redis of config.artifacts was found empty at ${new Date(lostAtMs).toISOString()}.`,
-          why: "Everybody was signed out, and all codes and tokens of before are void.",
-          fix: "Find out who emptied or restarted it, and give it appendonly yes and maxmemory-policy noeviction.",
-        },
-      ];
+      return [finding("redis_emptied", { time: new Date(lostAtMs).toISOString() })];
     if (goneBack === undefined) return [];
     const { what, fix } = goneBack;
-    return [
-      {
-        level: "problem",
-        what: sentence(what),
-        why: "Sessions, tokens, codes and links that have ended are valid again, a user_id can be given out twice, and notifications are sent again.",
-        fix: sentence(fix),
-      },
-    ];
+    return [finding("storage_went_back", { message: sentence(what), advice: sentence(fix) })];
   },
 };
 
 const keys: Check<StorageSubject> = {
   id: "keys",
-  title: "whether keys.secrets belong to the storage",
   async run({ configuration, storage }) {
     const known = await storage.secrets.read();
     // A storage that no service has used yet takes any keys.
     if (known.length === 0) return [];
     try {
       const sealer = await openSealer(configuration, storage, { mustExist: true, asConfigured: true });
-      if (!isResealPending(known, sealer.ids)) return [];
-      return [
-        {
-          level: "warning",
-          what: "Not everything in the storage is encrypted with the first of keys.secrets.",
-          why: "Anyone who has the old secret can still decrypt it, and the service does not start without the old secret.",
-          fix: "Run sign-in-service keys reseal, and then remove the old secret.",
-        },
-      ];
+      return isResealPending(known, sealer.ids) ? [finding("keys_reseal_pending", {})] : [];
     } catch (error) {
       if (!(error instanceof SignInError)) throw error;
-      return [
-        {
-          level: "problem",
-          what: sentence(error.message),
-          why: "The service does not start: the secrets of receivers and the signing keys in the storage can't be read.",
-          fix: "Restore the keys.secrets, or the key file, that the storage was used with, the newest first.",
-        },
-      ];
+      return [finding("keys_wrong", { message: sentence(error.message) })];
     }
   },
 };
 
 const deployments: Check<StorageSubject> = {
   id: "deployments",
-  title: "whether the servers on this storage have these deployments",
   async run({ configuration, storage: { directory } }) {
     const client = await directory.findClient(ACCOUNT_CLIENT);
     const own = callbackAddresses(configuration.deployments);
     if (client === undefined || client.redirect_uris.join() === own.join()) return [];
-    return [
-      {
-        level: "problem",
-        what: `The last server on this storage was started at ${baseUrls(client.redirect_uris)}, and this configuration has ${baseUrls(own)}.`,
-        why: "Servers with other addresses break each other's account pages, and mail that a command causes links to the wrong address.",
-        fix: "Give the servers and the command line the same deployments. If their address has just changed, restart all servers.",
-      },
-    ];
+    const [started, configured] = [baseUrls(client.redirect_uris), baseUrls(own)];
+    return [finding("deployments_differ", { started, configured })];
   },
 };
 
@@ -230,30 +171,14 @@ async function connect(
 }
 
 /** @param works whether deliveries to it succeed. */
-function connectionFinding(who: string, error: Error, works: boolean): Finding {
-  if (error instanceof AddressRefused && works) {
-    return {
-      level: "warning",
-      what: `${who} gets its notifications, but this command may not connect to it: ${error.message}.`,
-      why: "The server has other values than this configuration, so what commands say about it can be wrong.",
-      fix: "Give this configuration the notifications.allowedReceivers of the server.",
-    };
-  }
-  if (error instanceof AddressRefused) {
-    return {
-      level: "problem",
-      what: `${who} is refused by this configuration: ${error.message}.`,
-      why: "A server with this configuration sends nothing there, so its service never learns of deleted and changed accounts, or of sign-outs.",
-      fix: "If the address is right, add it, its network or its host to notifications.allowedReceivers, here and where the server has its configuration.",
-    };
-  }
+function connectionFinding(receiver: string, error: Error, works: boolean): Finding {
+  if (error instanceof AddressRefused)
+    return finding(works ? "receiver_refused_here" : "receiver_refused", {
+      receiver,
+      message: error.message,
+    });
   const code: unknown = Reflect.get(error, "code");
-  return {
-    level: "problem",
-    what: `${who} can't be reached from this machine (${typeof code === "string" ? code : error.name}).`,
-    why: "What is sent there waits, is retried and is finally parked.",
-    fix: "Check its address, its certificate and the firewall, then run sign-in-service receivers test.",
-  };
+  return finding("receiver_unreachable", { receiver, code: typeof code === "string" ? code : error.name });
 }
 
 /** Whether the receiver works, and has accepted one of the last deliveries to it. */
@@ -269,7 +194,6 @@ const MAX_PARALLEL = 10;
 
 const receivers: Check<StorageSubject> = {
   id: "receivers",
-  title: "connections to receivers of notifications and logout tokens; nothing is sent",
   async run({ configuration: { notifications }, storage: { directory, deliveries } }) {
     const targets: (readonly [who: string, address: string, receiver?: string])[] = [];
     for (const kind of ["service", "group", "portal"] as const)
@@ -305,7 +229,6 @@ const receivers: Check<StorageSubject> = {
 /** Addresses that another application can claim, and those that only development allows. */
 const clients: Check<StorageSubject> = {
   id: "clients",
-  title: "the redirect addresses and origins of public clients",
   async run({ configuration: { production }, storage }) {
     if (!production) return [];
     const records = (await storage.directory.listClients()).filter(
@@ -313,30 +236,17 @@ const clients: Check<StorageSubject> = {
     );
     return records.flatMap((record) => {
       const refused = addressProblems(record, production);
-      if (refused.length > 0) return refused.map((problem) => refusedAddress(record.client_id, problem));
-      const claimable = record.redirect_uris.filter(isNativeAddress);
-      return claimable.map((address) => claimableAddress(record.client_id, address));
+      const client = record.client_id;
+      if (refused.length > 0)
+        return refused.map(({ path: [setting, index], message }) =>
+          finding("client_address_refused", { client, problem: `${setting}[${index}] ${message}` }),
+        );
+      return record.redirect_uris
+        .filter(isNativeAddress)
+        .map((address) => finding("client_address_claimable", { client, address }));
     });
   },
 };
-
-function refusedAddress(clientId: string, { path: [setting, index], message }: SettingProblem): Finding {
-  return {
-    level: "problem",
-    what: `The public client ${clientId} has an address that this service does not accept: ${setting}[${index}] ${message}.`,
-    why: "Addresses on loopback are for development. Where other machines reach the service, people can't come back to them.",
-    fix: "Set the addresses with clients update, or in the seed.",
-  };
-}
-
-function claimableAddress(clientId: string, address: string): Finding {
-  return {
-    level: "warning",
-    what: `The public client ${clientId} has a redirect address that any application on a device can claim: ${address}.`,
-    why: "Another application can receive its codes. It can't exchange them without the verifier, and people are asked each time.",
-    fix: "Where the platform has them, use https addresses that the operating system gives to your application alone.",
-  };
-}
 
 export const storageChecks: readonly Check<StorageSubject>[] = [
   redis,

@@ -1,8 +1,8 @@
 /** What to do about a store that can't be reached, by what it or the system said. */
 import type { StorageUnavailable } from "../../core/errors.ts";
 
-/** `reason` of the error → a sentence for the operator. */
-const ADVICE: Readonly<Record<string, string>> = {
+/** `reason` of the error → a sentence for the operator. `docs/doctor.md` prints it. */
+export const ADVICE: Readonly<Record<string, string>> = {
   // The system.
   ECONNREFUSED: "Nothing listens there: start the server, or correct its port.",
   ENOTFOUND: "The host name is unknown here: correct it, or the name server of this machine.",

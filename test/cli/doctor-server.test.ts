@@ -118,13 +118,19 @@ describe("doctor --url", () => {
       [
         { check: "bodies", level: "warning" },
         { check: "bodies", level: "warning" },
-        { check: "way", what: expect.stringContaining("a body parser reads bodies before the service") },
+        { check: "requests", what: expect.stringContaining("a body parser reads bodies before the service") },
       ],
     ],
     [
       "a proxy that proxy does not name",
       { headers: (headers) => ({ ...headers, "x-forwarded-for": "192.0.2.7" }) },
-      [{ check: "way", level: "warning", what: expect.stringContaining('"X-Forwarded-For is ignored"') }],
+      [
+        {
+          check: "requests",
+          level: "warning",
+          what: expect.stringContaining('"X-Forwarded-For is ignored"'),
+        },
+      ],
     ],
     [
       "a proxy that does not pass Host on",
@@ -137,7 +143,7 @@ describe("doctor --url", () => {
         },
         { check: "cookies" },
         { check: "cookies" },
-        { check: "way", what: expect.stringContaining("a Host of no deployment") },
+        { check: "requests", what: expect.stringContaining("a Host of no deployment") },
       ],
     ],
   ])(

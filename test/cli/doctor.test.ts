@@ -212,8 +212,18 @@ describe("doctor, without a server", () => {
     const { code, wrong } = await doctor(["--config", write(config, "weak.json")]);
     expect(code).toBe(1);
     expect(wrong).toMatchObject([
-      { check: "secrets", level: "problem", what: "A secret in keys.secrets is not random." },
-      { check: "secrets", level: "problem", what: "A secret in keys.cookies is not random." },
+      {
+        check: "secrets",
+        level: "problem",
+        code: "secret_weak",
+        what: "A secret in keys.secrets is not random.",
+      },
+      {
+        check: "secrets",
+        level: "problem",
+        code: "secret_weak",
+        what: "A secret in keys.cookies is not random.",
+      },
       {
         check: "secrets",
         level: "problem",
@@ -224,7 +234,12 @@ describe("doctor, without a server", () => {
         level: "warning",
         what: "The metrics port listens on 0.0.0.0, and needs no token.",
       },
-      { check: "proxy", level: "warning", what: "The addresses are https, and proxy is false." },
+      {
+        check: "proxy",
+        level: "warning",
+        code: "proxy_unset",
+        what: "The addresses are https, and proxy is false.",
+      },
       {
         check: "keys",
         level: "problem",
@@ -363,7 +378,7 @@ describe("doctor, without a server", () => {
     await expect(found(60_000)).resolves.toMatchObject([
       { level: "problem", what: expect.stringContaining("60 seconds ahead of") },
     ]);
-    expect(clockFindings("the server", 0)).toEqual([]);
+    expect(clockFindings("server", "the server", 0)).toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { storageChecks } from "../../cli/doctor/storage-checks.ts";
 import { checkConfigFile } from "../../cli/server/config-file.ts";
 import { readConfiguration } from "../../config/read.ts";
-import type { Finding } from "../../cli/doctor/check.ts";
+import type { Finding } from "../../cli/doctor/findings.ts";
 import { type Domain, openDomain } from "../accounts/open-domain.ts";
 
 let domain: Domain;

@@ -1,0 +1,415 @@
+/** What `doctor` checks and what it can find, with the texts. `docs/doctor.md` prints these tables. */
+
+/** The checks by id, in the order in which they run. Each title is a phrase. */
+export const CHECKS = {
+  configuration: "unknown keys and wrong values",
+  files: "the modes of files with secrets, and unfinished backups",
+  "file-system": "the file system of the database, and its free space",
+  secrets: "weak and missing secrets",
+  proxy: "the proxy in front of https addresses",
+  mail: "mail that goes unencrypted",
+  storage: "whether the storage can be used",
+  redis: "the settings of Redis",
+  clocks: "the clocks of the storage's servers",
+  indexes: "damage of the database file, and its indexes",
+  history: "whether the storage has gone back to an earlier state, and Redis was emptied",
+  keys: "whether keys.secrets belong to the storage",
+  deployments: "whether the servers on this storage have these deployments",
+  clients: "the redirect addresses and origins of public clients",
+  receivers: "connections to receivers of notifications and logout tokens; nothing is sent",
+  server: "whether the server answers",
+  addresses: "issuer and base URLs, as the server is reached",
+  cookies: "cookies that a browser would refuse, and redirects on the way to the login page",
+  bodies: "a body parser in front of the service",
+  "server-clock": "the clock of the server",
+  requests: "Host, forwarding headers and bodies as the server got them (needs metrics.port)",
+} as const;
+
+export type CheckId = keyof typeof CHECKS;
+
+/** Sentences with values in braces. The name of a value is the same in all three. */
+interface FindingTexts {
+  readonly check: CheckId;
+  /** `problem`: something does not work, or is not safe. `warning`: it may be intended. */
+  readonly level: "warning" | "problem";
+  /** What is wrong. */
+  readonly what: string;
+  /** Why it matters. */
+  readonly why: string;
+  /** What to do. */
+  readonly fix: string;
+  /** Set if other checks can't be made because of it. */
+  readonly isUnreachable?: true;
+}
+
+const CHMOD = "Run: chmod 600 {paths}";
+const SYNCHRONIZE = "Synchronize the clocks of all machines with NTP, for example with chrony.";
+const CLOCK = {
+  what: "The clock of {whose} is {seconds} seconds {side} that of this machine.",
+  why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
+  fix: SYNCHRONIZE,
+} as const;
+const UNREACHED = "People and clients that come to this address don't reach the service.";
+const PREFIX_REMOVED = {
+  what: "At {url} the server answers 404.",
+  why: `${UNREACHED} It seems that a proxy removes the prefix {prefix} from the path, or part of it.`,
+} as const;
+const ISSUER =
+  "Clients refuse ID tokens of another issuer, and follow the addresses of the discovery document.";
+const SILENT = {
+  what: "The server at {url} does not answer ({code}).",
+  why: "Nobody can sign in, and the other checks of the server can't be made.",
+} as const;
+
+export const FINDINGS = {
+  file_readable: {
+    check: "files",
+    level: "warning",
+    what: "{file} can be read by other users of this machine.",
+    why: "Anyone who reads it can act as the service, or has the data of its accounts.",
+    fix: CHMOD,
+  },
+  configuration_file_open: {
+    check: "files",
+    level: "problem",
+    what: "The configuration {paths}, which contains keys.secrets, can be used by every user of this machine.",
+    why: "The service does not start with it. Anyone who reads it can decrypt what the storage keeps encrypted.",
+    fix: CHMOD,
+  },
+  key_file_refused: {
+    check: "files",
+    level: "problem",
+    what: "{message}",
+    why: "The service does not start with it.",
+    fix: "If others can use it, run chmod 600 on it. If it is damaged, restore it from a backup.",
+  },
+  backup_unfinished: {
+    check: "files",
+    level: "warning",
+    what: "A run of backup that was killed has left {path}.",
+    why: "It takes space, and is no backup: no run continues or removes it.",
+    fix: "If no other run writes it, delete it.",
+  },
+  disk_full: {
+    check: "file-system",
+    level: "problem",
+    what: "The disk of the database is full: {megabytes} MB are free.",
+    why: "Without room, every sign-in and every change gets a 503.",
+    fix: "Make room on this disk. The service goes on by itself.",
+  },
+  network_file_system: {
+    check: "file-system",
+    level: "warning",
+    what: "The database is on a network file system ({name}).",
+    why: "Processes on several machines that use one SQLite file over a network damage it.",
+    fix: "Put it on a local disk, or use PostgreSQL or MongoDB for more than one machine.",
+  },
+  secret_weak: {
+    check: "secrets",
+    level: "problem",
+    what: "A secret in {place} is not random.",
+    why: "It can be guessed, which exposes sessions, tokens and stored secrets.",
+    fix: "Create one with: openssl rand -base64 32. For keys, put it first and keep the old one after it.",
+  },
+  secret_published: {
+    check: "secrets",
+    level: "problem",
+    what: "{message}",
+    why: "The server does not start with secrets that everybody can read.",
+    fix: "Put a new secret in its place.",
+  },
+  metrics_open: {
+    check: "secrets",
+    level: "warning",
+    what: "The metrics port listens on {host}, and needs no token.",
+    why: "Anyone who can reach it sees how many people sign in, and where notifications fail.",
+    fix: "Set metrics.token, or let metrics.host be 127.0.0.1.",
+  },
+  proxy_unset: {
+    check: "proxy",
+    level: "warning",
+    what: "The addresses are https, and proxy is false.",
+    why: "The bundled server speaks plain http, so something in front of it terminates TLS. Everybody appears to come from its address, and shares one rate limit.",
+    fix: "Set proxy to 1, or to the addresses of the proxies. If your own server terminates TLS itself, leave it.",
+  },
+  mail_clear_text: {
+    check: "mail",
+    level: "warning",
+    what: "Mail may go unencrypted to the mail server: mail.allowClearText is true.",
+    why: "Anyone who reads it in transit can use its reset links, and gets the password of the mail server.",
+    fix: "Use smtps://, or a server that offers STARTTLS, and remove mail.allowClearText.",
+  },
+  storage_in_memory: {
+    check: "storage",
+    level: "warning",
+    what: "The storage is in memory.",
+    why: "All data is gone when the server stops.",
+    fix: "Set storage, unless this is a trial.",
+  },
+  storage_missing: {
+    check: "storage",
+    level: "warning",
+    what: "{message}",
+    why: "No server has used this storage yet, so it could not be checked.",
+    fix: "Start the server once, and run this again. If it should contain data, correct storage.",
+  },
+  storage_unreachable: {
+    check: "storage",
+    level: "problem",
+    what: "{message}",
+    why: "Without it, the service answers every request with 503.",
+    fix: "{advice}",
+    isUnreachable: true,
+  },
+  storage_refused: {
+    check: "storage",
+    level: "problem",
+    what: "{message}",
+    why: "The service does not start with it.",
+    fix: "Change the server as described, or the configuration.",
+  },
+  storage_clock_refused: {
+    check: "storage",
+    level: "problem",
+    what: "{message}",
+    why: "With more than 60 seconds of difference, no process starts or serves.",
+    fix: SYNCHRONIZE,
+  },
+  redis_evicts: {
+    check: "redis",
+    level: "problem",
+    what: "{message}",
+    why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace.",
+    fix: "Run CONFIG SET maxmemory-policy noeviction, and put it into redis.conf. Give Redis enough memory, and alert before it is full.",
+  },
+  queue_unreachable: {
+    check: "redis",
+    level: "problem",
+    what: "{message}",
+    why: "Without it, notifications are late, and a worker is not healthy. People can sign in.",
+    fix: "{advice}",
+    isUnreachable: true,
+  },
+  storage_clock_differs: { check: "clocks", level: "warning", ...CLOCK },
+  storage_clock_wrong: { check: "clocks", level: "problem", ...CLOCK },
+  database_damaged: {
+    check: "indexes",
+    level: "problem",
+    what: "The database has {damage} ({count} found).",
+    why: "Accounts or tokens may not be found, and the next write can make it worse.",
+    fix: "Run sign-in-service storage check with --repair, and restore a backup if that does not help.",
+  },
+  storage_went_back: {
+    check: "history",
+    level: "problem",
+    what: "{message}",
+    why: "Sessions, tokens, codes and links that have ended are valid again, a user_id can be given out twice, and notifications are sent again.",
+    fix: "{advice}",
+  },
+  redis_emptied: {
+    check: "history",
+    level: "warning",
+    what: "The Redis of config.artifacts was found empty at {time}.",
+    why: "Everybody was signed out, and all codes and tokens of before are void.",
+    fix: "Find out who emptied or restarted it, and give it appendonly yes and maxmemory-policy noeviction.",
+  },
+  keys_wrong: {
+    check: "keys",
+    level: "problem",
+    what: "{message}",
+    why: "The service does not start: the secrets of receivers and the signing keys in the storage can't be read.",
+    fix: "Restore the keys.secrets, or the key file, that the storage was used with, the newest first.",
+  },
+  keys_reseal_pending: {
+    check: "keys",
+    level: "warning",
+    what: "Not everything in the storage is encrypted with the first of keys.secrets.",
+    why: "Anyone who has the old secret can still decrypt it, and the service does not start without the old secret.",
+    fix: "Run sign-in-service keys reseal, and then remove the old secret.",
+  },
+  deployments_differ: {
+    check: "deployments",
+    level: "problem",
+    what: "The last server on this storage was started at {started}, and this configuration has {configured}.",
+    why: "Servers with other addresses break each other's account pages, and mail that a command causes links to the wrong address.",
+    fix: "Give the servers and the command line the same deployments. If their address has just changed, restart all servers.",
+  },
+  client_address_refused: {
+    check: "clients",
+    level: "problem",
+    what: "The public client {client} has an address that this service does not accept: {problem}.",
+    why: "Addresses on loopback are for development. Where other machines reach the service, people can't come back to them.",
+    fix: "Set the addresses with clients update, or in the seed.",
+  },
+  client_address_claimable: {
+    check: "clients",
+    level: "warning",
+    what: "The public client {client} has a redirect address that any application on a device can claim: {address}.",
+    why: "Another application can receive its codes. It can't exchange them without the verifier, and people are asked each time.",
+    fix: "Where the platform has them, use https addresses that the operating system gives to your application alone.",
+  },
+  receiver_refused: {
+    check: "receivers",
+    level: "problem",
+    what: "{receiver} is refused by this configuration: {message}.",
+    why: "A server with this configuration sends nothing there, so its service never learns of deleted and changed accounts, or of sign-outs.",
+    fix: "If the address is right, add it, its network or its host to notifications.allowedReceivers, here and where the server has its configuration.",
+  },
+  receiver_refused_here: {
+    check: "receivers",
+    level: "warning",
+    what: "{receiver} gets its notifications, but this command may not connect to it: {message}.",
+    why: "The server has other values than this configuration, so what commands say about it can be wrong.",
+    fix: "Give this configuration the notifications.allowedReceivers of the server.",
+  },
+  receiver_unreachable: {
+    check: "receivers",
+    level: "problem",
+    what: "{receiver} can't be reached from this machine ({code}).",
+    why: "What is sent there waits, is retried and is finally parked.",
+    fix: "Check its address, its certificate and the firewall, then run sign-in-service receivers test.",
+  },
+  server_silent: {
+    check: "server",
+    level: "problem",
+    ...SILENT,
+    fix: "Start it, and check the address, the firewall and the proxy.",
+    isUnreachable: true,
+  },
+  server_certificate: {
+    check: "server",
+    level: "problem",
+    ...SILENT,
+    fix: "Its certificate is not trusted here: let the proxy send the whole chain, and renew it if it has expired.",
+    isUnreachable: true,
+  },
+  address_prefix_removed: {
+    check: "addresses",
+    level: "problem",
+    ...PREFIX_REMOVED,
+    fix: 'Set stripPrefix to what the proxy removes, such as "{prefix}", or let the proxy pass the whole path.',
+  },
+  address_prefix_differs: {
+    check: "addresses",
+    level: "problem",
+    ...PREFIX_REMOVED,
+    fix: 'stripPrefix is "{stripped}": make the proxy remove exactly that, or correct it.',
+  },
+  address_redirects: {
+    check: "addresses",
+    level: "problem",
+    what: "{url} redirects to {location}.",
+    why: `${UNREACHED} Clients don't follow redirects of a token endpoint.`,
+    fix: "Let the base URL of the deployment be the address where the redirect ends, or remove the redirect.",
+  },
+  address_ambiguous: {
+    check: "addresses",
+    level: "problem",
+    what: "The server can't tell which deployment a request to {url} is for.",
+    why: UNREACHED,
+    fix: "Let the proxy pass on Host, or send X-Forwarded-Host and set proxy.",
+  },
+  address_failing: {
+    check: "addresses",
+    level: "problem",
+    what: "At {url} the answer is {status}.",
+    why: UNREACHED,
+    fix: "Check the log of the server. If it has no such request, the proxy does not reach it.",
+  },
+  address_foreign: {
+    check: "addresses",
+    level: "problem",
+    what: "At {url} something else answers, with status {status}.",
+    why: UNREACHED,
+    fix: "Compare deployments with the rules of the proxy: host, path and port.",
+  },
+  issuer_differs: {
+    check: "addresses",
+    level: "problem",
+    what: "The server at {url} says that its issuer is {issuer}.",
+    why: ISSUER,
+    fix: "Restart the server with this configuration, or correct deployments.openid.url.",
+  },
+  discovery_rewritten: {
+    check: "addresses",
+    level: "problem",
+    what: "The discovery document at {url} says that {name} is {value}.",
+    why: ISSUER,
+    fix: "Remove what rewrites responses in the proxy.",
+  },
+  login_redirects: {
+    check: "cookies",
+    level: "problem",
+    what: "On the way to the login page, {url} redirects to {location}.",
+    why: "Cookies of one address don't go to the other, so that nobody can sign in.",
+    fix: "Restart the server with this configuration, and remove what rewrites Location in the proxy.",
+  },
+  cookies_missing: {
+    check: "cookies",
+    level: "problem",
+    what: "On the way to the login page, {url} sets no cookie.",
+    why: "Without cookies nobody can sign in.",
+    fix: "Check whether a proxy or a cache removes Set-Cookie, and switch off caching for these addresses.",
+  },
+  cookie_refused: {
+    check: "cookies",
+    level: "problem",
+    what: "Browsers refuse the cookie {name} of {url}: it {fault}.",
+    why: "Without it nobody can sign in, or nobody stays signed in.",
+    fix: "Remove what changes cookies in the proxy; if nothing does, correct cookies.domain.",
+  },
+  body_parser: {
+    check: "bodies",
+    level: "warning",
+    what: "Something reads the bodies of requests to {url} before the service does.",
+    why: "The service can no longer refuse what this parser guesses, drops or limits; files and large bodies end up in your memory.",
+    fix: "Mount service.routes() before the body parser, or let the parser skip the addresses of the service.",
+  },
+  server_clock_differs: { check: "server-clock", level: "warning", ...CLOCK },
+  server_clock_wrong: { check: "server-clock", level: "problem", ...CLOCK },
+  requests_changed: {
+    check: "requests",
+    level: "warning",
+    what: "The server reports about the requests that it got: {detail}.",
+    why: "If forwarding headers are ignored, everybody behind the proxy shares one address and its limits. Without the right Host, requests can't be told apart.",
+    fix: "Let proxy name the proxies in front, and let them pass on Host or send X-Forwarded-Host. Mount service.routes() before a body parser.",
+  },
+} as const satisfies Readonly<Record<string, FindingTexts>>;
+
+export type FindingCode = keyof typeof FINDINGS;
+
+/** The names in the braces of a text. */
+type ValuesIn<Text extends string> = Text extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | ValuesIn<Rest>
+  : never;
+
+type ValuesOf<Code extends FindingCode> = Readonly<
+  Record<ValuesIn<(typeof FINDINGS)[Code]["what" | "why" | "fix"]>, string | number>
+>;
+
+/** Something that is wrong. None of the texts contains a secret. */
+export interface Finding extends FindingTexts {
+  readonly code: FindingCode;
+}
+
+/** @param values what stands in the braces of the texts. */
+export function finding<Code extends FindingCode>(code: Code, values: ValuesOf<Code>): Finding {
+  const texts: FindingTexts = FINDINGS[code];
+  const known = new Map<string, string | number>(Object.entries(values));
+  const filled = (text: string): string =>
+    text.replaceAll(/\{(\w+)\}/gu, (_braces, name: string) => String(known.get(name)));
+  return { ...texts, code, what: filled(texts.what), why: filled(texts.why), fix: filled(texts.fix) };
+}
+
+/** A check of one thing. */
+export interface Check<S> {
+  readonly id: CheckId;
+  /** @returns nothing if all is well. */
+  readonly run: (subject: S) => Promise<readonly Finding[]>;
+}
+
+/** The message of an error as a sentence. The name of a key stays as it is. */
+export function sentence(message: string): string {
+  const first = /^\w+\./u.test(message) ? message.slice(0, 1) : message.slice(0, 1).toUpperCase();
+  return `${first}${message.slice(1)}${message.endsWith(".") ? "" : "."}`;
+}
