@@ -13,7 +13,6 @@ import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createAccountSeals } from "../interactions/account/seals.ts";
 import { createConsolePages, createConsoleSeals } from "../interactions/console/console-pages.ts";
 import { createPeoplePages } from "../interactions/console/people.ts";
-import { createDeliveryConsole } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies, type DeviceCookies } from "../interactions/device-cookie.ts";
 import { createRequestSeals } from "../interactions/again.ts";
 import { createConfirmHandlers } from "../interactions/confirm.ts";
@@ -378,7 +377,9 @@ function accountPages(
   });
   const console = {
     pages,
-    console: createDeliveryConsole(notifications, storage.directory, onDefect),
+    notifications,
+    directory: storage.directory,
+    onDefect,
     clock,
     seals: createConsoleSeals(signer),
   };

@@ -6,7 +6,12 @@ import { callerOf, type ServiceContext } from "../../provider/exchange.ts";
 import type { Clock } from "../../core/clock.ts";
 import { byCaller, type CallOptions } from "../../accounts/arguments.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
+import { within } from "../../core/with-timeout.ts";
+import type { Notifications } from "../../notifier/notifications.ts";
+import type { ReceiverReport, TestResult } from "../../notifier/receivers.ts";
 import type { DeliveryFilter, SendNowResult } from "../../records/deliveries/delivery.ts";
+import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
+import type { EntryKind } from "../../records/directory/directory.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import type { Signer } from "../../core/sealing.ts";
 import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
@@ -28,7 +33,6 @@ import {
   type ReceiverAction,
   RECEIVERS_PATH,
 } from "./console-views.ts";
-import type { ConsoleReceiver, ConsoleTest, DeliveryConsole, UnderWay } from "./delivery-console.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
 import { chooseTimeZone } from "../look/time-zone.ts";
 import type { Pages, SendOptions } from "../page.ts";
@@ -36,20 +40,39 @@ import type { Pages, SendOptions } from "../page.ts";
 /** What the console is built from. */
 export interface ConsoleParts {
   readonly pages: Pages;
-  readonly console: DeliveryConsole;
+  readonly notifications: Pick<
+    Notifications,
+    | "page"
+    | "find"
+    | "receivers"
+    | "lastHour"
+    | "redrive"
+    | "redriveAll"
+    | "sendNow"
+    | "discard"
+    | "pause"
+    | "resume"
+    | "test"
+  >;
+  readonly directory: Pick<DirectoryRecords, "findEntry">;
   readonly clock: Clock;
   readonly seals: ConsoleSeals;
+  /** Gets the error of a long operation that fails after its page was sent. */
+  readonly onDefect: (error: unknown) => void;
+  /** How long a page waits for a long operation. Default: 3 seconds, which is less than a request may take. */
+  readonly waitMs?: number | undefined;
 }
+
+const DEFAULT_WAIT_MS = 3_000;
 
 /** Deliveries on one page of the list. */
 const PAGE = 50;
 
 /** The list comes first: the account page links to it. */
 export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[] {
-  const { console } = parts;
-  const onList = submit(parts, (form, _id, operator) => listAction(console, form, operator));
-  const onReceivers = submit(parts, (form, _id, operator) => receiverAction(console, form, operator));
-  const onDelivery = submit(parts, (form, id, operator) => deliveryAction(console, id, form, operator));
+  const onList = submit(parts, (form, _id, operator) => listAction(parts, form, operator));
+  const onReceivers = submit(parts, (form, _id, operator) => receiverAction(parts, form, operator));
+  const onDelivery = submit(parts, (form, id, operator) => deliveryAction(parts, id, form, operator));
   return [
     { path: CONSOLE_PATH, methods: { GET: list(parts), POST: onList } },
     { path: RECEIVERS_PATH, methods: { GET: receivers(parts), POST: onReceivers } },
@@ -57,14 +80,30 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
   ];
 }
 
+/** The names of the services, groups and portals of receivers. An entry that no longer exists has none. */
+async function namesOf(
+  { directory }: ConsoleParts,
+  shown: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, string>> {
+  const found = await Promise.all(
+    [...shown].map(async (receiver) => {
+      const [kind, key = ""] = receiver.split(":", 2);
+      const entry = await directory.findEntry(kind as EntryKind, key);
+      return [receiver, entry?.name ?? ""] as const;
+    }),
+  );
+  return new Map(found.filter(([, name]) => name !== ""));
+}
+
 /** The data that every page of the console gets. @param shown receivers on the page, which get their names. */
 export async function commonLocals(
-  { console, clock, seals }: ConsoleParts,
+  parts: ConsoleParts,
   ctx: ServiceContext,
   { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
   shown: Iterable<string> = [],
 ): Promise<ConsoleLocals> {
+  const { clock, seals } = parts;
   const base = ctx.exchange.deployment.path;
   const result = seals.open(person, path, query.get("result"));
   return {
@@ -72,7 +111,7 @@ export async function commonLocals(
     receiversPath: base + RECEIVERS_PATH,
     people: base + PEOPLE_PATH,
     account: `${base}/account`,
-    names: await console.names([...new Set(shown)]),
+    names: await namesOf(parts, new Set(shown)),
     now: clock.now(),
     zone: chooseTimeZone(ctx),
     offersZones: new URLSearchParams(ctx.querystring).get("zone") === "",
@@ -86,17 +125,22 @@ export async function commonLocals(
 export const languageOf = ({ account }: SignedIn): SendOptions => ({ account: account.locale ?? undefined });
 
 function list(parts: ConsoleParts): OperatorHandler {
-  const { pages, console, seals } = parts;
+  const { pages, notifications, seals } = parts;
   return async (ctx, request, person) => {
     const { filter, after, problem } = readConsoleQuery(request.query);
     if (problem === "other") return pages.error(ctx, { status: 400, error: "invalid_request" });
     const wrongSub = problem === "sub" ? (request.query.get("sub") ?? "") : undefined;
-    const wanted = { ...filter, ...(after !== undefined && { after }), limit: PAGE };
+    const wanted = {
+      ...filter,
+      ...(after !== undefined && { after }),
+      limit: PAGE,
+      first: "newest",
+    } as const;
     const isWhole = wrongSub === undefined && after === undefined && Object.keys(filter).length === 0;
     const [found, known, lastHour] = await Promise.all([
-      wrongSub === undefined ? console.page(wanted) : undefined,
-      console.receivers(),
-      isWhole ? console.lastHour() : undefined,
+      wrongSub === undefined ? notifications.page(wanted) : undefined,
+      notifications.receivers(),
+      isWhole ? notifications.lastHour() : undefined,
     ]);
     const { deliveries = [], next } = found ?? {};
     const names = known.map(({ receiver }) => receiver);
@@ -121,9 +165,9 @@ function list(parts: ConsoleParts): OperatorHandler {
 }
 
 function delivery(parts: ConsoleParts): OperatorHandler {
-  const { pages, console, seals } = parts;
+  const { pages, notifications, seals } = parts;
   return async (ctx, request, person) => {
-    const found = await console.find(request.id);
+    const found = await notifications.find(request.id);
     if (found === undefined) return pages.error(ctx, { status: 404, error: "no_delivery" });
     const all = await commonLocals(parts, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
@@ -144,9 +188,9 @@ function delivery(parts: ConsoleParts): OperatorHandler {
 }
 
 function receivers(parts: ConsoleParts): OperatorHandler {
-  const { pages, console, seals } = parts;
+  const { pages, notifications, seals } = parts;
   return async (ctx, request, person) => {
-    const found = await console.receivers();
+    const found = await notifications.receivers();
     const withTokens = found.map((report) => {
       const { receiver } = report;
       const tokens: Partial<Record<ReceiverAction, string>> = {};
@@ -164,7 +208,7 @@ function receivers(parts: ConsoleParts): OperatorHandler {
   };
 }
 
-function actionsOf({ url, paused, heldUntil, parked }: ConsoleReceiver): ReceiverAction[] {
+function actionsOf({ url, paused, heldUntil, parked }: ReceiverReport): ReceiverAction[] {
   return [
     ...(paused ? [] : (["pause"] as const)),
     ...(paused || heldUntil !== null ? (["resume"] as const) : []),
@@ -237,8 +281,20 @@ export function resultAddress(
   return `${ctx.exchange.deployment.url}${page}?${query}`;
 }
 
+/** The outcome of a long operation; `undefined` when it goes on in the background, and the page does not wait any longer. */
+async function briefly<T>(
+  { onDefect, waitMs = DEFAULT_WAIT_MS }: ConsoleParts,
+  work: Promise<T>,
+): Promise<{ readonly outcome: T } | undefined> {
+  return within(
+    waitMs,
+    work.then((outcome) => ({ outcome })),
+    () => void work.catch(onDefect),
+  );
+}
+
 /** On the list: sends every parked delivery that matches the filter again. */
-function listAction(console: DeliveryConsole, form: Form, operator: CallOptions): ConsoleAction | undefined {
+function listAction(parts: ConsoleParts, form: Form, operator: CallOptions): ConsoleAction | undefined {
   const { filter, problem } = readConsoleQuery(form);
   if (form.get("action") !== "redriveAll" || problem !== undefined || filter.state !== undefined)
     return undefined;
@@ -246,18 +302,23 @@ function listAction(console: DeliveryConsole, form: Form, operator: CallOptions)
     proof: redriveAllAction(filter),
     page: CONSOLE_PATH,
     search: listAddress("", { ...filter, state: "parked" }),
-    act: async () => redriveAllResult(await console.redriveAll(filter, operator)),
+    act: () => redriveAll(parts, filter, operator),
   };
 }
 
-function redriveAllResult(counts: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>): ConsoleResult {
-  if (counts === "under way") return consoleResult("redriveUnderWay");
-  const { redriven, superseded, purged } = counts;
+async function redriveAll(
+  parts: ConsoleParts,
+  filter: DeliveryFilter,
+  operator: CallOptions,
+): Promise<ConsoleResult> {
+  const done = await briefly(parts, parts.notifications.redriveAll(filter, operator));
+  if (done === undefined) return consoleResult("redriveUnderWay");
+  const { redriven, superseded, purged } = done.outcome;
   return consoleResult("redrivenAll", { redriven, superseded, purged });
 }
 
 function deliveryAction(
-  console: DeliveryConsole,
+  { notifications }: ConsoleParts,
   id: string,
   form: Form,
   operator: CallOptions,
@@ -267,14 +328,18 @@ function deliveryAction(
   const proof = [action, id];
   if (action === "discard") {
     const act = async (): Promise<ConsoleResult> =>
-      consoleResult((await console.discard(id, operator)) ? "discarded" : "notDiscarded");
+      consoleResult((await notifications.discard(id, operator)) ? "discarded" : "notDiscarded");
     return { proof, page, act };
   }
   if (action === "sendNow")
-    return { proof, page, act: async () => sendNowResult(await console.sendNow(id, operator)) };
+    return { proof, page, act: async () => sendNowResult(await notifications.sendNow(id, operator)) };
   if (action !== "redrive" && action !== "force") return undefined;
   const force = action === "force";
-  return { proof, page, act: async () => consoleResult(await console.redrive(id, { ...operator, force })) };
+  return {
+    proof,
+    page,
+    act: async () => consoleResult(await notifications.redrive(id, { ...operator, force })),
+  };
 }
 
 function sendNowResult(result: SendNowResult): ConsoleResult {
@@ -282,30 +347,32 @@ function sendNowResult(result: SendNowResult): ConsoleResult {
   return consoleResult(result === "sending" ? "sendingNow" : result);
 }
 
-function receiverAction(
-  console: DeliveryConsole,
-  form: Form,
-  operator: CallOptions,
-): ConsoleAction | undefined {
+function receiverAction(parts: ConsoleParts, form: Form, operator: CallOptions): ConsoleAction | undefined {
+  const { notifications } = parts;
   const receiver = form.get("receiver") ?? "";
   const action = form.get("action") ?? "";
   const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
     pause: async () =>
-      consoleResult((await console.pause(receiver, operator)) ? "paused" : "pausedBefore", { receiver }),
+      consoleResult((await notifications.pause(receiver, operator)) ? "paused" : "pausedBefore", {
+        receiver,
+      }),
     resume: async () =>
-      consoleResult((await console.resume(receiver, operator)) ? "resumed" : "notHeld", { receiver }),
-    test: async () => testResult(receiver, await console.test(receiver, operator)),
-    redriveAll: async () => redriveAllResult(await console.redriveAll({ receiver }, operator)),
+      consoleResult((await notifications.resume(receiver, operator)) ? "resumed" : "notHeld", { receiver }),
+    test: async () => testResult(receiver, await briefly(parts, notifications.test(receiver, operator))),
+    redriveAll: () => redriveAll(parts, { receiver }, operator),
   };
   const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
   if (act === undefined || !isReceiver(receiver)) return undefined;
   return { proof: [action, receiver], page: RECEIVERS_PATH, act };
 }
 
-function testResult(receiver: string, test: ConsoleTest | undefined | UnderWay): ConsoleResult {
-  if (test === undefined) return consoleResult("testUnknown", { receiver });
-  if (test === "under way") return consoleResult("testUnderWay", { receiver });
-  const { ok, status, error, duration } = test;
+function testResult(
+  receiver: string,
+  done: { readonly outcome: TestResult | undefined } | undefined,
+): ConsoleResult {
+  if (done === undefined) return consoleResult("testUnderWay", { receiver });
+  if (done.outcome === undefined) return consoleResult("testUnknown", { receiver });
+  const { ok, status, error, duration } = done.outcome;
   return consoleResult(ok ? "testTaken" : "testFailed", {
     receiver,
     what: status ?? error ?? "",

@@ -1,8 +1,8 @@
 /** The pages of the console about deliveries: their addresses, what each is given, and the texts and times that their views print. */
-import type { ShownAttempt } from "../../notifier/notifications.ts";
+import type { ShownAttempt, ShownDelivery } from "../../notifier/notifications.ts";
+import type { ReceiverReport } from "../../notifier/receivers.ts";
 import { countText, type DeliveryFilter, type DeliveryState } from "../../records/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
-import type { ConsoleDelivery, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
 import type { Page } from "../page.ts";
 import type { Translator } from "../../core/texts.ts";
 import { type Moments, moments } from "../look/moments.ts";
@@ -112,7 +112,7 @@ export interface DeliveriesLocals extends ConsoleLocals {
   readonly wrongSub?: string;
   /** The receivers to choose from. */
   readonly receivers: readonly string[];
-  readonly deliveries: readonly ConsoleDelivery[];
+  readonly deliveries: readonly ShownDelivery[];
   /** `after` of the next page. */
   readonly next?: string;
   /** Whether this is not the first page. */
@@ -125,7 +125,8 @@ export interface DeliveriesLocals extends ConsoleLocals {
 
 /** `delivery`: one delivery with its attempts, and a form for each action that has a token. */
 export interface DeliveryLocals extends ConsoleLocals {
-  readonly delivery: ConsoleDeliveryDetail;
+  /** Its attempts, oldest first. */
+  readonly delivery: ShownDelivery & { readonly history: readonly ShownAttempt[] };
   /** Hidden fields by action: `redrive`, `force`, `sendNow`, `discard`. */
   readonly tokens: Readonly<Partial<Record<"redrive" | "force" | "sendNow" | "discard", string>>>;
 }
@@ -136,7 +137,7 @@ export type ReceiverAction = "pause" | "resume" | "test" | "redriveAll";
 /** `receivers`: the condition of each, and a form for each action that has a token. */
 export interface ReceiversLocals extends ConsoleLocals {
   readonly receivers: readonly {
-    readonly report: ConsoleReceiver;
+    readonly report: ReceiverReport;
     /** Hidden fields by action. */
     readonly tokens: Readonly<Partial<Record<ReceiverAction, string>>>;
   }[];
@@ -282,7 +283,7 @@ function nextText(t: Translator, { now }: ConsoleLocals, moment: Moments, nextAt
 
 /** A receiver in the overview. It leads to its place on the page of the receivers. */
 function receiverRow(t: Translator, locals: DeliveriesLocals, moment: Moments) {
-  return (report: ConsoleReceiver, index: number): Locals => ({
+  return (report: ReceiverReport, index: number): Locals => ({
     ...named(locals, report.receiver),
     href: `${locals.receiversPath}#receiver-${index}`,
     badge: receiverBadge(t, report),
@@ -371,7 +372,7 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
 /** What the badge of a receiver does not say; empty if everything works. */
 function condition(
   t: Translator,
-  { url, paused, heldUntil, failures }: ConsoleReceiver,
+  { url, paused, heldUntil, failures }: ReceiverReport,
   now: number,
   moment: Moments,
 ): string {
@@ -384,7 +385,7 @@ function condition(
 
 function receiverBadge(
   t: Translator,
-  { url, paused, heldUntil, failures }: ConsoleReceiver,
+  { url, paused, heldUntil, failures }: ReceiverReport,
 ): { readonly text: string; readonly tone: Tone } {
   if (url === null) return { text: t("console.badge.removed"), tone: "" };
   if (paused) return { text: t("console.badge.paused"), tone: "warning" };
@@ -395,16 +396,16 @@ function receiverBadge(
 }
 
 /** Whether a delivery can be sent again. A waiting one is sent anyway. */
-export function canRedrive({ state }: Pick<ConsoleDelivery, "state">): boolean {
+export function canRedrive({ state }: Pick<ShownDelivery, "state">): boolean {
   return state !== "waiting";
 }
 
 /** Whether a delivery can be sent before its next attempt is due. */
-export function canSendNow({ state }: Pick<ConsoleDelivery, "state">): boolean {
+export function canSendNow({ state }: Pick<ShownDelivery, "state">): boolean {
   return state === "waiting";
 }
 
 /** Whether a delivery can be given up. */
-export function canDiscard({ state }: Pick<ConsoleDelivery, "state">): boolean {
+export function canDiscard({ state }: Pick<ShownDelivery, "state">): boolean {
   return state === "waiting" || state === "parked";
 }

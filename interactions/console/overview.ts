@@ -6,10 +6,10 @@ import type { Translator } from "../../core/texts.ts";
 import { countText, type SpanCounts } from "../../records/deliveries/delivery.ts";
 import type { Moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
-import type { ConsoleReceiver } from "./delivery-console.ts";
+import type { ReceiverReport } from "../../notifier/receivers.ts";
 
 export interface ConsoleOverview {
-  readonly receivers: readonly ConsoleReceiver[];
+  readonly receivers: readonly ReceiverReport[];
   readonly lastHour: readonly SpanCounts[];
 }
 
@@ -25,7 +25,7 @@ export function overviewOf(
   {
     moment,
     row,
-  }: { readonly moment: Moments; readonly row: (receiver: ConsoleReceiver, index: number) => Locals },
+  }: { readonly moment: Moments; readonly row: (receiver: ReceiverReport, index: number) => Locals },
 ): Locals {
   const sum = (field: "waiting" | "parked"): string => countText(receivers.map((each) => each[field]));
   const oldest = receivers.flatMap((each) => each.oldest ?? []).toSorted((one, other) => one - other)[0];
@@ -49,7 +49,7 @@ export function overviewOf(
   };
 }
 
-function needsCare({ url, paused, heldUntil, failures, parked }: ConsoleReceiver): boolean {
+function needsCare({ url, paused, heldUntil, failures, parked }: ReceiverReport): boolean {
   return paused || heldUntil !== null || failures > 0 || parked > 0 || url === null;
 }
 

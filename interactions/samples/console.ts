@@ -1,7 +1,13 @@
 /** The pages of the console, in all their states. */
 import { factorKey } from "../../accounts/factors/factor.ts";
-import { type ConsoleLocals, deliveriesPage, deliveryPage, receiversPage } from "../console/console-views.ts";
-import type { ConsoleDeliveryDetail, ConsoleReceiver } from "../console/delivery-console.ts";
+import type { ReceiverReport } from "../../notifier/receivers.ts";
+import {
+  type ConsoleLocals,
+  deliveriesPage,
+  type DeliveryLocals,
+  deliveryPage,
+  receiversPage,
+} from "../console/console-views.ts";
 import { ALL, peoplePage, personPage, removalPage } from "../console/people-views.ts";
 import {
   ACCOUNT_URL,
@@ -20,9 +26,9 @@ import {
 
 /** A parked delivery with two attempts. */
 export function sampleDelivery(
-  changes: Partial<ConsoleDeliveryDetail> = {},
+  changes: Partial<DeliveryLocals["delivery"]> = {},
   text: Text = asItIs,
-): ConsoleDeliveryDetail {
+): DeliveryLocals["delivery"] {
   return {
     id: text("msg_2xTq9vJm4nYcE7oPqL1s"),
     receiver: text("service:1"),
@@ -30,7 +36,10 @@ export function sampleDelivery(
     type: text("PROFILE_CHANGED"),
     state: "parked",
     at: (NOW - 260 * MINUTE_MS) / 1000,
+    sequence: 1,
     attempts: 2,
+    failures: 2,
+    storedAt: NOW - 260 * MINUTE_MS,
     nextAttemptAt: null,
     lastError: null,
     finishedAt: NOW - 199 * MINUTE_MS,
@@ -58,10 +67,11 @@ export function sampleDelivery(
 }
 
 /** A receiver with nothing to do. */
-export function sampleReceiver(changes: Partial<ConsoleReceiver> = {}, text: Text = asItIs): ConsoleReceiver {
+export function sampleReceiver(changes: Partial<ReceiverReport> = {}, text: Text = asItIs): ReceiverReport {
   return {
     receiver: text("service:1"),
     url: text("https://news.example/notify"),
+    types: [text("PROFILE_CHANGED")],
     paused: false,
     reason: null,
     failures: 0,
@@ -93,7 +103,7 @@ export function consoleSamples(text: Text): readonly Sample[] {
 
 /** The receivers, each in another condition. */
 function receiversOf(text: Text) {
-  const receiver = (name: string, url: string, changes: Partial<ConsoleReceiver> = {}): ConsoleReceiver =>
+  const receiver = (name: string, url: string, changes: Partial<ReceiverReport> = {}): ReceiverReport =>
     sampleReceiver({ receiver: text(name), url: text(url), ...changes }, text);
   return {
     held: receiver("group:media", "https://media.example/notifications", {
@@ -119,8 +129,8 @@ function deliverySamples(text: Text, common: ConsoleLocals): readonly Sample[] {
   const delivery = (
     id: string,
     minutes: number,
-    changes: Partial<ConsoleDeliveryDetail> = {},
-  ): ConsoleDeliveryDetail =>
+    changes: Partial<DeliveryLocals["delivery"]> = {},
+  ): DeliveryLocals["delivery"] =>
     sampleDelivery(
       {
         id: text(id),

@@ -7,14 +7,14 @@ import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account/gate.ts";
 import { createOperatorPages } from "../../interactions/account/pages.ts";
-import { createConsolePages, createConsoleSeals } from "../../interactions/console/console-pages.ts";
+import {
+  type ConsoleParts,
+  createConsolePages,
+  createConsoleSeals,
+} from "../../interactions/console/console-pages.ts";
 import { createPeoplePages, type PeopleParts } from "../../interactions/console/people.ts";
 import { createSigner } from "../../core/sealing.ts";
-import type {
-  ConsoleDeliveryDetail,
-  ConsoleReceiver,
-  DeliveryConsole,
-} from "../../interactions/console/delivery-console.ts";
+import type { Notifications, ShownDeliveryPage } from "../../notifier/notifications.ts";
 import type { Exchange } from "../../provider/exchange.ts";
 import type { SignedIn } from "../../provider/account.ts";
 import { createBodyReader, readFields, readForm } from "../../compat/request-body.ts";
@@ -33,37 +33,57 @@ export function person(changes: { sub?: string; session?: string; generation?: n
 /** One call of the console that changes something. */
 export type Done = readonly [call: string, ...parameters: unknown[]];
 
+type ConsoleNotifications = ConsoleParts["notifications"];
+
 /** The results of the stub. */
 export interface Answers {
-  redrive: Awaited<ReturnType<DeliveryConsole["redrive"]>>;
-  redriveAll: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>;
-  sendNow: Awaited<ReturnType<DeliveryConsole["sendNow"]>>;
+  redrive: Awaited<ReturnType<Notifications["redrive"]>>;
+  /** `undefined`: it never ends. */
+  redriveAll: Awaited<ReturnType<Notifications["redriveAll"]>> | undefined;
+  sendNow: Awaited<ReturnType<Notifications["sendNow"]>>;
   discard: boolean;
   hold: boolean;
-  test: Awaited<ReturnType<DeliveryConsole["test"]>>;
+  test: ReturnType<Notifications["test"]>;
 }
 
-type ConsoleList = Awaited<ReturnType<DeliveryConsole["page"]>>;
+type Detail = NonNullable<Awaited<ReturnType<Notifications["find"]>>>;
+
+/** What is still under way when the page is sent. */
+const ENDLESS: Promise<never> = Promise.withResolvers<never>().promise;
+
+/** The result of a test that was sent. */
+export async function testResult(
+  changes: Partial<Awaited<ReturnType<Notifications["test"]>>>,
+): ReturnType<Notifications["test"]> {
+  const sent = { ok: false, id: "msg_0", type: "PROFILE_CHANGED", sent: true, answer: null } as const;
+  return { ...sent, status: null, error: null, duration: 7, ...changes };
+}
+
+/** The directory names one of the receivers. */
+const DIRECTORY: ConsoleParts["directory"] = {
+  findEntry: async (kind, key) =>
+    kind === "service" && key === "1" ? { key, name: "News", group: null, receiver: null } : undefined,
+};
 
 /** A stub of the notifications with deliveries in memory. test/flows/console.test.ts uses real ones. */
-export class MemoryConsole implements DeliveryConsole {
-  readonly deliveries: ConsoleDeliveryDetail[] = [];
-  known: ConsoleReceiver[] = [];
+export class MemoryConsole implements ConsoleNotifications {
+  readonly deliveries: Detail[] = [];
+  known: Awaited<ReturnType<Notifications["receivers"]>> = [];
   readonly done: Done[] = [];
   readonly queries: unknown[] = [];
   /** An empty page that is not the last one. */
-  searching: ConsoleList | undefined;
+  searching: ShownDeliveryPage | undefined;
   answers: Answers = {
     redrive: "redriven",
     redriveAll: { redriven: 2, superseded: 1, waiting: 0, purged: 3, unknown: 0 },
     sendNow: "due",
     discard: true,
     hold: true,
-    test: { ok: true, status: 200, error: null, duration: 7 },
+    test: testResult({ ok: true, status: 200 }),
   };
 
-  async page(page: Parameters<DeliveryConsole["page"]>[0]): Promise<ConsoleList> {
-    const { after, limit = 100, ...filter } = page;
+  async page(page: Parameters<Notifications["page"]>[0] = {}): Promise<ShownDeliveryPage> {
+    const { after, limit = 100, first: _first, ...filter } = page;
     this.queries.push(page);
     const fits = this.deliveries.filter((each) =>
       Object.entries(filter).every(([name, value]) => Reflect.get(each, name) === value),
@@ -73,28 +93,28 @@ export class MemoryConsole implements DeliveryConsole {
     const last = from + limit < fits.length ? deliveries.at(-1) : undefined;
     return this.searching ?? { deliveries, ...(last !== undefined && { next: last.id }) };
   }
-  async find(id: string): Promise<ConsoleDeliveryDetail | undefined> {
+  async find(id: string): Promise<Detail | undefined> {
     return this.deliveries.find((each) => each.id === id);
   }
-  async receivers(): Promise<readonly ConsoleReceiver[]> {
+  async receivers(): ReturnType<Notifications["receivers"]> {
     return this.known;
   }
-  async lastHour(): ReturnType<DeliveryConsole["lastHour"]> {
+  async lastHour(): ReturnType<Notifications["lastHour"]> {
     return [
       { from: 1_789_999_700_000, stored: 6, parked: 2 },
       { from: 1_790_000_000_000, stored: 1, parked: 0 },
     ];
   }
-  async names(): Promise<ReadonlyMap<string, string>> {
-    return new Map([["service:1", "News"]]);
+  async redrive(
+    id: string,
+    { force = false }: { readonly force?: boolean } = {},
+  ): Promise<Answers["redrive"]> {
+    this.done.push(["redrive", id, force]);
+    return force ? "redriven" : this.answers.redrive;
   }
-  async redrive(id: string, options: { readonly force: boolean }): Promise<Answers["redrive"]> {
-    this.done.push(["redrive", id, options.force]);
-    return options.force ? "redriven" : this.answers.redrive;
-  }
-  async redriveAll(filter: object): Promise<Answers["redriveAll"]> {
+  async redriveAll(filter?: object): ReturnType<Notifications["redriveAll"]> {
     this.done.push(["redriveAll", filter]);
-    return this.answers.redriveAll;
+    return this.answers.redriveAll ?? ENDLESS;
   }
   async sendNow(id: string): Promise<Answers["sendNow"]> {
     this.done.push(["sendNow", id]);
@@ -112,7 +132,7 @@ export class MemoryConsole implements DeliveryConsole {
     this.done.push(["resume", receiver]);
     return this.answers.hold;
   }
-  async test(receiver: string): Promise<Answers["test"]> {
+  test(receiver: string): Answers["test"] {
     this.done.push(["test", receiver]);
     return this.answers.test;
   }
@@ -149,6 +169,8 @@ export interface ConsoleSite {
   readonly operators: string[];
   /** The user of all requests, or `undefined` without a session. */
   visitor: SignedIn | undefined;
+  /** Gets the error of an operation that failed after its page was sent. */
+  onDefect: (error: unknown) => void;
   close(): Promise<void>;
 }
 
@@ -183,6 +205,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     console,
     operators: [OPERATOR],
     visitor: person(),
+    onDefect() {},
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => void server.close(resolve));
@@ -201,7 +224,16 @@ export async function consoleSite(): Promise<ConsoleSite> {
     async callback() {},
   };
   const seals = createConsoleSeals(createSigner([createSecretKey(Buffer.alloc(32, 7))]));
-  const parts = { pages, console, clock: { now: () => 1_790_000_300_000 }, seals };
+  const parts = {
+    pages,
+    notifications: console,
+    directory: DIRECTORY,
+    clock: { now: () => 1_790_000_300_000 },
+    seals,
+    onDefect: (error: unknown) => site.onDefect(error),
+    // A stub answers at once, or never.
+    waitMs: 0,
+  };
   const { operators } = site;
   const operatorPages = [
     ...createConsolePages(parts),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
+import { type ConsoleSite, consoleSite, refill, SUB, testResult } from "./console-site.ts";
 import { formOf, listed, open, press, resultOf } from "./console-visitor.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/samples/console.ts";
 import { localeFile } from "./every-page.ts";
@@ -47,7 +47,7 @@ describe("the list", () => {
         ["sub", SUB],
       ]),
     );
-    expect(site.console.queries.at(-1)).toEqual({ sub: SUB, limit: 50 });
+    expect(site.console.queries.at(-1)).toEqual({ sub: SUB, limit: 50, first: "newest" });
   });
 
   it("pages with the filter, and returns to the first page", async () => {
@@ -74,7 +74,12 @@ describe("the list", () => {
     expect(listed(browser)).toEqual([]);
     site.console.searching = undefined;
     await browser.click(TEXTS["list.next"] ?? "");
-    expect(site.console.queries.at(-1)).toEqual({ type: "DELETE_ACCOUNT", after: "msg_2", limit: 50 });
+    expect(site.console.queries.at(-1)).toEqual({
+      type: "DELETE_ACCOUNT",
+      after: "msg_2",
+      limit: 50,
+      first: "newest",
+    });
   });
 
   it("reports an invalid account id, without a query", async () => {
@@ -113,7 +118,7 @@ describe("the list", () => {
     expect(resultOf(browser)).toMatch(/Sent again: 2\..*: 1\..*: 3\./);
     expect(browser.url.searchParams.get("state")).toBe("parked");
     expect(browser.url.searchParams.get("receiver")).toBe("service:1");
-    site.console.answers.redriveAll = "under way";
+    site.console.answers.redriveAll = undefined;
     expect(resultOf(await press(`${list}?state=parked`, "redriveAll"))).toBe(
       TEXTS["console.result.redriveUnderWay"],
     );
@@ -262,15 +267,25 @@ describe("the receivers", () => {
 
   it("are tested, and the result is shown", async () => {
     for (const [answer, words] of [
-      [{ ok: true, status: 204, error: null, duration: 7 }, "service:1 accepted the test: 204, after 7 ms."],
-      [{ ok: false, status: 500, error: null, duration: 7 }, "did not accept the test: 500"],
-      [{ ok: false, status: null, error: "ECONNREFUSED", duration: 6.2 }, "test: ECONNREFUSED, after 7 ms"],
-      [undefined, "service:1 is not configured."],
-      ["under way", "has not answered yet"],
+      [testResult({ ok: true, status: 204 }), "service:1 accepted the test: 204, after 7 ms."],
+      [testResult({ status: 500 }), "did not accept the test: 500"],
+      [testResult({ error: "ECONNREFUSED", duration: 6.2 }), "test: ECONNREFUSED, after 7 ms"],
+      [Promise.resolve(undefined), "service:1 is not configured."],
     ] as const) {
       site.console.answers.test = answer;
       expect(resultOf(await press(`${list}/receivers`, "test", "service:1"))).toContain(words);
     }
+  });
+
+  it("are tested in the background if that takes long, and a later failure is reported", async () => {
+    const test = Promise.withResolvers<never>();
+    const reported = Promise.withResolvers<unknown>();
+    site.onDefect = reported.resolve;
+    site.console.answers.test = test.promise;
+    expect(resultOf(await press(`${list}/receivers`, "test", "service:1"))).toContain("has not answered yet");
+    const fault = new Error("later");
+    test.reject(fault);
+    await expect(reported.promise).resolves.toBe(fault);
   });
 });
 
