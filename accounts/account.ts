@@ -62,7 +62,7 @@ interface NewGenerations {
 }
 
 /**
- * The accounts. A wrong argument is a `TypeError` that names the option. A storage fault, or too many concurrent
+ * The accounts. A wrong argument is an `InvalidArgument` that names the option. A storage fault, or too many concurrent
  * changes to one account, is `StorageUnavailable`. Every change writes an audit record that names its `actor`.
  */
 export interface Accounts {
@@ -86,7 +86,7 @@ export interface Accounts {
    * Changes the given fields. A new value of username, e-mail, name, surname, date_of_birth or gender sends one
    * `PROFILE_CHANGED`. If mail is configured, both addresses are notified of a new e-mail address. A call that changes
    * nothing writes nothing.
-   * @throws TypeError naming `changes.email_verified` where an account without a password would lose its confirmed address.
+   * @throws SignInError `not_applicable` where an account without a password would lose its confirmed address.
    * @throws NotFound if there is no such account.
    * @throws NameTaken, UnknownReference as `create` does.
    */
@@ -161,7 +161,7 @@ export interface Accounts {
   /**
    * Removes a passkey by its id, or the authenticator app. Recovery codes go with the last factor. Ends all sessions; if
    * mail is configured, the person gets a mail. `false` if there is no such factor.
-   * @throws StillReferenced when it is the last passkey of an account without a password: use `removeFactors`.
+   * @throws SignInError `last_sign_in_method` when it is the last passkey of an account without a password: use `removeFactors`.
    */
   removeFactor(sub: string, idOrApp: string, options?: CallOptions): Promise<boolean>;
   /**
@@ -172,7 +172,8 @@ export interface Accounts {
   removeFactors(sub: string, options?: CallOptions): Promise<boolean>;
   /**
    * Replaces the recovery codes. Ends all sessions; if mail is configured, the person gets a mail.
-   * @throws NotFound if there is no such account, or it has no second factor.
+   * @throws NotFound if there is no such account.
+   * @throws SignInError `not_applicable` if it has no second factor.
    */
   resetRecoveryCodes(sub: string, options?: CallOptions): Promise<NewRecoveryCodes>;
 }

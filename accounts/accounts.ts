@@ -5,7 +5,7 @@ import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
-import { AlreadyExists, ConditionFailed, IdentifierTaken } from "../core/errors.ts";
+import { AlreadyExists, ConditionFailed, IdentifierTaken, NotApplicable } from "../core/errors.ts";
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
 import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
 import {
@@ -33,7 +33,7 @@ import {
   type ImportedAccount,
   type NewAccount,
 } from "./account-schema.ts";
-import { anyString, callerOf, checked, integer } from "./arguments.ts";
+import { anyString, callerOf, checked, integer, invalid } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
 import { importedFactors, type NewPasskey, signsInByPasskeyAlone, withReview } from "./factors/factor.ts";
@@ -86,12 +86,12 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     return passwords.hash(password);
   }
 
-  /** @throws TypeError for a value that is wrong now, such as a date of birth in the future. The schemas don't know the time. */
+  /** @throws InvalidArgument for a value that is wrong now, such as a date of birth in the future. The schemas don't know the time. */
   function checkNow(what: string, given: AccountChanges): void {
     for (const field of PERSON_FIELD_NAMES) {
       const value = given[field];
       const problem = typeof value === "string" ? PERSON_FIELDS[field].problem(value, clock) : undefined;
-      if (problem !== undefined) throw new TypeError(`${what}.${field}: ${problem}`);
+      if (problem !== undefined) throw invalid(what, [{ path: [field], message: problem }]);
     }
   }
 
@@ -244,7 +244,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
         const after = applied(before, changes);
-        if (losesAddress(before, after)) throw new TypeError(CONFIRMED_ADDRESS);
+        if (losesAddress(before, after)) throw new NotApplicable(CONFIRMED_ADDRESS);
         const fields = Object.keys(after) as (keyof AccountRecord)[];
         const changed = fields.filter((field) => (before[field] ?? null) !== (after[field] ?? null));
         if (changed.length === 0) return undefined;
@@ -413,7 +413,7 @@ function newRecord(
 }
 
 const CONFIRMED_ADDRESS =
-  "changes.email_verified: must be true, because a reset by mail is all that this account has besides its passkeys";
+  "email_verified must be true, because a reset by mail is all that this account has besides its passkeys";
 
 /** Whether an account without a password would lose its confirmed address (decisions.md, Without a password). */
 function losesAddress(before: AccountRecord, after: AccountRecord): boolean {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Deployment } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
 import { isLoopback } from "../config/value-forms.ts";
-import { UnknownReference } from "../core/errors.ts";
+import { InvalidArgument, NotApplicable, UnknownReference } from "../core/errors.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
 import type { Clock } from "../core/clock.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
@@ -169,7 +169,10 @@ export function createApis({ storage, deployments }: ApisOptions): Apis & {
   function requireForeign(identifier: string): void {
     for (const deployment of [deployments.oauth2, deployments.openid])
       if (deployment !== undefined && identifier.startsWith(deployment.url))
-        throw new TypeError("identifier: must not begin with the base URL of a deployment");
+        throw new InvalidArgument({
+          path: "identifier",
+          message: "must not begin with the base URL of a deployment",
+        });
   }
 
   async function put(
@@ -183,16 +186,17 @@ export function createApis({ storage, deployments }: ApisOptions): Apis & {
     const settings = checked("api", apiSettings, input);
     const { tokens, introspection = [] } = settings;
     if (tokens === "jwt" && deployments.openid === undefined)
-      throw new TypeError(
-        "api.tokens: jwt needs the openid deployment, whose issuer and JWKS verify the tokens",
-      );
+      throw new InvalidArgument({
+        path: "api.tokens",
+        message: "jwt needs the openid deployment, whose issuer and JWKS verify the tokens",
+      });
     return records.transact(async (tx) => {
       const isMarked = mark !== undefined && (await readMark(tx, mark));
       const stored = await tx.get(API.ref(identifier));
       if (isMarked && stored === undefined) return { record: undefined, done: { kind: "removed" } };
       if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
       if (stored !== undefined && stored.tokens !== tokens)
-        throw new TypeError(`api.tokens: the API has ${stored.tokens} tokens, and that can't be changed`);
+        throw new NotApplicable(`the API has ${stored.tokens} tokens, and that can't be changed`);
       const record: ApiRecord = {
         identifier,
         name: settings.name,
@@ -215,7 +219,7 @@ export function createApis({ storage, deployments }: ApisOptions): Apis & {
         if (client === undefined || client.service === null)
           throw new UnknownReference(`client ${client_id}`);
         if (!KINDS[client.kind].confidential)
-          throw new TypeError(`api.introspection: a ${client.kind} client can't prove who it is`);
+          throw new NotApplicable(`a ${client.kind} client can't prove who it is for introspection`);
       }
       tx.put(API.record(record));
       const action = stored === undefined ? "api.created" : "api.updated";

@@ -1,10 +1,11 @@
 /**
- * Arguments of the public calls, checked with zod. A wrong argument is a `TypeError` that names the option and never
- * repeats its value.
+ * Arguments of the public calls, checked with zod. A wrong argument is an {@link InvalidArgument} that names the option and
+ * never repeats its value.
  */
 import { z } from "zod";
 import { nearestKey } from "../config/nearest-key.ts";
 import { formatPath } from "../config/problems.ts";
+import { InvalidArgument } from "../core/errors.ts";
 import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 
 /**
@@ -21,13 +22,20 @@ export function pathIn(what: string, path: readonly PropertyKey[]): string {
 /**
  * The checked value.
  * @param what the name of the argument in messages, such as `account`.
- * @throws TypeError with one part for each problem, such as `client.redirect_uris[0]: must be a string`.
+ * @throws InvalidArgument with one part for each problem, such as `client.redirect_uris[0]: must be a string`.
  */
 export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.map(({ path, message }) => `${pathIn(what, path)}: ${message}`);
-  throw new TypeError(problems.join("; "));
+  throw invalid(what, result.error.issues);
+}
+
+/** The error for problems inside an argument. */
+export function invalid(
+  what: string,
+  problems: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[],
+): InvalidArgument {
+  return new InvalidArgument(...problems.map(({ path, message }) => ({ path: pathIn(what, path), message })));
 }
 
 /** Makes a schema of a rule. The rule returns what is wrong, or `undefined`. */
@@ -171,7 +179,7 @@ export function byCaller(caller: Caller): CallOptions {
   return { actor: new RequestActor(caller) };
 }
 
-/** The caller that the options of a call name. @throws TypeError for wrong options. */
+/** The caller that the options of a call name. @throws InvalidArgument for wrong options. */
 export function callerOf(options: CallOptions = {}): Caller {
   const { actor: named } = checked("options", callOptions, options);
   return options.actor instanceof RequestActor ? options.actor.caller : callerFor(named);

@@ -16,7 +16,7 @@ export interface AuditLog {
   /**
    * A page of the records that match, newest first. A page with `next` can be shorter than `limit`, even empty: the next
    * page continues where it ends.
-   * @throws TypeError for a wrong filter.
+   * @throws InvalidArgument for a wrong filter.
    */
   list(query?: AuditQuery): Promise<AuditPage>;
 }

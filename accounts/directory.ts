@@ -50,7 +50,7 @@ export interface Entries<S extends EntrySettings, E extends Entry> {
 }
 
 /**
- * The directory. A wrong argument is a `TypeError` that names the option; a storage fault is `StorageUnavailable`. Every
+ * The directory. A wrong argument is an `InvalidArgument` that names the option; a storage fault is `StorageUnavailable`. Every
  * change writes an audit record that names its `actor`.
  */
 export interface Directory {

@@ -118,7 +118,7 @@ export function openReceiver(
   receiver: ReceiverRecord,
 ): OpenedReceiver {
   const { url, client_id, types, sealed } = receiver;
-  if (sealed === null) throw new SignInError("keys", "its credentials are lost: set them again");
+  if (sealed === null) throw new SignInError("unusable_secrets", "its credentials are lost: set them again");
   const secrets = JSON.parse(sealer.open(receiverContext(kind, key), sealed)) as {
     readonly client_secret: string;
     readonly signing_secret?: string;

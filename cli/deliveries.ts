@@ -5,7 +5,7 @@ import type { ExplainedAction } from "../notifier/explain.ts";
 import type { ReceiverReport } from "../notifier/receivers.ts";
 import { findSub, SUB } from "./program/account-name.ts";
 import type { Command, CommandOption } from "./program/command.ts";
-import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
+import { CommandFailure, misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 import { MILLISECONDS } from "./program/printer.ts";
 import { pagesOf } from "../core/pages.ts";
@@ -243,8 +243,8 @@ async function test({ service, args, print, by }: Call): Promise<void> {
     throw new CommandFailure(
       `Nothing was sent from here: ${result.error}. This command knows its own configuration only: a server with other values in its code may send.`,
     );
-  const exitCode = result.status === null ? UNREACHABLE : 1;
-  throw new CommandFailure("The receiver did not accept the test.", { exitCode });
+  const code = result.status === null ? "server_unreachable" : "not_applicable";
+  throw new CommandFailure("The receiver did not accept the test.", { code });
 }
 
 export const deliveryCommands: readonly Command[] = [

@@ -11,7 +11,7 @@ import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../co
 import { ConfigurationError, neededUser } from "../core/errors.ts";
 import { resolveVariable, warnAboutPassword } from "./program/addresses.ts";
 import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
+import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { readJsonObject } from "./program/json-file.ts";
 import { Printer } from "./program/printer.ts";
@@ -131,7 +131,7 @@ async function answered(config: Config, { option, path }: Question, text: string
   if (problems.length === 0) return next;
   // Both deployments have the same problems.
   const texts = new Set(problems.map((problem) => problem.replace(/^[^:]+: /u, "")));
-  throw new CommandFailure(`--${option} ${[...texts].join("; ")}.`, { exitCode: MISUSED });
+  throw new CommandFailure(`--${option} ${[...texts].join("; ")}.`, { code: "invalid_argument" });
 }
 
 /** Asks for the password of an address that has a user without one. The password is not shown. */

@@ -63,7 +63,7 @@ async function presentIds(configuration: Configuration): Promise<readonly string
   try {
     return createSealer(await readSecrets(configuration, true)).ids;
   } catch (error) {
-    if (error instanceof SignInError && error.code === "keys") return [];
+    if (error instanceof SignInError && error.code === "unusable_secrets") return [];
     throw error;
   }
 }

@@ -17,7 +17,7 @@ import { createSealer } from "../core/sealing.ts";
 import { notesAbout } from "./renewal.ts";
 import { readSqliteConfig, type SqliteConfiguration } from "./backup.ts";
 import type { Run, CommandContext } from "./program/command.ts";
-import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
+import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";
 import { operator } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
@@ -34,7 +34,7 @@ async function readBackupKeys(
   const path = args.text("key-file");
   if (path !== undefined) {
     const keys = await readKeyFile(path);
-    if (keys === undefined) throw new CommandFailure(`${path} does not exist.`, { exitCode: MISUSED });
+    if (keys === undefined) throw new CommandFailure(`${path} does not exist.`, { code: "invalid_argument" });
     return keys;
   }
   const typed = askSecret === undefined ? await readInput() : await askSecret("Key of the backup: ");
@@ -47,11 +47,11 @@ async function openBackup(path: string): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause: unknown) => {
     const code = String(Reflect.get(Object(cause), "code"));
     const why = code === "ENOENT" ? "does not exist" : `can't be read: ${code}`;
-    throw new CommandFailure(`${path} ${why}.`, { exitCode: MISUSED, cause });
+    throw new CommandFailure(`${path} ${why}.`, { code: "invalid_argument", cause });
   });
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw new CommandFailure(`${path} is not a file.`, { exitCode: MISUSED });
+  throw new CommandFailure(`${path} is not a file.`, { code: "invalid_argument" });
 }
 
 function refuseFilled(kinds: readonly string[]): never {

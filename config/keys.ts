@@ -64,7 +64,7 @@ function codeOf(error: unknown): string {
 
 function cannot(what: string, path: string, cause: unknown): SignInError {
   return new SignInError(
-    "keys",
+    "unusable_secrets",
     `the key file ${path} can't be ${what} (${codeOf(cause)})${what === "made" ? neededUser(codeOf(cause), path) : ""}`,
     { cause },
   );
@@ -90,11 +90,12 @@ function parseKeys(text: string): readonly string[] | undefined {
 
 async function readOpened(file: FileHandle, path: string): Promise<string[]> {
   const stats = await file.stat();
-  if (!stats.isFile()) throw new SignInError("keys", `the key file ${path} is not a regular file`);
+  if (!stats.isFile())
+    throw new SignInError("unusable_secrets", `the key file ${path} is not a regular file`);
   // Windows has no such bits. There, the access list of the folder protects the file.
   if (process.platform !== "win32" && (stats.mode & OTHERS) !== 0) {
     throw new SignInError(
-      "keys",
+      "unusable_secrets",
       `the key file ${path} can be used by other users of this machine: chmod 600 it`,
     );
   }
@@ -102,7 +103,7 @@ async function readOpened(file: FileHandle, path: string): Promise<string[]> {
   const keys = parseKeys(text);
   if (keys === undefined) {
     throw new SignInError(
-      "keys",
+      "unusable_secrets",
       `the key file ${path} does not hold different keys of 32 bytes in Base64, one a line`,
     );
   }
@@ -162,7 +163,7 @@ export async function readOrMakeKeyFile(path: string, { mayCreate }: KeyFileOpti
     if (made !== undefined) return made;
   }
   throw new SignInError(
-    "keys",
+    "unusable_secrets",
     `the key file ${path} is missing: what the database keeps encrypted opens only with its keys, restore it from a backup`,
   );
 }

@@ -1,26 +1,38 @@
 /**
  * The errors of the storage and of the rules for accounts, clients and the directory. Protocol errors are classes of
- * oidc-provider. Every error that this package throws on purpose is a
- * {@link SignInError} with a stable `code`; a wrong argument is a `TypeError` that names the option.
+ * oidc-provider. Every error that this package throws on purpose is a {@link SignInError}, or an {@link InvalidArgument}, with a
+ * stable `code`.
  */
 import { dirname } from "node:path";
 
-/** Stable codes of {@link SignInError}: safe to switch on, never renamed. */
-export type SignInErrorCode =
-  | "configuration"
-  | "storage_unavailable"
-  | "condition_failed"
-  | "name_taken"
-  | "already_exists"
-  | "not_found"
-  | "unknown_reference"
-  | "still_referenced"
-  | "invalid_password"
-  | "address_refused"
-  | "invalid_notification"
-  | "keys"
-  | "backup"
-  | "unexpected_answer";
+/**
+ * Every code of an error, and the HTTP status that says the same. The exit codes of commands follow from it: 2 for 422, 3 for 503
+ * and 504, else 1.
+ */
+export const ERRORS = {
+  not_found: 404,
+  invalid_argument: 422,
+  invalid_password: 422,
+  invalid_configuration: 422,
+  invalid_backup: 409,
+  invalid_notification: 400,
+  unknown_reference: 422,
+  name_taken: 409,
+  already_exists: 409,
+  still_referenced: 409,
+  last_sign_in_method: 409,
+  not_applicable: 409,
+  configured_elsewhere: 409,
+  condition_failed: 409,
+  address_refused: 403,
+  unusable_secrets: 500,
+  unexpected_answer: 502,
+  storage_unavailable: 503,
+  server_unreachable: 504,
+} as const;
+
+/** Stable codes of {@link SignInError} and {@link InvalidArgument}: safe to switch on, never renamed. */
+export type SignInErrorCode = keyof typeof ERRORS;
 
 /** The base of all errors of this package. */
 export class SignInError extends Error {
@@ -31,6 +43,26 @@ export class SignInError extends Error {
     super(message, options);
     this.name = new.target.name;
     this.code = code;
+  }
+}
+
+/** What is wrong with an argument of a call. */
+export interface ArgumentProblem {
+  /** The place, such as `client.redirect_uris[0]`. */
+  readonly path: string;
+  /** Such as `must be a string`. It never repeats the value. */
+  readonly message: string;
+}
+
+/** Arguments of a call are wrong. The message has one part for each of its `problems`, such as `sub: must be a string`. */
+export class InvalidArgument extends TypeError {
+  readonly code = "invalid_argument" satisfies SignInErrorCode;
+  readonly problems: readonly ArgumentProblem[];
+
+  constructor(...problems: readonly ArgumentProblem[]) {
+    super(problems.map(({ path, message }) => `${path}: ${message}`).join("; "));
+    this.name = new.target.name;
+    this.problems = problems;
   }
 }
 
@@ -51,7 +83,7 @@ export class ConfigurationError extends SignInError {
   readonly problems: readonly string[];
 
   constructor(problems: readonly string[]) {
-    super("configuration", problems.join("\n"));
+    super("invalid_configuration", problems.join("\n"));
     this.problems = problems;
   }
 }
@@ -107,16 +139,20 @@ export class UnknownReference extends SignInError {
   }
 }
 
-/**
- * A service, group or portal can't be removed while other records refer to it; the message names them. Neither can the last
- * passkey of an account without a password.
- */
+/** A service, group or portal can't be removed while other records refer to it; the message names them. */
 export class StillReferenced extends SignInError {
   readonly references: readonly string[];
 
   constructor(what: string, references: readonly string[]) {
     super("still_referenced", `${what} is still referenced by ${references.join(", ")}`);
     this.references = references;
+  }
+}
+
+/** The call is right, but not for this account, client or API, such as a new secret for a client that can't keep one. */
+export class NotApplicable extends SignInError {
+  constructor(message: string) {
+    super("not_applicable", message);
   }
 }
 

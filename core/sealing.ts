@@ -101,14 +101,18 @@ export function createSealer(secrets: readonly string[], sealing: number = 0): S
   const keys = raw.map((each) => deriveKey(each, "sign-in-service sealing"));
   const first = keys[sealing];
   const secret = raw[sealing];
-  if (first === undefined || secret === undefined) throw new SignInError("keys", "keys.secrets is empty");
+  if (first === undefined || secret === undefined)
+    throw new SignInError("unusable_secrets", "keys.secrets is empty");
   const hashing = deriveKey(secret, "sign-in-service hashes");
   function open(context: string, sealed: string): string {
     for (const key of keys) {
       const text = decrypt(key, context, sealed);
       if (text !== undefined) return text;
     }
-    throw new SignInError("keys", `no key of keys.secrets opens what is sealed for ${context.split(" ")[0]}`);
+    throw new SignInError(
+      "unusable_secrets",
+      `no key of keys.secrets opens what is sealed for ${context.split(" ")[0]}`,
+    );
   }
   return {
     ids: raw.map((each) => idOf(deriveKey(each, "sign-in-service ids of secrets"))),

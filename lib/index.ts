@@ -20,7 +20,7 @@ export {
   AlreadyExists,
   ConditionFailed,
   ConfigurationError,
-  IdentifierTaken,
+  InvalidArgument,
   InvalidPassword,
   NameTaken,
   NotFound,

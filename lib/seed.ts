@@ -23,7 +23,9 @@ import {
   AlreadyExists,
   ConfigurationError,
   IdentifierTaken,
+  InvalidArgument,
   InvalidPassword,
+  NotApplicable,
   NameTaken,
   UnknownReference,
 } from "../core/errors.ts";
@@ -297,7 +299,8 @@ async function located<T>(path: readonly PropertyKey[], work: () => Promise<T>):
     return await work();
   } catch (error) {
     const isProblem =
-      error instanceof TypeError ||
+      error instanceof InvalidArgument ||
+      error instanceof NotApplicable ||
       error instanceof UnknownReference ||
       error instanceof InvalidPassword ||
       error instanceof IdentifierTaken;

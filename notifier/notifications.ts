@@ -79,7 +79,7 @@ export interface ShownDeliveryPage {
 
 /**
  * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage rejects with
- * `StorageUnavailable`, a wrong argument with a `TypeError` that names it.
+ * `StorageUnavailable`, a wrong argument with an `InvalidArgument` that names it.
  * Every call that changes or sends something first writes an audit record; `actor` is recorded there.
  */
 export interface Notifications {

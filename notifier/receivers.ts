@@ -104,7 +104,7 @@ export class Receivers {
       this.#targets.set(receiver, { record, target });
       return target;
     } catch (error) {
-      if (error instanceof SignInError && error.code === "keys") return "no key";
+      if (error instanceof SignInError && error.code === "unusable_secrets") return "no key";
       throw error;
     }
   }

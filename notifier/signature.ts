@@ -1,5 +1,6 @@
 /** Signatures of Standard Webhooks 1.0, symmetric: `v1,` and the Base64 of an HMAC-SHA-256. */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
+import { InvalidArgument } from "../core/errors.ts";
 
 const PREFIX = "whsec_";
 const VERSION = "v1,";
@@ -21,13 +22,16 @@ const MIN_KEY_BYTES = 24;
 
 /**
  * The key in a signing secret.
- * @throws TypeError for a secret that is not `whsec_` and the Base64 of 24 bytes or more. The message does not repeat it.
+ * @throws InvalidArgument for a secret that is not `whsec_` and the Base64 of 24 bytes or more. The message does not repeat it.
  */
 export function signingKey(secret: string): KeyObject {
   const encoded = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "";
   const key = Buffer.from(encoded, "base64");
   if (key.length < MIN_KEY_BYTES || key.toString("base64") !== encoded) {
-    throw new TypeError(`secrets: each must be whsec_ and the Base64 of at least ${MIN_KEY_BYTES} bytes`);
+    throw new InvalidArgument({
+      path: "secrets",
+      message: `each must be whsec_ and the Base64 of at least ${MIN_KEY_BYTES} bytes`,
+    });
   }
   return createSecretKey(key);
 }

@@ -47,7 +47,7 @@ function ifReadable<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch (error) {
-    if (error instanceof SignInError && error.code === "keys") return undefined;
+    if (error instanceof SignInError && error.code === "unusable_secrets") return undefined;
     throw error;
   }
 }

@@ -86,14 +86,14 @@ export function requireSecrets(known: readonly KnownSecret[], ids: readonly stri
   const lacking = lackingSecrets(known, ids);
   if (lacking.length > 0)
     throw new SignInError(
-      "keys",
+      "unusable_secrets",
       `the storage needs ${list(lacking)}, which keys.secrets lacks (it has ${list(ids)}): add it again, and run sign-in-service keys reseal before you remove it; if it is lost for good, run sign-in-service keys reset --lost`,
     );
   const newest = known.at(-1)?.id;
   const [first = ""] = ids;
   if (newest !== first && known.some(({ id }) => id === first))
     throw new SignInError(
-      "keys",
+      "unusable_secrets",
       `the first of keys.secrets is ${first}, which ${newest} has replaced: put ${newest} first, the secret at place ${ids.indexOf(newest ?? "") + 1}, or a new one`,
     );
 }

@@ -1,6 +1,7 @@
 /** Turns the settings of a client into members of its record. */
 import { isDeepStrictEqual } from "node:util";
 import type { ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import { InvalidArgument, NotApplicable } from "../../core/errors.ts";
 import { DEFAULT_KIND, type Setting, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
 import { storedLogo, type ClientChanges, type IdentifiedClient } from "./client-schema.ts";
 
@@ -32,10 +33,11 @@ export function withSettings(before: ClientRecord, changes: ClientChanges): Clie
   const grants = changes.grant_types ?? before.grant_types;
   const others = grants.filter((grant) => grant !== "password");
   const password = changes.password_grant ?? grants.includes("password");
-  if (others.length === 0 && !password) throw new TypeError("grant_types: must not be empty");
+  if (others.length === 0 && !password)
+    throw new InvalidArgument({ path: "grant_types", message: "must not be empty" });
   if (password && (!first_party || second_factor === "required")) {
     const which = first_party ? "a client with second_factor required" : "a third-party client";
-    throw new TypeError(`password_grant: ${which} can't have the password grant`);
+    throw new InvalidArgument({ path: "password_grant", message: `${which} can't have the password grant` });
   }
   const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
   const logo = logoOf(before.client_id, changes);
@@ -81,17 +83,17 @@ export function seededChanges({
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
 }
 
-/** @throws TypeError when a seed names another kind or algorithm than the client has. */
+/** @throws NotApplicable when a seed names another kind or algorithm than the client has. */
 export function refuseFixed(
   { kind, id_token_signed_response_alg: registered = "RS256" }: ClientRecord,
   seeded: IdentifiedClient,
 ): void {
   const { kind: named = DEFAULT_KIND, id_token_signed_response_alg: algorithm = registered } = seeded;
   if (named !== kind)
-    throw new TypeError(`client.kind: the client is registered as ${kind}, and that can't be changed`);
+    throw new NotApplicable(`the client is registered as ${kind}, and its kind can't be changed`);
   if (algorithm !== registered)
-    throw new TypeError(
-      `client.id_token_signed_response_alg: the client is registered with ${registered}, and that can't be changed`,
+    throw new NotApplicable(
+      `the client is registered with ${registered}, and its id_token_signed_response_alg can't be changed`,
     );
 }
 

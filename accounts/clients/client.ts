@@ -63,7 +63,7 @@ export interface ClientCredentials {
 export type RegisteredClient = Pick<ClientCredentials, "client_id"> & Partial<ClientCredentials>;
 
 /**
- * The clients. A wrong argument is a `TypeError` that names the option; a storage fault is `StorageUnavailable`. Every
+ * The clients. A wrong argument is an `InvalidArgument` that names the option; a storage fault is `StorageUnavailable`. Every
  * change writes an audit record that names its `actor`.
  */
 export interface Clients {
@@ -88,7 +88,7 @@ export interface Clients {
   /**
    * Makes a new secret. The old ones stay valid for `keepOldFor` seconds (default 0, at most a year). A client has at
    * most four secrets. Without `keepOldFor`, the opaque tokens of a `machine` client end, too.
-   * @throws TypeError when the client has no secret.
+   * @throws SignInError `not_applicable` when the client has no secret.
    * @throws NotFound when there is no such client.
    */
   rotateSecret(
@@ -97,7 +97,7 @@ export interface Clients {
   ): Promise<{ readonly client_secret: string }>;
   /**
    * Ends all tokens of a `machine` client. For the tokens of people, see `accounts.revokeTokens`.
-   * @throws TypeError for a client of another kind.
+   * @throws SignInError `not_applicable` for a client of another kind.
    * @throws NotFound when there is no such client.
    */
   revokeTokens(client_id: string, options?: CallOptions): Promise<void>;

@@ -13,12 +13,19 @@ import {
   REMOVED_CLIENT,
 } from "../../records/directory/directory-kinds.ts";
 import type { Storage } from "../../records/storage.ts";
-import { AlreadyExists, IdentifierTaken, NotFound, UnknownReference } from "../../core/errors.ts";
+import {
+  AlreadyExists,
+  IdentifierTaken,
+  InvalidArgument,
+  NotApplicable,
+  NotFound,
+  UnknownReference,
+} from "../../core/errors.ts";
 import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
 import { hmac } from "../../core/sealing.ts";
 import { type AccessCleanup, putRemoval } from "../access-cleanup.ts";
 import { forgetInApis, requireApis } from "../apis.ts";
-import { actor, anyString, callerFor, callerOf, type CallOptions, checked, pathIn } from "../arguments.ts";
+import { actor, anyString, callerFor, callerOf, type CallOptions, checked, invalid } from "../arguments.ts";
 import {
   type ClientCredentials,
   type ClientInternals,
@@ -161,12 +168,13 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     await forgetInApis(storage, client_id, caller);
   }
 
-  /** @throws TypeError for an address that would never get a logout token that it can verify. */
+  /** @throws InvalidArgument for an address that would never get a logout token that it can verify. */
   function requireIssuer({ backchannel_logout_uri }: Partial<ClientRecord>, of: "client" | "changes"): void {
     if (options.sendsLogoutTokens || (backchannel_logout_uri ?? null) === null) return;
-    throw new TypeError(
-      `${of}.backchannel_logout_uri: needs the openid deployment, whose issuer and keys verify logout tokens`,
-    );
+    throw new InvalidArgument({
+      path: `${of}.backchannel_logout_uri`,
+      message: "needs the openid deployment, whose issuer and keys verify logout tokens",
+    });
   }
 
   function withSecret(before: ClientRecord, secret: string | undefined): ClientRecord {
@@ -219,9 +227,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     const { kind = DEFAULT_KIND, jwks, id_token_signed_response_alg: algorithm } = client;
     const hasSecret = KINDS[kind].confidential && jwks === undefined;
     if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
-      throw new TypeError(
-        `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
-      );
+      throw new InvalidArgument({
+        path: "client.id_token_signed_response_alg",
+        message: `no key in keys.signing signs with ${algorithm}`,
+      });
     }
     const now = seconds(clock);
     const record = withSettings(
@@ -299,9 +308,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
         if (!KINDS[before.kind].confidential)
-          throw new TypeError(`client_id: a ${before.kind} client has no secret`);
-        if (before.jwks !== undefined)
-          throw new TypeError("client_id: the client has keys in place of a secret");
+          throw new NotApplicable(`a ${before.kind} client has no secret`);
+        if (before.jwks !== undefined) throw new NotApplicable("the client has keys in place of a secret");
         const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
         const record = { ...before, secrets };
         return {
@@ -318,9 +326,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       await change(client_id, callerOf(callOptions), (before) => {
         if (!isPublic(before)) throw noClient();
         if (KINDS[before.kind].people)
-          throw new TypeError(
-            "client_id: the tokens of this client belong to people: use accounts.revokeTokens",
-          );
+          throw new NotApplicable("the tokens of this client belong to people: use accounts.revokeTokens");
         return { action: "client.tokens_revoked", record: withoutTokens(before) };
       });
     },
@@ -364,7 +370,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
             const record = newRecord(fresh, client_id, { hash: hmac(secretKey, client_secret) });
             return { action: "client.registered", record, logo: logoOf(client_id, fresh) };
           }
-          if (!isPublic(before)) throw new TypeError("client.client_id: belongs to the service");
+          if (!isPublic(before))
+            throw new InvalidArgument({ path: "client.client_id", message: "belongs to the service" });
           refuseFixed(before, client);
           const { refresh_tokens: rules } = changes;
           const merged = rules && { refresh_tokens: { ...before.refresh_tokens, ...rules } };
@@ -406,7 +413,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const { record } = await change(client.client_id, SYSTEM, (before) => {
         replaced = undefined;
         if (before !== undefined && before.service !== null) {
-          throw new TypeError("client_id: belongs to a registered client");
+          throw new InvalidArgument({ path: "client_id", message: "belongs to a registered client" });
         }
         const blank: Omit<ClientRecord, keyof typeof client> = {
           ...unsetSettings(DEFAULT_KIND),
@@ -450,12 +457,8 @@ function auditDetail(
   return { fields: changedMembers(before, after).join(" ") };
 }
 
-/** @throws TypeError with one part for each problem. */
 function refuse(problems: readonly SettingProblem[]): void {
-  if (problems.length === 0) return;
-  throw new TypeError(
-    problems.map(({ path, message }) => `${pathIn("changes", path)}: ${message}`).join("; "),
-  );
+  if (problems.length > 0) throw invalid("changes", problems);
 }
 
 /** A 128-bit identifier that can't be mistaken for a UUID. */

@@ -4,7 +4,7 @@
  */
 import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import { AlreadyExists, NotFound, StillReferenced } from "../../core/errors.ts";
+import { AlreadyExists, NotApplicable, SignInError } from "../../core/errors.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
@@ -294,7 +294,10 @@ export function createAccountFactors(
       checked("id", anyString, which);
       const { kind } = await removeOne(sub, which, {}, callerOf(callOptions));
       if (kind === "only-way")
-        throw new StillReferenced("the last passkey", ["an account without a password"]);
+        throw new SignInError(
+          "last_sign_in_method",
+          "the account has no password, and this is its last passkey",
+        );
       return kind === "changed";
     },
 
@@ -307,7 +310,10 @@ export function createAccountFactors(
     async resetRecoveryCodes(sub, callOptions) {
       checked("sub", anyString, sub);
       const result = await replaceRecoveryCodes(sub, {}, callerOf(callOptions));
-      if (result.kind !== "changed") throw new NotFound("a second factor of this account");
+      if (result.kind !== "changed") {
+        const account = await records.find(ACCOUNT.ref(sub));
+        throw account === undefined ? noAccount() : new NotApplicable("the account has no second factor");
+      }
       return { recovery_codes: [...result.recoveryCodes] };
     },
   };

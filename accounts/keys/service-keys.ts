@@ -50,7 +50,7 @@ export async function readSecrets(
   const file = keyFileOf(storage);
   if (file === undefined)
     throw new SignInError(
-      "keys",
+      "unusable_secrets",
       "keys.secrets is required for this storage: make one with openssl rand -base64 32",
     );
   return readOrMakeKeyFile(file, { mayCreate: !isUsed });

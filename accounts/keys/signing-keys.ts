@@ -105,7 +105,10 @@ const CHANGE_DELAY_MS = 1_000;
 
 const refuse = (): Promise<never> =>
   Promise.reject(
-    new SignInError("keys", "the signing keys come from config.keys.signing: change them there"),
+    new SignInError(
+      "configured_elsewhere",
+      "the signing keys come from config.keys.signing: change them there",
+    ),
   );
 
 /** Keys of the configuration, which don't change while the service runs. */

@@ -12,7 +12,7 @@ import {
   storageProblem,
   DEFAULT_STORAGE,
 } from "../../config/storage-address.ts";
-import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
+import { CommandFailure, misused } from "./command-failure.ts";
 import type { ReadVariable, CommandContext } from "./command.ts";
 import type { Arguments } from "./arguments.ts";
 import { readJsonObject } from "./json-file.ts";
@@ -79,7 +79,7 @@ function checkArtifacts(artifacts: string, name: string): string {
 function textMember(file: object, name: string, path: string): string | undefined {
   const value: unknown = Reflect.get(file, name);
   if (value === undefined || typeof value === "string") return value;
-  throw new CommandFailure(`${path}: ${name} must be a string.`, { exitCode: MISUSED });
+  throw new CommandFailure(`${path}: ${name} must be a string.`, { code: "invalid_configuration" });
 }
 
 /** `storage` and `artifacts` of a configuration. Other keys are ignored. @param where it comes from. */

@@ -1,6 +1,6 @@
 /** Reads JSON files that an operator names. Messages never quote a file, which may contain secrets. */
 import { readFile } from "node:fs/promises";
-import { CommandFailure, MISUSED } from "./command-failure.ts";
+import { CommandFailure } from "./command-failure.ts";
 import { findJsonFault } from "../../config/json-text.ts";
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -21,7 +21,7 @@ export async function readBytes(path: string): Promise<Buffer> {
   } catch (cause) {
     const code = String(Reflect.get(Object(cause), "code"));
     throw new CommandFailure(`${path} ${fileProblem(code)}.`, {
-      exitCode: MISUSED,
+      code: "invalid_argument",
       cause,
     });
   }
@@ -37,7 +37,7 @@ export function objectIn(text: string, name: string): Readonly<Record<string, un
   const value = parse(text, name);
   if (typeof value === "object" && value !== null && !Array.isArray(value))
     return value as Readonly<Record<string, unknown>>;
-  throw new CommandFailure(`${name} must contain a JSON object.`, { exitCode: MISUSED });
+  throw new CommandFailure(`${name} must contain a JSON object.`, { code: "invalid_argument" });
 }
 
 function parse(text: string, name: string): unknown {
@@ -46,6 +46,6 @@ function parse(text: string, name: string): unknown {
   if (fault === undefined) return JSON.parse(json);
   const { line, column, what } = fault;
   throw new CommandFailure(`${name} is not valid JSON: line ${line}, column ${column}: ${what}.`, {
-    exitCode: MISUSED,
+    code: "invalid_argument",
   });
 }

@@ -3,7 +3,7 @@ import { userInfo } from "node:os";
 import type { CallOptions } from "../../accounts/arguments.ts";
 import type { SignInService } from "../../lib/service.ts";
 import type { CommandOption, Run, CommandContext } from "./command.ts";
-import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import { CommandFailure, misused } from "./command-failure.ts";
 import type { Arguments } from "./arguments.ts";
 import { Printer } from "./printer.ts";
 
@@ -127,7 +127,7 @@ export async function confirm(
 ): Promise<void> {
   if (args.flag("yes")) return;
   if (ask === undefined) throw misused(NO_TERMINAL);
-  if (!(await ask(question))) throw new CommandFailure(UNCHANGED, { exitCode: FAILED });
+  if (!(await ask(question))) throw new CommandFailure(UNCHANGED);
 }
 
 /** See {@link Call.confirmTyped}. */
@@ -140,12 +140,12 @@ export async function confirmTyped(
   if (args.flag("yes")) return;
   if (ask === undefined) throw misused(NO_TERMINAL);
   const typed = await ask(`${question} Type ${name} to confirm: `);
-  if (typed.trim() !== name) throw new CommandFailure(UNCHANGED, { exitCode: FAILED });
+  if (typed.trim() !== name) throw new CommandFailure(UNCHANGED);
 }
 
 /** The failure for an unknown identifier. @param what such as `account`. */
 export function unknown(what: string): CommandFailure {
-  return new CommandFailure(`There is no such ${what}.`);
+  return new CommandFailure(`There is no such ${what}.`, { code: "not_found" });
 }
 
 /** Options that set text members of the library: `--date-of-birth` sets `date_of_birth`. */

@@ -7,7 +7,7 @@ import { ConfigurationError, StorageUnavailable } from "../../core/errors.ts";
 import type { StorageAddress } from "./addresses.ts";
 import type { Arguments } from "./arguments.ts";
 import type { CommandContext } from "./command.ts";
-import { CommandFailure, MISUSED, UNREACHABLE } from "./command-failure.ts";
+import { CommandFailure } from "./command-failure.ts";
 import { openChecked, openStorage, type Storage } from "../../records/storage.ts";
 import type { Stores } from "../../records/kinds.ts";
 import { readSettings, refuseMemory } from "./settings.ts";
@@ -46,10 +46,13 @@ export async function openAddressed(
   } catch (error) {
     if (error instanceof ConfigurationError) {
       const problems = error.problems.map((problem) => problem.replace(/^config\.\w+: /, ""));
-      throw new CommandFailure(`${name}: ${problems.join("; ")}.`, { exitCode: MISUSED, cause: error });
+      throw new CommandFailure(`${name}: ${problems.join("; ")}.`, {
+        code: "invalid_configuration",
+        cause: error,
+      });
     }
     if (error instanceof StorageUnavailable) {
-      throw new CommandFailure(`${name}: ${error.message}.`, { exitCode: UNREACHABLE, cause: error });
+      throw new CommandFailure(`${name}: ${error.message}.`, { code: "storage_unavailable", cause: error });
     }
     throw error;
   }

@@ -14,7 +14,7 @@ import {
 } from "../../config/variables.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import type { CommandContext } from "./command.ts";
-import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
+import { CommandFailure, misused } from "./command-failure.ts";
 import type { Arguments } from "./arguments.ts";
 import { readJsonObject } from "./json-file.ts";
 
@@ -79,7 +79,7 @@ async function refuseOpenFile(path: string): Promise<void> {
   if (!(await isOpenToAll(path))) return;
   throw new CommandFailure(
     `${path} contains keys.secrets and can be used by other users of this machine: chmod 600 it.`,
-    { exitCode: MISUSED },
+    { code: "invalid_configuration" },
   );
 }
 
@@ -131,6 +131,6 @@ export async function readSettings(
 export function refuseMemory(storage: string): void {
   if (isInMemory(storage))
     throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
-      exitCode: MISUSED,
+      code: "invalid_configuration",
     });
 }

@@ -3,7 +3,7 @@ import type { Environment } from "../../config/environment.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
 import type { SignInService } from "../../lib/index.ts";
 import type { Run, CommandContext } from "../program/command.ts";
-import { CommandFailure, FAILED, MISUSED, misused } from "../program/command-failure.ts";
+import { CommandFailure, FAILED, misused } from "../program/command-failure.ts";
 import type { Arguments } from "../program/arguments.ts";
 import { isConfigured } from "../program/settings.ts";
 import { endWithNpm } from "../program/stop-signals.ts";
@@ -62,7 +62,7 @@ function askedOf(args: Arguments, context: CommandContext): Asked {
   if (!isDemo && !isConfigured(args, context)) {
     throw new CommandFailure(
       "There is no configuration: make one with sign-in-service init and name it with --config FILE, or try the service with serve --demo.",
-      { exitCode: MISUSED },
+      { code: "invalid_configuration" },
     );
   }
   if (args.port("metrics-port") !== undefined && isDemo)

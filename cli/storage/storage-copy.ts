@@ -10,7 +10,7 @@ import {
   readAddress,
 } from "../program/addresses.ts";
 import type { Run, CommandContext } from "../program/command.ts";
-import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "../program/command-failure.ts";
+import { CommandFailure, FAILED, INTERRUPTED, misused } from "../program/command-failure.ts";
 import type { KindComparison } from "./compare.ts";
 import { copyStorage, finishCopy } from "./copy.ts";
 import type { Arguments } from "../program/arguments.ts";
@@ -95,7 +95,7 @@ const CONTINUES = "Run the same command again, and it continues where it stopped
 /** Adds to a storage fault how to continue. */
 function resumable(error: unknown): unknown {
   if (!(error instanceof StorageUnavailable)) return error;
-  return new CommandFailure(`${error.message}. ${CONTINUES}`, { exitCode: UNREACHABLE, cause: error });
+  return new CommandFailure(`${error.message}. ${CONTINUES}`, { code: "storage_unavailable", cause: error });
 }
 
 async function copy(addresses: CopyAddresses, context: CommandContext): Promise<number> {

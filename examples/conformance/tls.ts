@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { createProxy } from "../cluster/proxy.ts";
 import { parseArguments, toPort } from "../arguments.ts";
-import { CommandFailure, MISUSED } from "../../cli/program/command-failure.ts";
+import { CommandFailure } from "../../cli/program/command-failure.ts";
 import { notFree } from "../../cli/server/listener.ts";
 import { endWith } from "../ending.ts";
 
@@ -44,7 +44,7 @@ function start(args: readonly string[]): void {
     return;
   }
   if (cert === undefined || key === undefined) {
-    throw new CommandFailure("--cert and --key are required. See --help.", { exitCode: MISUSED });
+    throw new CommandFailure("--cert and --key are required. See --help.", { code: "invalid_configuration" });
   }
   const target = { port: toPort(to) };
   const identity = { cert: pem("--cert", cert), key: pem("--key", key) };

@@ -2,6 +2,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
+import { InvalidArgument } from "../../core/errors.ts";
 import { signingKey } from "../signature.ts";
 import {
   InvalidNotification,
@@ -185,7 +186,7 @@ function createOnce({
  * - 503 when the handler failed. The error goes to the application's `error` event.
  *
  * Mount it before any body parser, or after one that keeps the text as `ctx.request.rawBody`.
- * @throws TypeError for wrong options.
+ * @throws InvalidArgument for wrong options.
  */
 export function notificationReceiver(options: NotificationReceiverOptions): Middleware {
   const { credentials, secrets = [], path, now = Date.now } = options;
@@ -194,10 +195,16 @@ export function notificationReceiver(options: NotificationReceiverOptions): Midd
     ({ client_id, client_secret }) => Boolean(client_id) && Boolean(client_secret),
   );
   if (all.length === 0 || !isComplete) {
-    throw new TypeError("credentials: must have a client_id and a client_secret each");
+    throw new InvalidArgument({
+      path: "credentials",
+      message: "must have a client_id and a client_secret each",
+    });
   }
   if (all.some(({ client_secret }) => client_secret.length < MIN_SECRET_LENGTH)) {
-    throw new TypeError(`credentials: a client_secret must have at least ${MIN_SECRET_LENGTH} characters`);
+    throw new InvalidArgument({
+      path: "credentials",
+      message: `a client_secret must have at least ${MIN_SECRET_LENGTH} characters`,
+    });
   }
   for (const secret of secrets) signingKey(secret);
   const isExpected = createCheck(all);

@@ -1,6 +1,6 @@
 /** For receivers: reads a notification from a request, and verifies that it comes from the service. */
 import { z } from "zod";
-import { SignInError } from "../../core/errors.ts";
+import { InvalidArgument, SignInError } from "../../core/errors.ts";
 import { NOTIFICATION_TYPES, type NotificationBody } from "../../accounts/plan.ts";
 import { isSigned, signingKey } from "../signature.ts";
 
@@ -98,7 +98,7 @@ export interface VerifyOptions {
  * @param body the bytes as received, or their text: not parsed and serialized again.
  * @param secrets the receiver's signing secrets, `whsec_` and the Base64 of at least 24 bytes; several during a rotation.
  * @throws InvalidNotification
- * @throws TypeError without a secret, or for a malformed one.
+ * @throws InvalidArgument without a secret, or for a malformed one.
  */
 export function verifyNotification(
   headers: RequestHeaders,
@@ -106,7 +106,7 @@ export function verifyNotification(
   secrets: readonly string[],
   { now = Date.now }: VerifyOptions = {},
 ): ReceivedNotification {
-  if (secrets.length === 0) throw new TypeError("secrets: must name at least one");
+  if (secrets.length === 0) throw new InvalidArgument({ path: "secrets", message: "must name at least one" });
   const id = idOf(headers);
   const sent = headerOf(headers, "webhook-timestamp") ?? "";
   if (!/^\d{1,12}$/.test(sent)) {

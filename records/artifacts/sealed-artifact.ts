@@ -75,7 +75,7 @@ export function openArtifact(stored: StoredArtifact, sealer: ArtifactSealer): St
       ...(state !== undefined && { state }),
     };
   } catch (error) {
-    if (error instanceof SignInError && error.code === "keys") return undefined;
+    if (error instanceof SignInError && error.code === "unusable_secrets") return undefined;
     throw error;
   }
 }

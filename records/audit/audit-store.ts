@@ -1,5 +1,6 @@
 /** The audit on the record store: written with changes or on its own, and read by time or by account. */
 import type { Found, Page, Query, RecordData } from "../../adapters/record-store.ts";
+import { InvalidArgument } from "../../core/errors.ts";
 import type { Records, RefTo, Transaction } from "../records.ts";
 import { takeAccountEvents } from "./account-events.ts";
 import type { AuditEvent, AuditFilter, AuditRecord, AuditStore, CollectedEvent } from "./audit-event.ts";
@@ -38,7 +39,7 @@ interface Position {
 function parsePosition(after: string): Position {
   const [, order, key] = /^(\d{1,16})(?:\.([\x21-\x7e]{1,200}))?$/.exec(after) ?? [];
   if (order === undefined || !Number.isSafeInteger(Number(order)))
-    throw new TypeError("after: must be `next` of another page");
+    throw new InvalidArgument({ path: "after", message: "must be `next` of another page" });
   return { order: Number(order), ...(key === undefined ? {} : { key }) };
 }
 

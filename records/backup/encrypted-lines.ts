@@ -95,7 +95,7 @@ export class LineWriter {
 }
 
 const changed = (cause?: unknown): SignInError =>
-  new SignInError("backup", "the backup is damaged: a part is missing or was changed", { cause });
+  new SignInError("invalid_backup", "the backup is damaged: a part is missing or was changed", { cause });
 
 /** The bytes at a position; fewer only at the end of the file. */
 async function bytesAt(file: FileHandle, position: number, length: number): Promise<Buffer> {
@@ -113,7 +113,7 @@ async function bytesAt(file: FileHandle, position: number, length: number): Prom
 async function openKey(file: FileHandle, secrets: readonly string[]): Promise<Buffer> {
   const header = await bytesAt(file, 0, HEADER_BYTES);
   if (!header.subarray(0, FORMAT.length).equals(FORMAT))
-    throw new SignInError("backup", "this file is not a backup of this service");
+    throw new SignInError("invalid_backup", "this file is not a backup of this service");
   if (header.length < HEADER_BYTES) throw changed();
   const salt = header.subarray(FORMAT.length, FORMAT.length + SALT_BYTES);
   const tag = header.subarray(FORMAT.length + SALT_BYTES);
@@ -121,7 +121,10 @@ async function openKey(file: FileHandle, secrets: readonly string[]): Promise<Bu
     .map((secret) => fileKey(secret, salt))
     .find((each) => timingSafeEqual(headerTag(each), tag));
   if (key === undefined)
-    throw new SignInError("backup", "the key does not belong to this backup, or the backup is damaged");
+    throw new SignInError(
+      "invalid_backup",
+      "the key does not belong to this backup, or the backup is damaged",
+    );
   return key;
 }
 

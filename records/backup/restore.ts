@@ -31,7 +31,7 @@ import {
 } from "./renewal.ts";
 
 const wrong = (): SignInError =>
-  new SignInError("backup", "the backup was made by another version of this service");
+  new SignInError("invalid_backup", "the backup was made by another version of this service");
 
 /** A backup, record by record. */
 interface BackupReader {

@@ -155,7 +155,7 @@ describe("a receiver", () => {
     const entry = await domain.storage.directory.findEntry("service", "1");
     const receiver = entry!.receiver!;
     const stranger = createSealer([Buffer.alloc(32, 1).toString("base64")]);
-    const keys = expect.objectContaining({ code: "keys" });
+    const keys = expect.objectContaining({ code: "unusable_secrets" });
     expect(() => openReceiver(domain.sealer, "service", "2", receiver)).toThrow(keys);
     expect(() => openReceiver(stranger, "service", "1", receiver)).toThrow(keys);
   });

@@ -73,7 +73,7 @@ describe("a PgBouncer that shares sessions", () => {
         const url = bouncer.through(await server.newDatabase());
         await warm(url, idle);
         await expect(openPostgres({ url, clock })).rejects.toMatchObject({
-          code: "configuration",
+          code: "invalid_configuration",
           message: expect.stringMatching(
             /pool_mode transaction or statement.*set pool_mode=session .* or name PostgreSQL itself/u,
           ),

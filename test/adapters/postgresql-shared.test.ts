@@ -130,7 +130,7 @@ describe("what another role has planted before the first start", () => {
     const url = await newShared();
     await as(url, "other", plant);
     await expect(open(url)).rejects.toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
       message: expect.stringMatching(says),
     });
     await expect(open(url)).rejects.toThrow(ADVICE);

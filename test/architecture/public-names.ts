@@ -37,7 +37,7 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     AlreadyExists: "caught by callers",
     ConditionFailed: "caught by callers",
     ConfigurationError: "caught by callers, who read `problems`",
-    IdentifierTaken: "caught by callers",
+    InvalidArgument: "caught by callers, who read `problems`",
     InvalidPassword: "caught by callers",
     NameTaken: "caught by callers",
     NotFound: "caught by callers",

@@ -103,7 +103,7 @@ describe("the commands on a service", () => {
     expect(differ).toMatchObject({ code: 1, err: expect.stringMatching(/^The passwords differ/u) });
     expect(await office.here(words)).toMatchObject({ code: 2 });
     const short = await office.here(words, typed("short", "short"));
-    expect(short).toMatchObject({ code: 1, err: expect.stringMatching(/characters/u) });
+    expect(short).toMatchObject({ code: 2, err: expect.stringMatching(/characters/u) });
     const set = await office.here(words, typed("a brand new password", "a brand new password"));
     expect(set).toMatchObject({ code: 0, err: "" });
     await expect(office.service.accounts.verifyPassword(sub, "a brand new password")).resolves.toBe(true);
@@ -428,7 +428,7 @@ function wrong(
     [2, /^--remove takes one of/u, ["accounts", "update", sub, "--remove", "sub", ...config]],
     [2, /both set and removed/u, ["accounts", "update", sub, "--name", "A", "--remove", "name", ...config]],
     [1, /^There is no such account/u, ["accounts", "update", "nobody", "--name", "A", ...config]],
-    [1, /^Service unknown is not known/u, ["accounts", "assign", sub, "unknown", ...config]],
+    [2, /^Service unknown is not known/u, ["accounts", "assign", sub, "unknown", ...config]],
     [
       2,
       /^--user-id-in-service must be/u,

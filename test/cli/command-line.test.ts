@@ -4,6 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "@jest/globals";
+import { exitCodeOf } from "../../cli/program/command-failure.ts";
+import { InvalidArgument, SignInError } from "../../core/errors.ts";
 import { ROOT } from "../examples/documents.ts";
 import { fillWith } from "./samples.ts";
 import { copiedFrom, runHere, withStores, Workshop } from "./stage.ts";
@@ -101,6 +103,18 @@ describe("the command line", () => {
     );
     expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
   }, 60_000);
+
+  it.each([
+    [1, ["not_found", "name_taken", "still_referenced", "not_applicable", "address_refused"]],
+    [2, ["invalid_argument", "invalid_password", "unknown_reference", "invalid_configuration"]],
+    [3, ["storage_unavailable", "server_unreachable"]],
+  ] as const)("exits with %i as the code of an error says [D-CLI-4]", (exitCode, codes) => {
+    for (const code of codes)
+      expect([code, exitCodeOf(new SignInError(code, "no"))]).toEqual([code, exitCode]);
+    // A defect is no wrong argument, whatever its message looks like.
+    expect(exitCodeOf(new TypeError("sub: must be a string"))).toBe(1);
+    expect(exitCodeOf(new InvalidArgument({ path: "sub", message: "must be a string" }))).toBe(2);
+  });
 
   it("prints its version", async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };

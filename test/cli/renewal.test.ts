@@ -331,7 +331,7 @@ describe("storage restored", () => {
         logger: createLogger({ level: "silent" }),
       });
     await expect(start()).rejects.toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
       problems: [
         expect.stringMatching(
           /^config\.storage: what had ended before this storage went back is not void yet: run/u,

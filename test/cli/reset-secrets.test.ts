@@ -167,7 +167,7 @@ describe("keys reset --lost", () => {
     // The old secret does not come back, and everything can be checked and sealed again.
     await expect(
       createSignInService({ ...configOf(place, LOST), deployments: DEPLOYMENTS }),
-    ).rejects.toMatchObject({ code: "keys" });
+    ).rejects.toMatchObject({ code: "unusable_secrets" });
     expect(await command(["keys", "reseal"], place, NEW)).toMatchObject({
       code: 0,
       out: "Re-encrypted: 0 records\n",

@@ -67,14 +67,14 @@ class Ground {
 
 const lacks = (id: string): object =>
   expect.objectContaining({
-    code: "keys",
+    code: "unusable_secrets",
     message: expect.stringMatching(
       new RegExp(`the storage needs ${id}, which keys\\.secrets lacks .*reset --lost$`),
     ),
   });
 const replacedBy = (first: string, newest: string): object =>
   expect.objectContaining({
-    code: "keys",
+    code: "unusable_secrets",
     message: expect.stringContaining(`the first of keys.secrets is ${first}, which ${newest} has replaced`),
   });
 

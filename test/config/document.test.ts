@@ -167,7 +167,7 @@ describe("the environment of entry points", () => {
   it("is refused with all problems at once, without its values", () => {
     expect(() => readEnvironment({ PORT: "80a", HOST: "a b", LOG_LEVEL: "loud" })).toThrow(
       expect.objectContaining({
-        code: "configuration",
+        code: "invalid_configuration",
         problems: [
           "environment.PORT: must be a whole number from 0 to 65535",
           "environment.HOST: must be an IP address or a host name, without a port",

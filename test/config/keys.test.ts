@@ -45,7 +45,7 @@ async function refusal(mayCreate = true): Promise<string> {
     () => undefined,
     (reason: unknown) => reason,
   );
-  expect(error).toMatchObject({ name: "SignInError", code: "keys" });
+  expect(error).toMatchObject({ name: "SignInError", code: "unusable_secrets" });
   return error instanceof Error ? error.message : "";
 }
 

@@ -39,7 +39,7 @@ async function problemsOf(work: Promise<unknown>): Promise<readonly string[]> {
     await work;
     return [];
   } catch (error) {
-    expect(error).toMatchObject({ code: "configuration" });
+    expect(error).toMatchObject({ code: "invalid_configuration" });
     return (error as { problems: readonly string[] }).problems;
   }
 }

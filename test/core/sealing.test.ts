@@ -69,7 +69,7 @@ describe("a sealer", () => {
     const again = rotated.seal("signing-keys", "text");
     expect(createSealer([fresh]).open("signing-keys", again)).toBe("text");
     expect(() => createSealer([old]).open("signing-keys", again)).toThrow(
-      expect.objectContaining({ code: "keys" }),
+      expect.objectContaining({ code: "unusable_secrets" }),
     );
   });
 
@@ -81,7 +81,7 @@ describe("a sealer", () => {
   });
 
   it("needs a key", () => {
-    expect(attempt(() => createSealer([]))).toMatchObject({ code: "keys" });
+    expect(attempt(() => createSealer([]))).toMatchObject({ code: "unusable_secrets" });
   });
 });
 

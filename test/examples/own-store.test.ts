@@ -138,7 +138,7 @@ describe("a service on the store of the page", () => {
     const { storage, closed } = watched();
     const config = { deployments: { oauth2: { url: "http://127.0.0.1:3999" } }, keys: newKeys() };
     const refused = createSignInService({ ...config, storage, artifacts: "sqlite:./x.db" });
-    await expect(refused).rejects.toMatchObject({ code: "configuration" });
+    await expect(refused).rejects.toMatchObject({ code: "invalid_configuration" });
     expect(closed()).toBe(0);
     const failed = createSignInService({ ...config, storage: { ...storage, get: unavailable } });
     await expect(failed).rejects.toMatchObject({ code: "storage_unavailable" });

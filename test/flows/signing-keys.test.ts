@@ -317,7 +317,7 @@ describe("configured keys", () => {
       { kid: thumbprint, state: "signing" },
       { kid: "other", state: "published" },
     ]);
-    await expect(second.keys.rotate()).rejects.toMatchObject({ code: "keys" });
-    await expect(second.keys.retire("other")).rejects.toMatchObject({ code: "keys" });
+    await expect(second.keys.rotate()).rejects.toMatchObject({ code: "configured_elsewhere" });
+    await expect(second.keys.retire("other")).rejects.toMatchObject({ code: "configured_elsewhere" });
   });
 });

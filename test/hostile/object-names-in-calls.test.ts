@@ -141,7 +141,7 @@ describe("in a call of the library, such a name", () => {
             expect([title, name, answer]).toEqual([
               title,
               name,
-              expect.stringMatching(/^TypeError: .*: must /),
+              expect.stringMatching(/^invalid_argument: InvalidArgument: .*: must /),
             ]);
           }
         }

@@ -27,7 +27,7 @@ describe("an https deployment", () => {
     ["the base URL has something else wrong with it", { oauth2: { url: "https://login.example/" } }],
   ])("requires config.proxy if %s [D-CALLER-1]", async (_when, deployments) => {
     await expect(createSignInService({ deployments })).rejects.toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
       problems: expect.arrayContaining([REQUIRED]),
     });
     expect(problemsIn({ deployments, proxy: undefined })).toContain(REQUIRED);

@@ -100,7 +100,7 @@ describe("a seed", () => {
     const [first, ...others] = seed.clients;
     const changed = { ...seed, clients: [{ ...first, id_token_signed_response_alg: "ES256" }, ...others] };
     await expect(problemsOf(changed)).resolves.toEqual([
-      expect.stringContaining("registered with RS256, and that can't be changed"),
+      expect.stringContaining("registered with RS256, and its id_token_signed_response_alg can't be changed"),
     ]);
   });
 

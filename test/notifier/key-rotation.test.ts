@@ -61,7 +61,7 @@ it("notifications of the old key are sent with the new one, in order, with the r
   }
   await after.close();
 
-  await expect(start(NEW)).rejects.toMatchObject({ code: "keys" });
+  await expect(start(NEW)).rejects.toMatchObject({ code: "unusable_secrets" });
 });
 
 it("notifications that a process without the new key could not open are parked, and can be redriven", async () => {

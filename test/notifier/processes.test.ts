@@ -196,7 +196,7 @@ describe("a worker as a process of its own, on a SQLite file", () => {
 
   it("is refused for a storage in memory", async () => {
     await expect(createNotificationWorker({ ...config, storage: "sqlite::memory:" })).rejects.toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
       problems: [expect.stringContaining("config.storage")],
     });
   });

@@ -59,7 +59,7 @@ for (const backend of BACKENDS)
       await store.commit({ id: randomUUID(), deadline: clock.now() + 5_000, put });
       const key = isRedis(address) ? "artifacts" : "storage";
       await expect(open(address)).rejects.toMatchObject({
-        code: "configuration",
+        code: "invalid_configuration",
         problems: [
           `config.${key}: ${version} wrote this storage, in format ${format}; this version reads format ${FORMAT} only. ` +
             "Use that version, or start with an empty storage",

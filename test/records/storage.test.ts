@@ -34,7 +34,7 @@ it.each([
   ],
 ])("says in one sentence why %s is not opened, without repeating it", async (address, problem) => {
   const error = await open(address).catch((reason: unknown) => reason);
-  expect(error).toMatchObject({ code: "configuration", problems: [problem] });
+  expect(error).toMatchObject({ code: "invalid_configuration", problems: [problem] });
   expect(JSON.stringify(error)).not.toContain("secret");
 });
 

@@ -182,7 +182,7 @@ describe("a test service", () => {
 
   it("reports an invalid configuration", async () => {
     const wrong = createTestSignIn({ lifetimes: { accessToken: -1 } });
-    await expect(wrong).rejects.toMatchObject({ code: "configuration" });
+    await expect(wrong).rejects.toMatchObject({ code: "invalid_configuration" });
   });
 });
 

@@ -285,7 +285,8 @@ describe("every change of factors", () => {
     await expect(stage.accounts.factors("nobody")).resolves.toBeUndefined();
     await expect(stage.accounts.removeFactor(sub, "app")).resolves.toBe(false);
     await expect(stage.accounts.removeFactors(sub)).resolves.toBe(false);
-    await expect(stage.accounts.resetRecoveryCodes(sub)).rejects.toMatchObject({ code: "not_found" });
+    await expect(stage.accounts.resetRecoveryCodes(sub)).rejects.toMatchObject({ code: "not_applicable" });
+    await expect(stage.accounts.resetRecoveryCodes("nobody")).rejects.toMatchObject({ code: "not_found" });
     await expect(stage.accounts.addApp("nobody", { secret: "GEZDGNBVGY3TQOJQ" })).rejects.toMatchObject({
       code: "not_found",
     });

@@ -387,7 +387,9 @@ describe("a passkey", () => {
     const { records } = stage.storage;
     await expect(checkPasskeyDomains(records, RELYING_PARTY)).resolves.toBeUndefined();
     const moved = { ...RELYING_PARTY, id: "new.example" };
-    await expect(checkPasskeyDomains(records, moved)).rejects.toMatchObject({ code: "configuration" });
+    await expect(checkPasskeyDomains(records, moved)).rejects.toMatchObject({
+      code: "invalid_configuration",
+    });
     const named = { ...moved, previousIds: ["login.example"] };
     await expect(checkPasskeyDomains(records, named)).resolves.toBeUndefined();
   });

@@ -12,7 +12,7 @@ describe("configured keys", () => {
       { kid: "a", alg: "RS256", state: "signing", ...unknown },
       { kid: "b", alg: "ES256", state: "signing", ...unknown },
     ]);
-    const refusal = { code: "keys", message: expect.stringContaining("config.keys.signing") };
+    const refusal = { code: "configured_elsewhere", message: expect.stringContaining("config.keys.signing") };
     await expect(keys.rotate()).rejects.toMatchObject(refusal);
     await expect(keys.retire("a")).rejects.toMatchObject(refusal);
   });

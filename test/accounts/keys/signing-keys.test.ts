@@ -136,7 +136,7 @@ describe("the first start", () => {
 
   it("fails with other secrets, and makes no key", async () => {
     const keys = await opened();
-    await expect(opened({ secrets: [OTHER] })).rejects.toMatchObject({ code: "keys" });
+    await expect(opened({ secrets: [OTHER] })).rejects.toMatchObject({ code: "unusable_secrets" });
     await expect(states(keys)).resolves.toEqual(["signing"]);
   });
 });
@@ -320,7 +320,7 @@ describe("a rotation", () => {
     const before = late.inForce();
     const early = await opened({ secrets: [NEWER, SECRET] });
     await early.rotate();
-    await expect(late.refresh()).rejects.toMatchObject({ code: "keys" });
+    await expect(late.refresh()).rejects.toMatchObject({ code: "unusable_secrets" });
     expect(late.inForce()).toEqual(before);
     clock.advance(HOUR);
     expect(late.inForce()[0]).toEqual(before[0]);

@@ -112,7 +112,7 @@ describe("a connection to MongoDB", () => {
     const refused = await connect("mongodb://user:secret@127.0.0.1:1/?secretOption=1", clock).catch(
       (error: unknown) => error,
     );
-    expect(refused).toMatchObject({ code: "configuration" });
+    expect(refused).toMatchObject({ code: "invalid_configuration" });
     expect(String(refused)).not.toContain("secret");
   });
 });
@@ -168,7 +168,7 @@ describe("a MongoDB that can't be used", () => {
   it("is a standalone: it says what to do", async () => {
     const server = await startOwnMongo({ standalone: true });
     const refused = await connect(server.url("x"), clock).catch((error: unknown) => error);
-    expect(refused).toMatchObject({ code: "configuration" });
+    expect(refused).toMatchObject({ code: "invalid_configuration" });
     expect(String(refused)).toMatch(/127\.0\.0\.1:\d+ runs standalone .* --replSet rs0 .* rs\.initiate\(\)/);
     await server.close();
   });
@@ -214,12 +214,12 @@ describe("a MongoDB that can't be used", () => {
     };
     for (const user of ["", "reader:secret@"]) {
       expect(await opening(user)).toMatchObject({
-        code: "configuration",
+        code: "invalid_configuration",
         problems: [expect.stringMatching(/database own; .* role readWrite/)],
       });
     }
     expect(await opening("writer:wrong@")).toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
       problems: [expect.stringMatching(/refuses the user or the password$/)],
     });
     const store = (await opening("writer:secret@")) as RecordStore;

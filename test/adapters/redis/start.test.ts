@@ -134,7 +134,7 @@ describe("a Redis that does not answer", () => {
     const configuration = { storage: `sqlite:${join(folder, "a.db")}`, clock };
     const cluster = await redisWith("--cluster-enabled", "yes");
     await expect(openStorage({ ...configuration, artifacts: cluster.url })).rejects.toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
     });
     const redis = await redisWith();
     const storage = await openStorage({ ...configuration, artifacts: redis.url });

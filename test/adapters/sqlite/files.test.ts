@@ -95,7 +95,7 @@ describe("a path that can't be opened", () => {
         message: `the database file ${database} can't be opened: EACCES; ${folder}`,
       });
       await expect(readOrMakeKeyFile(`${database}.keys`, { mayCreate: true })).rejects.toMatchObject({
-        code: "keys",
+        code: "unusable_secrets",
         message: `the key file ${database}.keys can't be made (EACCES); ${folder}`,
       });
       await expect(createWhole(`${database}.backup`, async () => undefined)).rejects.toMatchObject({
@@ -132,7 +132,7 @@ describe("a path that can't be opened", () => {
     database.exec(sql);
     database.close();
     const problems = [`config.storage: ${problem}`];
-    await expect(openFile()).rejects.toMatchObject({ code: "configuration", problems });
+    await expect(openFile()).rejects.toMatchObject({ code: "invalid_configuration", problems });
   });
 
   it("is a damaged database: every call succeeds or is refused, and none hangs", async () => {

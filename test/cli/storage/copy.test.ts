@@ -123,7 +123,7 @@ describe("a copy", () => {
       "Stopped. Run the same command again, and it continues where it stopped.",
     );
     await expect(startOn(to)).rejects.toMatchObject({
-      code: "configuration",
+      code: "invalid_configuration",
       problems: [expect.stringContaining("a copy into this storage is not finished")],
     });
     // An unfinished copy is neither a valid source, nor mistaken for a copy of another storage.
@@ -158,7 +158,7 @@ describe("a copy", () => {
     expect(said).toContain("FROM and TO differ in group.");
     expect(said).toMatch(/^group +600  1 differ$/m);
     expect(said).toMatch(/^account +600$/m);
-    await expect(startOn(to)).rejects.toMatchObject({ code: "configuration" });
+    await expect(startOn(to)).rejects.toMatchObject({ code: "invalid_configuration" });
   }, 120_000);
 
   it("refuses a target that is not empty, an empty source, and a missing file", async () => {

@@ -174,7 +174,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
       "1\n",
     ])
       await expect(stage.storage.audit.list({ after, limit: 1 })).rejects.toMatchObject({
-        name: "TypeError",
+        code: "invalid_argument",
       });
   });
 }
