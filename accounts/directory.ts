@@ -1,7 +1,5 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications, and APIs. */
-import type { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
-import { described } from "../config/documented-schema.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { EntryKind, EntryRecord } from "../records/directory/directory.ts";
 import { ENTRIES, isOpen } from "../records/directory/directory-kinds.ts";
@@ -10,53 +8,31 @@ import { removeEntry } from "../records/directory/directory-records.ts";
 import { ConfigurationError, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { type Apis, type ApiSettings, type ApisOptions, createApis } from "./apis.ts";
-import { anyString, type CallOptions, callerOf, checked, exactly, ruled } from "./arguments.ts";
-import { receiverSettings, sameReceiver, sealReceiver, type ShownReceiver } from "./receivers.ts";
-import { serviceRoles } from "./roles.ts";
+import { checked } from "./arguments.ts";
+import {
+  type Entry,
+  entryKey,
+  type Groups,
+  groups,
+  type Portals,
+  portals,
+  type ServiceEntry,
+  type Services,
+  services,
+  type ServiceSettings,
+} from "./operations/directory.ts";
+import { facade, type Page, pageOf, type Window } from "./operations/operation.ts";
+import { sameReceiver, sealReceiver, type ShownReceiver } from "./receivers.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
-import { keyProblem, textProblem } from "./text-rules.ts";
-
-/** A group or portal as every call returns it. */
-export interface Entry {
-  readonly key: string;
-  readonly name: string;
-  /** Without its secrets. */
-  readonly receiver: ShownReceiver | null;
-}
-
-/** A service as every call returns it. */
-export interface ServiceEntry extends Entry {
-  /** Key of its group. */
-  readonly group: string | null;
-  readonly roles: readonly string[];
-}
-
-/** The calls for one kind of entry. Keys are 1 to 64 of `A-Z a-z 0-9 _ -`. */
-export interface Entries<S extends EntrySettings, E extends Entry> {
-  /**
-   * Creates the entry or replaces all of it: a group or receiver that is left out is removed.
-   * @throws UnknownReference when the group of a service is not in the directory.
-   */
-  put(key: string, settings: S, options?: CallOptions): Promise<E>;
-  /** The entry; `undefined` if there is none. */
-  find(key: string): Promise<E | undefined>;
-  /** All entries, ordered by key. */
-  list(): Promise<E[]>;
-  /**
-   * Removes the entry. `false` if there is none.
-   * @throws StillReferenced naming the clients, services, APIs or accounts that refer to it.
-   */
-  remove(key: string, options?: CallOptions): Promise<boolean>;
-}
 
 /**
  * The directory. A wrong argument is an `InvalidArgument` that names the option; a storage fault is `StorageUnavailable`. Every
  * change writes an audit record that names its `actor`.
  */
 export interface Directory {
-  readonly services: Entries<ServiceSettings, ServiceEntry>;
-  readonly groups: Entries<EntrySettings, Entry>;
-  readonly portals: Entries<EntrySettings, Entry>;
+  readonly services: Services;
+  readonly groups: Groups;
+  readonly portals: Portals;
   readonly apis: Apis;
 }
 
@@ -76,33 +52,11 @@ export interface DirectoryInternals {
   seedApi(identifier: string, settings: ApiSettings, mark: SeedMark): Promise<Seeded>;
 }
 
-/** Key of a service, group or portal. */
-export const entryKey = ruled(keyProblem);
-
-const entryShape = {
-  /** Display name. */
-  name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
-  /** Where its notifications go. Default: none, even if the entry had one before. */
-  receiver: receiverSettings.optional(),
-};
-
-const entry = exactly(entryShape);
-
-/** The settings of a group or portal. */
-export interface EntrySettings extends Readonly<z.input<typeof entry>> {}
-export const entrySettings: z.ZodType<EntrySettings, EntrySettings> = entry;
-
-const service = exactly({
-  ...entryShape,
-  /** The group of the service. Default: none. */
-  group: described(ruled(keyProblem).nullish(), { form: "the key of a group" }),
-  /** The roles that people can have in the service. A name that is left out is no longer sent for anybody. Default: none. */
-  roles: serviceRoles,
-});
-
-/** The settings of a service. */
-export interface ServiceSettings extends Readonly<z.input<typeof service>> {}
-export const serviceSettings: z.ZodType<ServiceSettings, ServiceSettings> = service;
+/** A call about one entry. */
+interface EntryCall {
+  readonly target: readonly [key: string];
+  readonly caller: Caller;
+}
 
 /** The directory of one storage. @param sealer seals the credentials of receivers. */
 export function createDirectory({
@@ -142,28 +96,28 @@ export function createDirectory({
     });
   }
 
-  function entries<S extends ServiceSettings, E extends Entry>(
-    kind: EntryKind,
-    schema: z.ZodType<S>,
-    show: (record: EntryRecord) => E,
-  ): Entries<S, E> {
+  /** The functions of one kind of entry. */
+  function entries<E>(kind: EntryKind, show: (record: EntryRecord) => E) {
     return {
-      async put(key, settings, options) {
-        const changed = { key: checked("key", entryKey, key), ...checked(kind, schema, settings) };
-        const { record } = await put(kind, changed, callerOf(options));
+      async put({
+        target: [key],
+        input,
+        caller,
+      }: EntryCall & { readonly input: ServiceSettings }): Promise<E> {
+        const { record } = await put(kind, { key: checked("key", entryKey, key), ...input }, caller);
         return show(record as EntryRecord);
       },
-      async find(key) {
-        const record = await directory.findEntry(kind, checked("key", anyString, key));
+      async find({ target: [key] }: EntryCall): Promise<E | undefined> {
+        const record = await directory.findEntry(kind, key);
         return record && show(record);
       },
-      async list() {
-        return (await directory.listEntries(kind)).map((record) => show(record));
+      async list({ input }: { readonly input: Window }): Promise<Page<E>> {
+        const { items, next } = pageOf(await directory.listEntries(kind), ({ key }) => key, input);
+        return { items: items.map(show), next };
       },
       // Takes any key, so that an entry whose key is no longer allowed can be removed.
-      async remove(key, options) {
-        const subject = checked("key", anyString, key);
-        const event = { ...callerOf(options), action: `${kind}.removed`, subject } as const;
+      async remove({ target: [subject], caller }: EntryCall): Promise<boolean> {
+        const event = { ...caller, action: `${kind}.removed`, subject } as const;
         return removeEntry({ records, audit }, kind, subject, event);
       },
     };
@@ -171,9 +125,9 @@ export function createDirectory({
 
   const { seed: seedApi, ...apis } = createApis({ storage, deployments });
   return {
-    services: entries("service", serviceSettings, toServiceEntry),
-    groups: entries("group", entrySettings, toEntry),
-    portals: entries("portal", entrySettings, toEntry),
+    services: facade(services, entries("service", toServiceEntry)),
+    groups: facade(groups, entries("group", toEntry)),
+    portals: facade(portals, entries("portal", toEntry)),
     apis,
     seedApi,
     seedEntry: async (kind, key, settings, mark) =>

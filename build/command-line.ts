@@ -1,6 +1,5 @@
 /** `docs/command-line.md`: the text is written by hand, the reference of the commands is generated. */
-import type { Command, Described } from "../cli/program/command.ts";
-import { COMMANDS } from "../cli/commands.ts";
+import type { Command, CommandTable, Described } from "../cli/program/command.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
 function table(head: string, rows: readonly Described[]): string {
@@ -24,16 +23,16 @@ function section({ words, summary, about, operands = [], options = [], examples 
   ].join("\n\n");
 }
 
-function chapter(noun: string, about: string): string {
-  const commands = COMMANDS.commands.filter(
-    ({ words: [first, verb] }) => first === noun && verb !== undefined,
-  );
+function chapter({ commands: all }: CommandTable, noun: string, about: string): string {
+  const commands = all.filter(({ words: [first, verb] }) => first === noun && verb !== undefined);
   const sentence = `${about.slice(0, 1).toUpperCase()}${about.slice(1)}.`;
   return [`## ${noun}`, sentence].concat(commands.map(section)).join("\n\n");
 }
 
-export const commandLinePage: Page = pageWithTables("docs/command-line.md", () => {
+export const commandLinePage: Page = pageWithTables("docs/command-line.md", async () => {
+  // Loaded now, because they read the texts that have just been written.
+  const { COMMANDS } = await import("../cli/commands.ts");
   const single = COMMANDS.commands.filter(({ words: [, verb] }) => verb === undefined).map(section);
-  const chapters = Object.entries(COMMANDS.nouns).map(([noun, about]) => chapter(noun, about));
+  const chapters = Object.entries(COMMANDS.nouns).map(([noun, about]) => chapter(COMMANDS, noun, about));
   return { "all commands": ["## Commands without a noun", ...single, ...chapters].join("\n\n") };
 });

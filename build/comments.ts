@@ -1,6 +1,6 @@
 /** The comments of published types: the documentation of their keys, for the pages that are generated. */
 import { join } from "node:path";
-import { isInterfaceDeclaration } from "typescript/unstable/ast";
+import { isInterfaceDeclaration, isVariableDeclaration } from "typescript/unstable/ast";
 import { API, type Checker, type Type } from "typescript/unstable/sync";
 import { walk } from "./syntax.ts";
 
@@ -8,6 +8,8 @@ export const ROOT = join(import.meta.dirname, "..");
 
 /** What the comment of a key says. */
 export interface Comment {
+  /** As it is written. */
+  readonly source: string;
   /** All of it, on one line. */
   readonly text: string;
   readonly description: string;
@@ -18,10 +20,10 @@ export function readComment(text: string): Comment {
   const line = text.replaceAll(/\s+/gu, " ");
   const words = line.replace(/\.$/u, "");
   const [, description = words, byDefault] = /^(.*?)\. Default:? (.*)$/u.exec(words) ?? [];
-  return { text: line, description, byDefault };
+  return { source: text, text: line, description, byDefault };
 }
 
-/** A published type, of which the comments of the keys are the documentation. */
+/** A published type, or a variable, of which the comments of the keys are the documentation. */
 export interface Documented {
   readonly file: string;
   readonly name: string;
@@ -49,7 +51,7 @@ export function withComments<T>(folder: string, use: (commentsOf: Comments) => T
       const { checker } = project;
       const roots: Type[] = [];
       walk(tree, (node) => {
-        if (isInterfaceDeclaration(node) && node.name.text === name)
+        if ((isInterfaceDeclaration(node) || isVariableDeclaration(node)) && node.name.getText() === name)
           roots.push(...[checker.getTypeAtLocation(node.name)].filter((type) => type !== undefined));
       });
       const comments = new Map<string, Comment>();

@@ -9,7 +9,7 @@ import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
 import { apiSettings } from "../accounts/apis.ts";
-import { entrySettings, serviceSettings } from "../accounts/directory.ts";
+import { entrySettings, serviceSettings } from "../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Comment, type Documented, readComment, ROOT, withComments } from "./comments.ts";
 import { type Page, pageWithTables } from "./page.ts";
@@ -135,8 +135,8 @@ export const configurationSchemaFile: Page = {
 /** The arguments of the library that a seed contains. */
 export const ARGUMENTS = [
   ["the seed", seedSchema, { file: "lib/seed.ts", name: "Seed" }],
-  ["portals and groups", entrySettings, { file: "accounts/directory.ts", name: "EntrySettings" }],
-  ["services", serviceSettings, { file: "accounts/directory.ts", name: "ServiceSettings" }],
+  ["portals and groups", entrySettings, { file: "accounts/operations/directory.ts", name: "EntrySettings" }],
+  ["services", serviceSettings, { file: "accounts/operations/directory.ts", name: "ServiceSettings" }],
   ["APIs", apiSettings, { file: "accounts/apis.ts", name: "ApiSettings" }],
   ["clients", seedClient, { file: "accounts/clients/client-schema.ts", name: "IdentifiedClient" }],
   ["accounts", importedAccount, { file: "accounts/account-schema.ts", name: "ImportedAccount" }],

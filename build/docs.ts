@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, configurationSchemaFile, seedPage } from "./configuration.ts";
 import { openapiPage } from "./openapi.ts";
+import { operationTexts } from "./operations.ts";
 import { type Page, pageWithFiles } from "./page.ts";
 import {
   auditPage,
@@ -25,6 +26,8 @@ const yourApplicationPage = pageWithFiles(
 
 /** All generated files. */
 export const pages: readonly Page[] = [
+  // The reference of the commands reads it.
+  operationTexts,
   auditPage,
   clientsPage,
   commandLinePage,

@@ -25,11 +25,14 @@ export function withTable(document: string, name: string, table: string): string
 }
 
 /** A page with handwritten text and generated tables. @param tables Name → table. */
-export function pageWithTables(file: string, tables: () => Readonly<Record<string, string>>): Page {
+export function pageWithTables(
+  file: string,
+  tables: () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>,
+): Page {
   return {
     file,
-    generate: () =>
-      Object.entries(tables()).reduce(
+    generate: async () =>
+      Object.entries(await tables()).reduce(
         (document, [name, table]) => withTable(document, name, table),
         textOf(file),
       ),

@@ -6,9 +6,9 @@ import { clientCommands } from "./clients.ts";
 import type { CommandTable } from "./program/command.ts";
 import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
-import { directoryCommands } from "./directory.ts";
 import { factorCommands } from "./factors.ts";
 import { keyCommands } from "./keys.ts";
+import { commandsOf } from "./program/operation-command.ts";
 import { processCommands } from "./serve.ts";
 import { setupCommands } from "./setup.ts";
 import { storageCommands } from "./storage.ts";
@@ -37,7 +37,9 @@ export const COMMANDS: CommandTable = {
     ...factorCommands,
     ...sessionCommands,
     ...clientCommands,
-    ...directoryCommands,
+    ...commandsOf("services"),
+    ...commandsOf("groups"),
+    ...commandsOf("portals"),
     ...apiCommands,
     ...receiverCommands,
     ...deliveryCommands,

@@ -1,74 +1,22 @@
-/** `keys`: the keys that sign ID tokens. */
+/** `keys`: the keys that sign ID tokens, and the secrets that seal. */
 import type { Command } from "./program/command.ts";
-import { misused } from "./program/command-failure.ts";
+import { type Call, SERVICE_OPTIONS, YES } from "./program/on-service.ts";
+import { commandsOf } from "./program/operation-command.ts";
 import { Printer } from "./program/printer.ts";
-import { type Call, onService, SERVICE_OPTIONS, YES } from "./program/on-service.ts";
+import { keys } from "../accounts/operations/keys.ts";
 
-const COLUMNS = [
-  "kid",
-  "alg",
-  "state",
-  "published_at",
-  "signs_from",
-  "retires_at",
-  "published_until",
-] as const;
-
-const SECRET_COLUMNS = ["id", "state", "position", "known_since"] as const;
-
+/** Two tables: a person who rotates secrets looks at both. */
 async function list({ service, args, print, context }: Call): Promise<void> {
-  print.rows(await service.keys.list(), COLUMNS);
+  const { list: forSigning, secrets: forSealing } = keys.rows;
+  const limit = args.count("limit") ?? 1_000;
+  print.rows((await service.keys.list({ limit })).items, forSigning.columns);
   if (!args.flag("json")) context.out.write("\n");
-  new Printer(context.out, args.flag("json")).rows(await service.keys.secrets(), SECRET_COLUMNS);
-}
-
-async function rotate({ service, args, print, by }: Call): Promise<void> {
-  if (args.operand(0) !== "signing") throw misused("Only the keys named signing can be rotated");
-  print.rows(await service.keys.rotate(by), COLUMNS);
-}
-
-async function retire(call: Call): Promise<void> {
-  const { service, args, print, by } = call;
-  const kid = args.operand(0);
-  if (!args.flag("now"))
-    throw misused(
-      "A key retires automatically after keys rotate. To refuse what it has signed immediately, add --now",
-    );
-  await call.confirmTyped("Everything that this key has signed will be refused from now on.", kid);
-  await service.keys.retire(kid, by);
-  print.done(`Retired: ${kid}`, { kid });
+  const { items } = await service.keys.secrets({ limit });
+  new Printer(context.out, args.flag("json")).rows(items, forSealing.columns);
 }
 
 export const keyCommands: readonly Command[] = [
-  {
-    words: ["keys", "list"],
-    summary: "lists the keys that sign ID tokens, and the ids of keys.secrets, the oldest first",
-    about: `A secret is shown as an id, which reveals nothing of it, with its place in keys.secrets: the newest has to be the first, a
-needed one must not be removed before keys reseal has finished, a replaced one can be removed.`,
-    options: SERVICE_OPTIONS,
-    examples: ["keys list"],
-    load: async () => onService(list),
-  },
-  {
-    words: ["keys", "rotate"],
-    summary: "creates new signing keys, which start signing in an hour",
-    about:
-      "A new key is published immediately. The old one stays published until nothing that it has signed can be used.",
-    operands: [{ form: "KEYS", about: "signing" }],
-    options: SERVICE_OPTIONS,
-    examples: ["keys rotate signing"],
-    load: async () => onService(rotate),
-  },
-  {
-    words: ["keys", "retire"],
-    summary: "removes a compromised key immediately",
-    about:
-      "What the key has signed is refused from now on. If it is the signing key, the next one takes over. On a terminal, you type the KID again to confirm.",
-    operands: [{ form: "KID", about: "the key, as keys list shows it" }],
-    options: [...SERVICE_OPTIONS, { form: "--now", about: "required: it can't be undone" }, YES],
-    examples: ["keys retire KID --now --yes"],
-    load: async () => onService(retire),
-  },
+  ...commandsOf("keys", { list, secrets: null }),
   {
     words: ["keys", "reseal"],
     summary: "re-encrypts all stored secrets with the first of keys.secrets",

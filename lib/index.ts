@@ -8,7 +8,7 @@ export type { AccountChanges, ImportedAccount, NewAccount } from "../accounts/ac
 export type { Client, ClientCredentials, Clients } from "../accounts/clients/client.ts";
 export type { ClientChanges, NewClient } from "../accounts/clients/client-schema.ts";
 export type { Directory } from "../accounts/directory.ts";
-export type { SigningKey } from "../accounts/keys/signing-keys.ts";
+export type { SigningKey } from "../accounts/operations/keys.ts";
 export type { Actor, AuditRecord } from "../records/audit/audit-event.ts";
 export type { AuditQuery } from "../accounts/audit-log.ts";
 export { createNotificationWorker } from "../notifier/start-worker.ts";

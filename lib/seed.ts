@@ -9,14 +9,13 @@ import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
 import type { ClientInternals, Clients } from "../accounts/clients/client.ts";
 import { identifiedClient, type IdentifiedClient } from "../accounts/clients/client-schema.ts";
+import type { Directory, DirectoryInternals } from "../accounts/directory.ts";
 import {
-  type Directory,
-  type DirectoryInternals,
   entryKey,
   entrySettings,
   type ServiceSettings,
   serviceSettings,
-} from "../accounts/directory.ts";
+} from "../accounts/operations/directory.ts";
 import { normalName } from "../accounts/names.ts";
 import { putMarks, readMark, type Seeded, seedMark, type SeedMark } from "../accounts/seed-marks.ts";
 import {

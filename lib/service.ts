@@ -25,8 +25,8 @@ import {
 import { watchHistory } from "../records/storage-identity.ts";
 import { createEvents, type ServiceEmitter } from "../core/events.ts";
 import { type Health, keptSessions, storageHealth } from "../records/health.ts";
-import { loadServiceKeys, shownSecrets } from "../accounts/keys/service-keys.ts";
-import type { Keys, SigningKey } from "../accounts/keys/signing-keys.ts";
+import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
+import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { endpointsOf } from "../config/deployments.ts";
@@ -366,12 +366,7 @@ async function build(
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,
       interactions,
-      keys: {
-        list: () => keys.signing.list(),
-        rotate: (options) => keys.signing.rotate(options),
-        retire: (kid, options) => keys.signing.retire(kid, options),
-        secrets: async () => shownSecrets(await storage.secrets.read(), sealer.ids),
-      },
+      keys: createKeys(keys, () => storage.secrets.read()),
       get provider() {
         return currentProvider().provider;
       },

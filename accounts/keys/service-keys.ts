@@ -8,7 +8,9 @@ import type { Storage } from "../../records/storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { keyFileOf, makeSecret, readOrMakeKeyFile } from "../../config/keys.ts";
 import { isInMemory } from "../../config/storage-address.ts";
-import { fixedSigningKeys, openSigningKeys, type SealingSecret, type SigningKeys } from "./signing-keys.ts";
+import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
+import { type Keys, keys as table, type SealingSecret } from "../operations/keys.ts";
+import { facade, pageOf } from "../operations/operation.ts";
 import { ConfigurationError, SignInError, StorageMissing } from "../../core/errors.ts";
 import { createSealer, deriveKey, type Sealer } from "../../core/sealing.ts";
 import { MAX_JWT_SECONDS } from "../apis.ts";
@@ -101,8 +103,21 @@ function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
 
 const random = (): string => randomBytes(32).toString("base64");
 
-/** What `service.keys.secrets()` returns. @param ids of `keys.secrets`, in their order. */
-export function shownSecrets(known: readonly KnownSecret[], ids: readonly string[]): SealingSecret[] {
+/** The calls of `service.keys`. @param secrets reads those that the storage knows. */
+export function createKeys(
+  { signing, sealer }: Pick<ServiceKeys, "signing" | "sealer">,
+  secrets: () => Promise<readonly KnownSecret[]>,
+): Keys {
+  return facade(table, {
+    list: async ({ input }) => pageOf(await signing.list(), ({ kid }) => kid, input),
+    secrets: async ({ input }) => pageOf(shownSecrets(await secrets(), sealer.ids), ({ id }) => id, input),
+    rotate: ({ caller }) => signing.rotate(caller),
+    retire: ({ target: [kid], caller }) => signing.retire(kid, caller),
+  });
+}
+
+/** What `service.keys.secrets()` lists. @param ids of `keys.secrets`, in their order. */
+function shownSecrets(known: readonly KnownSecret[], ids: readonly string[]): SealingSecret[] {
   const newest = known.at(-1)?.id;
   const position = (id: string): number | null => (ids.includes(id) ? ids.indexOf(id) + 1 : null);
   return [

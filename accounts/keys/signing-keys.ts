@@ -13,7 +13,7 @@ import {
 } from "../../records/signing-key-store.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
-import { anyString, type CallOptions, callerOf, checked } from "../arguments.ts";
+import type { SigningKey } from "../operations/keys.ts";
 import {
   firstKey,
   isRotationDue,
@@ -22,7 +22,6 @@ import {
   nextKey,
   publishedUntil,
   signingKey,
-  type SigningKeyState,
   stateOf,
   stillPublished,
   withNext,
@@ -30,65 +29,12 @@ import {
 } from "./signing-key-times.ts";
 import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../clients/client-kinds.ts";
 
-/** A key for ID tokens and logout tokens. Times are seconds since the epoch. */
-export interface SigningKey {
-  readonly kid: string;
-  /** `RS256`, `ES256` or `EdDSA` (RFC 7518, RFC 8037); keys of the configuration may have others. */
-  readonly alg: string;
-  /** `published`: in the JWKS, signs later. `signing`: signs. `retired`: no longer signs; its signatures are still valid. */
-  readonly state: SigningKeyState;
-  /** When it entered the JWKS. This and the other times are `null` for a key of the configuration. */
-  readonly published_at: number | null;
-  /** When it starts to sign. */
-  readonly signs_from: number | null;
-  /** When the next key takes over; `null` while there is none. */
-  readonly retires_at: number | null;
-  /** When it leaves the JWKS; `null` while there is no next key. */
-  readonly published_until: number | null;
-}
-
-/**
- * The keys that sign ID tokens and logout tokens. A change reaches every process within a minute. A storage fault is
- * `StorageUnavailable`.
- */
-export interface Keys {
-  /** Every key in the JWKS, the oldest first. */
-  list(): Promise<SigningKey[]>;
-  /**
-   * Makes a new key for each algorithm. It is published immediately and signs in an hour. The previous key stays published
-   * until nothing that it signed can be used. While a new key waits to sign, no other one is made for its algorithm.
-   * @returns the keys that sign next, one for each algorithm.
-   * @throws SignInError `keys` when the keys come from the configuration: change them there.
-   */
-  rotate(options?: CallOptions): Promise<SigningKey[]>;
-  /**
-   * Removes a compromised key immediately: what it has signed is refused from now on. If it is the signing key, the next one
-   * takes over immediately.
-   * @throws NotFound if there is no such key.
-   * @throws SignInError `keys` when the keys come from the configuration.
-   */
-  retire(kid: string, options?: CallOptions): Promise<void>;
-  /** The secrets of `keys.secrets` that the storage knows or the configuration has, the newest last. */
-  secrets(): Promise<SealingSecret[]>;
-}
-
-/** A secret of `keys.secrets`, named without revealing it. */
-export interface SealingSecret {
-  /** A keyed hash of it: twelve hexadecimal digits. */
-  readonly id: string;
-  /**
-   * `newest`: it seals, and has to be the first. `needed`: something may still be sealed with it. `replaced`: it can be removed from the
-   * configuration. `new`: no server has started with it as the first one.
-   */
-  readonly state: "newest" | "needed" | "replaced" | "new";
-  /** Its place in `keys.secrets`, counted from 1; `null` if it is not there. */
-  readonly position: number | null;
-  /** When a server first started with it as the first one, in seconds since the epoch; `null` if none has. */
-  readonly known_since: number | null;
-}
-
 /** The signing keys of a running service. */
-export interface SigningKeys extends Omit<Keys, "secrets"> {
+export interface SigningKeys {
+  /** As `service.keys` has them, and the other two. */
+  list(): Promise<SigningKey[]>;
+  rotate(caller?: Caller): Promise<SigningKey[]>;
+  retire(kid: string, caller?: Caller): Promise<void>;
   /** The keys in the JWKS, with their private parts; the first of each algorithm signs. The same array until a key changes. */
   inForce(): readonly JWK[];
   /** Loads the changes of other processes, removes keys that have left the JWKS, and rotates keys that are due. */
@@ -236,8 +182,7 @@ class StoredKeys implements SigningKeys {
     });
   }
 
-  async rotate(options?: CallOptions): Promise<SigningKey[]> {
-    const caller = callerOf(options);
+  async rotate(caller: Caller = SYSTEM): Promise<SigningKey[]> {
     return this.#serialize(async () => {
       await this.#change((keys, now) =>
         this.#rotated(keys, now, ID_TOKEN_ALGORITHMS, { ...caller, by: "call" }),
@@ -250,9 +195,7 @@ class StoredKeys implements SigningKeys {
     });
   }
 
-  async retire(kid: string, options?: CallOptions): Promise<void> {
-    checked("kid", anyString, kid);
-    const caller = callerOf(options);
+  async retire(kid: string, caller: Caller = SYSTEM): Promise<void> {
     await this.#serialize(() =>
       this.#change(async (keys, now) => {
         const key = keys.find((each) => each.kid === kid);

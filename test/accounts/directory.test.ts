@@ -41,8 +41,11 @@ describe("services, groups and portals", () => {
       receiver: null,
     });
     expect(await groups.find("media")).toEqual({ key: "media", name: "Media", receiver: shown });
-    expect(await portals.list()).toEqual([{ key: "main", name: "Main", receiver: null }]);
-    expect((await services.list()).map(({ key }) => key)).toEqual(["1", "2"]);
+    expect(await portals.list()).toEqual({
+      items: [{ key: "main", name: "Main", receiver: null }],
+      next: null,
+    });
+    expect((await services.list()).items.map(({ key }) => key)).toEqual(["1", "2"]);
     expect([await services.find("main"), await groups.find("x"), await portals.find("\0")]).toEqual([
       undefined,
       undefined,
@@ -139,7 +142,7 @@ describe("a receiver", () => {
     const visible = JSON.stringify([
       kept,
       await domain.directory.groups.find("g"),
-      await domain.directory.groups.list(),
+      (await domain.directory.groups.list()).items,
     ]);
     expect(visible).not.toContain(RECEIVER.client_secret);
     expect(visible).not.toContain("whsec_");
@@ -232,7 +235,7 @@ describe("a receiver", () => {
     for (const settings of [{ name: "" }, { name: "P", group: "g" }, null, "P"]) {
       expect(await codeOf(domain.directory.portals.put("p", settings as never))).toMatch(/^TypeError portal/);
     }
-    expect(await domain.directory.portals.list()).toEqual([]);
+    expect(await domain.directory.portals.list()).toEqual({ items: [], next: null });
     for (const url of ["http://127.0.0.1:4000/p", "https://10.0.0.1/x?y=1"]) {
       await domain.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, url, types: [] } });
     }

@@ -1,7 +1,7 @@
 /** Roles of services: who can have them, and when they end. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { findRoles } from "../../accounts/roles.ts";
-import type { ServiceSettings } from "../../accounts/directory.ts";
+import type { ServiceSettings } from "../../accounts/operations/directory.ts";
 import { codeOf, openDomain, seed, type Domain } from "./open-domain.ts";
 
 const NEWS: ServiceSettings = { name: "News", roles: ["editor", "author", "constructor"] };

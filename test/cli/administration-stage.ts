@@ -10,7 +10,7 @@ import type { CommandContext } from "../../cli/program/command.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../core/logger.ts";
 import { ROOT } from "../examples/documents.ts";
-import type { EntrySettings } from "../../accounts/directory.ts";
+import type { EntrySettings } from "../../accounts/operations/directory.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { bareEnvironment, newFolder } from "../examples/processes.ts";
 import { COMMANDS } from "../../cli/commands.ts";

@@ -45,7 +45,8 @@ describe("the commands on a service", () => {
     for (const { words, examples, options = [] } of COMMANDS.commands) {
       expect([words, examples.length > 0]).toEqual([words, true]);
       for (const example of examples) expect(example.startsWith(words.join(" "))).toBe(true);
-      for (const { form } of options) expect(form).toMatch(/^--[a-z][a-z-]*(?: [A-Z]+)?$/u);
+      for (const { form } of options)
+        expect(form).toMatch(/^--[a-z][a-z-]*(?: [A-Z]+(?:=TEXT)?| yes\|no)?$/u);
     }
   });
 
@@ -183,9 +184,9 @@ describe("the commands on a service", () => {
     expect(before).toMatchObject({ group: "media", receiver: { client_id: "sign-in" } });
     const [rotated] = await office.objects("clients", "rotate-secret", "news", "--keep-old-for", "1d");
     expect(rotated).toEqual({ client_id: "news", client_secret: expect.stringMatching(/^\S{32,}$/u) });
-    const put = await office.here(["services", "put", "news", "--receiver", "-", "--yes", ...config], {
-      readInput: async () => JSON.stringify(office.receiver),
-    });
+    const replaced = [..."services put news --name News --receiver - --yes".split(" "), ...config];
+    const readInput = async (): Promise<string> => JSON.stringify(office.receiver);
+    const put = await office.here(replaced, { readInput });
     expect(put).toMatchObject({ code: 0 });
     await expect(office.service.directory.services.find("news")).resolves.toMatchObject({ group: null });
   });
@@ -478,12 +479,12 @@ function wrong(
     [
       2,
       /^service\.receiver/u,
-      ["services", "put", "weather", "--receiver", ...file("wrong.json").slice(1), ...config],
+      [..."services put weather --name W --receiver".split(" "), ...file("wrong.json").slice(1), ...config],
     ],
     [
       2,
       /must contain a JSON object/u,
-      ["services", "put", "news", "--receiver", ...file("list.json").slice(1), ...config],
+      ["services", "put", "news", "--name", "News", "--receiver", ...file("list.json").slice(1), ...config],
     ],
     [2, /^receiver: must be service:KEY/u, ["receivers", "pause", "news", ...config]],
     [1, /^There is no such receiver/u, ["receivers", "test", "portal:old", ...config]],
@@ -492,8 +493,8 @@ function wrong(
     [1, /^There is no such delivery/u, ["deliveries", "discard", "nothing", "--yes", ...config]],
     [2, /^--type is missing/u, ["deliveries", "explain", sub, ...config]],
     [2, /^--since must be a duration/u, ["audit", "list", "--since", "yesterday", ...config]],
-    [2, /^Only the keys named signing/u, ["keys", "rotate", "cookies", ...config]],
-    [2, /add --now/u, ["keys", "retire", "nothing", ...config]],
-    [1, /does not exist/u, ["keys", "retire", "nothing", "--now", "--yes", ...config]],
+    [2, /^keys rotate takes signing/u, ["keys", "rotate", "cookies", ...config]],
+    [2, /--yes/u, ["keys", "retire", "nothing", ...config]],
+    [1, /does not exist/u, ["keys", "retire", "nothing", "--yes", ...config]],
   ];
 }

@@ -53,9 +53,9 @@ describe("the command line", () => {
     [/^Unknown command; did you mean find\?/, "help", "accounts", "fnd"],
     [
       /^Unknown option '-G6HCcSE'\. If it is a value, put -- before it\. See --help\.$/,
-      ..."keys retire -G6HCcSE --now".split(" "),
+      ..."keys retire -G6HCcSE".split(" "),
     ],
-    [/^a\.json does not exist/, "keys", "retire", "--now", "--config", "a.json", "--", "-G6HCcSE"],
+    [/^a\.json does not exist/, "keys", "retire", "--config", "a.json", "--", "-G6HCcSE"],
     [/^Unknown option '--force'/, "storage", "copy", "sqlite:a", "sqlite:b", "--force"],
     [/^FROM must be sqlite:PATH/, "storage", "copy", "mysql://user:password@host/db", "sqlite:b"],
     [/^TO has no path after sqlite:/, "storage", "copy", "sqlite:a", "sqlite:"],

@@ -112,7 +112,7 @@ describe("the keys that the command line needs beside an embedded service", () =
     expect(days).toBe(1000);
 
     expect(await command("keys rotate signing")).toMatchObject({ code: 0 });
-    const keys = await service.keys.list();
+    const { items: keys } = await service.keys.list();
     const until = Math.max(...keys.map(({ published_until }) => published_until ?? 0));
     expect(Math.round((until - Date.now() / 1000) / DAY)).toBe(200);
   });

@@ -1,7 +1,7 @@
 /** Runs a command in the process of the test. */
 import { readEnvironment } from "../../config/environment.ts";
 import { COMMANDS } from "../../cli/commands.ts";
-import type { CommandContext } from "../../cli/program/command.ts";
+import type { CommandContext, CommandTable } from "../../cli/program/command.ts";
 import { run } from "../../cli/program/program.ts";
 import { createSystemClock } from "../../core/clock.ts";
 
@@ -11,13 +11,17 @@ export interface Outcome {
   readonly err: string;
 }
 
-/** @param context default: no variables, no terminal, and an empty standard input. */
+/**
+ * @param context default: no variables, no terminal, and an empty standard input.
+ * @param table default: the commands of the program.
+ */
 export async function here(
   words: readonly string[],
   context: Partial<CommandContext> = {},
+  table: CommandTable = COMMANDS,
 ): Promise<Outcome> {
   const said = { out: "", err: "" };
-  const code = await run(words, COMMANDS, {
+  const code = await run(words, table, {
     clock: createSystemClock(),
     environment: () => readEnvironment({}),
     readVariable: () => undefined,

@@ -16,7 +16,7 @@ describe("the commands for keys", () => {
       return String(signing?.["kid"]);
     };
     const before = await kid();
-    const retire = ["keys", "retire", before, "--now", "--config", office.config];
+    const retire = ["keys", "retire", before, "--config", office.config];
     expect(await office.here(retire)).toMatchObject({ code: 2, err: expect.stringContaining("--yes") });
     for (const answer of ["yes", "y", "", before.slice(1)]) {
       const refused = await office.here(retire, {
@@ -33,15 +33,7 @@ describe("the commands for keys", () => {
     expect(done).toMatchObject({ code: 0, out: `Retired: ${before}\n` });
     const after = await kid();
     expect(after).not.toBe(before);
-    const scripted = await office.here([
-      "keys",
-      "retire",
-      after,
-      "--now",
-      "--yes",
-      "--config",
-      office.config,
-    ]);
+    const scripted = await office.here(["keys", "retire", after, "--yes", "--config", office.config]);
     expect(scripted).toMatchObject({ code: 0, out: `Retired: ${after}\n` });
   });
 });

@@ -237,8 +237,8 @@ describe.each(CASES)("after %s", (_name, newWay, words, noticed, valid = NOTHING
     await leaveWaiting(stage);
     await way.save();
     const { service } = stage.running;
-    const oldKeys = (await service.keys.list()).map(({ kid }) => kid);
-    const signing = (await service.keys.list()).find(({ alg }) => alg === "RS256")?.kid ?? "";
+    const oldKeys = (await service.keys.list()).items.map(({ kid }) => kid);
+    const signing = (await service.keys.list()).items.find(({ alg }) => alg === "RS256")?.kid ?? "";
     await service.keys.retire(signing);
     const lost = await service.accounts.create({ email: "lost@example.com" });
     await stage.running.close();
@@ -275,7 +275,7 @@ describe.each(CASES)("after %s", (_name, newWay, words, noticed, valid = NOTHING
       expect(user_id).toBeGreaterThanOrEqual(lost.user_id + 999_999);
       const { id_token = "" } = await relyingParty(running, "openid", NEWS).tokens({ scope: "openid" }, ADA);
       expect(oldKeys).not.toContain(decodeProtectedHeader(id_token).kid);
-      const published = (await running.service.keys.list()).map(({ kid, state }) => [kid, state]);
+      const published = (await running.service.keys.list()).items.map(({ kid, state }) => [kid, state]);
       expect(published).toEqual(expect.arrayContaining(oldKeys.map((kid) => [kid, "retired"])));
       expect(mails.sent.filter(({ to }) => to === BOB.email)).toEqual([]);
       const listed = await command(["deliveries", "list", "--state", "waiting"], config);

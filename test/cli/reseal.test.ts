@@ -174,7 +174,7 @@ describe("keys reseal", () => {
       out: expect.stringMatching(/^Re-encrypted: \d+ records\n$/u),
       err: expect.not.stringContaining("ome records"),
     });
-    const before = await service.keys.list();
+    const { items: before } = await service.keys.list();
     const { records } = await service.audit.list({ action: "secrets.reseal" });
     expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
     while ((await service.notifications.list({ state: "delivered" })).length === 0) await pause(20);
@@ -194,7 +194,7 @@ describe("keys reseal", () => {
     const said: string[] = [];
     const after = await openService(place, [NEW], { worker: true, warnings: said });
     expect(said.join("")).not.toContain("reseal");
-    expect((await after.keys.list()).map(({ kid }) => kid)).toEqual(before.map(({ kid }) => kid));
+    expect((await after.keys.list()).items.map(({ kid }) => kid)).toEqual(before.map(({ kid }) => kid));
     await after.close();
     expect((await here(["deliveries", "list", "--state", "parked", "--config", alone])).out).toBe("");
   }, 120_000);

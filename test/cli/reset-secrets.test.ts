@@ -107,7 +107,7 @@ describe("keys reset --lost", () => {
     const place = await newStorage();
     const before = await start(place, LOST);
     const { tokens } = await fill(before);
-    const kids = new Set((await before.service.keys.list()).map(({ kid }) => kid));
+    const kids = new Set((await before.service.keys.list()).items.map(({ kid }) => kid));
     const passkeys = await passkeysOfEve(before);
     expect(passkeys).toHaveLength(1);
     await before.close();
@@ -139,7 +139,7 @@ describe("keys reset --lost", () => {
       const { service, ada, bob } = after;
       expect([ada.sub, bob.sub]).toEqual([before.ada.sub, before.bob.sub]);
       expect(ada.services).toEqual({ "1": null, "9": 5 });
-      expect((await service.keys.list()).filter(({ kid }) => kids.has(kid))).toEqual([]);
+      expect((await service.keys.list()).items.filter(({ kid }) => kids.has(kid))).toEqual([]);
       expect(await passkeysOfEve(after)).toEqual(passkeys);
       expect(await service.accounts.factors(bob.sub)).toMatchObject({ app: null, passkeys: [] });
       const party = relyingParty(after, "openid", NEWS);

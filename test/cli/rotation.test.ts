@@ -207,7 +207,7 @@ describe("a relying party with a cached JWKS, at two processes", () => {
 
     // A compromise: the signing key is retired, and another one takes over at once.
     const during = await signIn(await party(fresh, 30));
-    expect((await here(["keys", "retire", next, "--now", "--yes", "--config", config])).code).toBe(0);
+    expect((await here(["keys", "retire", next, "--yes", "--config", config])).code).toBe(0);
     const [last = ""] = inState(await keys(), "signing");
     expect([old, next]).not.toContain(last);
     await until(([signing]) => signing === last);

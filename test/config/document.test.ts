@@ -8,7 +8,7 @@ import { withTable } from "../../build/page.ts";
 import { configurationSchema, defaults } from "../../config/schema.ts";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { importedAccount } from "../../accounts/account-schema.ts";
-import { entrySettings, serviceSettings } from "../../accounts/directory.ts";
+import { entrySettings, serviceSettings } from "../../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 

@@ -281,12 +281,14 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
     await rotate(service);
     expect(printed.mock.lastCall).toEqual([expect.stringMatching(/signs from \d{4}-/)]);
     printed.mockRestore();
-    const [leaked] = await service.keys.list();
+    const [leaked] = (await service.keys.list()).items;
     const { retireLeaked } = await moduleOf<{
       retireLeaked: (of: SignInService, kid: string) => Promise<void>;
     }>("docs/keys.md 3");
     await retireLeaked(service, leaked!.kid);
-    expect((await service.keys.list()).find(({ kid }) => kid === leaked!.kid)?.state).not.toBe("active");
+    expect((await service.keys.list()).items.find(({ kid }) => kid === leaked!.kid)?.state).not.toBe(
+      "active",
+    );
     await service.close();
   },
 

@@ -12,7 +12,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import type { SignInService } from "../../lib/service.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { BACKENDS } from "../servers/storage.ts";
-import type { SigningKey } from "../../accounts/keys/signing-keys.ts";
+import type { SigningKey } from "../../accounts/operations/keys.ts";
 import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
 import {
   ADA,
@@ -208,7 +208,7 @@ describe("a rotation of the signing keys", () => {
     });
     const answer = news.exchange(code);
     await arrived.promise;
-    const old = (await running.service.keys.list())[0]?.kid;
+    const old = (await running.service.keys.list()).items[0]?.kid;
     await running.service.keys.retire(old ?? "");
     expect(running.service.provider).not.toBe(before);
     rotated.resolve();
@@ -313,7 +313,7 @@ describe("configured keys", () => {
       [thumbprint, "other"],
     ]);
     expect(kidOf(await newTokens())).toBe(thumbprint);
-    await expect(second.keys.list()).resolves.toMatchObject([
+    await expect(second.keys.list().then(({ items }) => items)).resolves.toMatchObject([
       { kid: thumbprint, state: "signing" },
       { kid: "other", state: "published" },
     ]);

@@ -82,7 +82,7 @@ const LOOKUPS: Calls = {
   "apis.find": ({ directory }, name) => directory.apis.find(name),
   "clients.revokeTokens": ({ clients }, name) => clients.revokeTokens(name),
   "portals.find": ({ directory }, name) => directory.portals.find(name),
-  "services.list": async ({ directory }) => (await directory.services.list()).map(({ key }) => key),
+  "services.list": async ({ directory }) => (await directory.services.list()).items.map(({ key }) => key),
   receivers: ({ notifications }) => notifications.receivers(),
   unassign: ({ accounts }, name, { sub }) => accounts.unassign(sub, name),
   "accounts.find": ({ accounts }, name) => accounts.find(name),

@@ -2,7 +2,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { JWK } from "oidc-provider";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import type { SigningKey, SigningKeys } from "../../../accounts/keys/signing-keys.ts";
+import type { SigningKeys } from "../../../accounts/keys/signing-keys.ts";
+import type { SigningKey } from "../../../accounts/operations/keys.ts";
 
 /** The keys of one algorithm. All algorithms are treated alike. */
 export type KeyChain = Omit<SigningKeys, "rotate"> & {

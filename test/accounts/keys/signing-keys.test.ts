@@ -15,6 +15,7 @@ import {
   type DirectoryRecords,
 } from "../../../records/directory/directory-records.ts";
 import { createPositions } from "../../../records/deliveries/lanes.ts";
+import { createKeys } from "../../../accounts/keys/service-keys.ts";
 import { openSigningKeys, type SigningKeys } from "../../../accounts/keys/signing-keys.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { createSigningKeyStore } from "../../../records/signing-key-store.ts";
@@ -417,7 +418,9 @@ describe("retiring a key", () => {
   });
 
   it.each([undefined, null, 1, {}, ["a"], Symbol("a")])("accepts only a string: %p", async (kid) => {
-    await expect((await opened()).retire(kid as string)).rejects.toThrow(TypeError);
+    const { openAll } = await newProcess();
+    const calls = createKeys({ signing: await openAll(), sealer: createSealer([SECRET]) }, async () => []);
+    await expect(calls.retire(kid as string)).rejects.toThrow(TypeError);
   });
 });
 

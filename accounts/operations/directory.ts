@@ -1,0 +1,185 @@
+/** The operations on the directory: services, groups of services, and portals, each with its receiver of notifications. */
+import { z } from "zod";
+import { described } from "../../config/documented-schema.ts";
+import type { EntryKind } from "../../records/directory/directory.ts";
+import { exactly, ruled } from "../arguments.ts";
+import { receiverSettings, type ShownReceiver } from "../receivers.ts";
+import { serviceRoles } from "../roles.ts";
+import { keyProblem, textProblem } from "../text-rules.ts";
+import { type Facade, NONE, operation, operations } from "./operation.ts";
+
+/** Key of a service, group or portal. */
+export const entryKey = ruled(keyProblem);
+
+const entryShape = {
+  /** Display name. */
+  name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
+  /** Where its notifications go. Default: none, even if there was one before. */
+  receiver: receiverSettings.optional(),
+};
+
+const entry = exactly(entryShape);
+
+/** The settings of a group or portal. */
+export interface EntrySettings extends Readonly<z.input<typeof entry>> {}
+export const entrySettings: z.ZodType<EntrySettings, EntrySettings> = entry;
+
+const service = exactly({
+  ...entryShape,
+  /** The group of the service. Default: none. */
+  group: described(ruled(keyProblem).nullish(), { form: "the key of a group" }),
+  /** The roles that people can have in the service. A name that is left out is no longer sent for anybody. Default: none. */
+  roles: serviceRoles,
+});
+
+/** The settings of a service. */
+export interface ServiceSettings extends Readonly<z.input<typeof service>> {}
+export const serviceSettings: z.ZodType<ServiceSettings, ServiceSettings> = service;
+
+const receiver: z.ZodType<ShownReceiver> = exactly({
+  url: z.string(),
+  client_id: z.string(),
+  types: z.array(z.string()).readonly(),
+});
+
+const shownShape = {
+  key: z.string(),
+  name: z.string(),
+  /** Without its secrets. */
+  receiver: receiver.nullable(),
+};
+
+const shown = exactly(shownShape);
+
+/** A group or portal as every call returns it. */
+export interface Entry extends Readonly<z.output<typeof shown>> {}
+const shownEntry: z.ZodType<Entry> = shown;
+
+const shownAsService = exactly({
+  ...shownShape,
+  /** Key of its group. */
+  group: z.string().nullable(),
+  roles: z.array(z.string()).readonly(),
+});
+
+/** A service as every call returns it. */
+export interface ServiceEntry extends Readonly<z.output<typeof shownAsService>> {}
+const shownService: z.ZodType<ServiceEntry> = shownAsService;
+
+const EXAMPLE_RECEIVER = {
+  url: "https://news.example.com/notifications",
+  client_id: "sign-in",
+  client_secret: "a long random text",
+  types: ["DELETE_ACCOUNT", "PROFILE_CHANGED"],
+} as const;
+
+/** The operations on one kind of entry. @param spare one that nothing refers to, for examples. */
+function entryRows<S extends EntrySettings, E extends Entry>(
+  kind: EntryKind,
+  {
+    settings,
+    shows,
+    example,
+    spare,
+  }: {
+    readonly settings: z.ZodType<S, S>;
+    readonly shows: z.ZodType<E>;
+    readonly example: { readonly target: readonly [string]; readonly input: S };
+    readonly spare: string;
+  },
+) {
+  const reads = { role: "viewer", confirm: "none", audit: [], errors: [] } as const;
+  return operations(kind, {
+    /**
+     * Creates the entry, or replaces it entirely.
+     *
+     * A receiver, a group or a role that is left out is removed. The command asks before that.
+     *
+     * @throws UnknownReference when the group of a service is not in the directory.
+     */
+    put: operation({
+      effect: "put",
+      target: ["key"],
+      input: settings,
+      output: shows,
+      role: "administrator",
+      confirm: "none",
+      audit: [`${kind}.created`, `${kind}.updated`],
+      errors: ["unknown_reference"],
+      columns: [],
+      example,
+    }),
+    /**
+     * Shows the entry, and its receiver without the secrets.
+     * @returns `undefined` if there is none.
+     */
+    find: operation({
+      ...reads,
+      effect: "read",
+      target: ["key"],
+      input: NONE,
+      output: shows,
+      columns: [],
+      example: { target: example.target, input: {} },
+    }),
+    /** Lists all entries, ordered by key. */
+    list: operation({
+      ...reads,
+      effect: "list",
+      target: [],
+      input: NONE,
+      output: shows,
+      columns: ["key", "name", "receiver"],
+      example: { target: [], input: {} },
+    }),
+    /**
+     * Removes the entry, if nothing refers to it.
+     *
+     * @returns `false` if there is none.
+     * @throws StillReferenced naming the clients, services, APIs or accounts that refer to it.
+     */
+    remove: operation({
+      effect: "remove",
+      target: ["key"],
+      input: NONE,
+      output: NONE,
+      role: "administrator",
+      confirm: "typed",
+      audit: [`${kind}.removed`],
+      errors: ["still_referenced"],
+      columns: [],
+      example: { target: [spare], input: {} },
+    }),
+  });
+}
+
+export const services = entryRows("service", {
+  settings: serviceSettings,
+  shows: shownService,
+  example: {
+    target: ["news"],
+    input: { name: "News", group: "media", roles: ["editor", "author"], receiver: EXAMPLE_RECEIVER },
+  },
+  spare: "weather",
+});
+
+export const groups = entryRows("group", {
+  settings: entrySettings,
+  shows: shownEntry,
+  example: { target: ["media"], input: { name: "Media", receiver: EXAMPLE_RECEIVER } },
+  spare: "sports",
+});
+
+export const portals = entryRows("portal", {
+  settings: entrySettings,
+  shows: shownEntry,
+  example: { target: ["main"], input: { name: "Main", receiver: EXAMPLE_RECEIVER } },
+  spare: "old",
+});
+
+/** The calls for services. */
+export interface Services extends Facade<typeof services.rows> {}
+/** The calls for groups. */
+export interface Groups extends Facade<typeof groups.rows> {}
+/** The calls for portals. */
+export interface Portals extends Facade<typeof portals.rows> {}

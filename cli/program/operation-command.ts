@@ -1,0 +1,205 @@
+/** The command of an operation: operands, options, confirmation and what is printed follow from its row. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type AnyRow,
+  type AnyTable,
+  invoke,
+  membersOf,
+  type Page,
+} from "../../accounts/operations/operation.ts";
+import { pagesOf } from "../../core/pages.ts";
+import { CALLS, type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
+import type { SignInService } from "../../lib/service.ts";
+import { findSub } from "./account-name.ts";
+import type { Command, Described } from "./command.ts";
+import { misused } from "./command-failure.ts";
+import { type Call, onService, unknown } from "./on-service.ts";
+import { asks, exampleOf, kebab, optionsOf, readInput } from "./operation-options.ts";
+
+/** What the comments of the rows say: written by `npm run docs`. */
+interface Texts {
+  readonly operands: Readonly<Record<string, string>>;
+  readonly operations: Readonly<
+    Record<
+      string,
+      {
+        readonly summary: string;
+        readonly about?: string;
+        readonly members?: Readonly<Record<string, string>>;
+      }
+    >
+  >;
+}
+
+const TEXTS = JSON.parse(readFileSync(join(import.meta.dirname, "../operations.json"), "utf8")) as Texts;
+
+/** What a command has read for an operation. */
+export interface Read {
+  readonly target: readonly string[];
+  readonly input: Readonly<Record<string, unknown>>;
+}
+
+/** A command with a code of its own. It calls the service and prints. */
+export type ByHand = (call: Call, read: Read) => Promise<void>;
+
+const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
+
+/** How many a list reads at a time. */
+const PAGE = 500;
+
+const isEmpty = (value: unknown): boolean =>
+  value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
+
+/** Values of the record that replacing it would remove. Numbers and answers have defaults instead. */
+function losses(before: object, input: Readonly<Record<string, unknown>>, row: AnyRow): string[] {
+  return Object.keys(membersOf(row)).filter((member) => {
+    const [was, is]: unknown[] = [Reflect.get(before, member), input[member]];
+    if (Array.isArray(was)) return was.some((each) => !(Array.isArray(is) && is.includes(each)));
+    return typeof was !== "number" && typeof was !== "boolean" && !isEmpty(was) && isEmpty(is);
+  });
+}
+
+/** Asks before something is lost. What it is about has to exist. */
+async function ask(
+  call: Call,
+  { noun, rows }: AnyTable,
+  words: string,
+  row: AnyRow,
+  read: Read,
+  calls: object,
+): Promise<void> {
+  const { target, input } = read;
+  const [name = ""] = target;
+  const { find } = rows;
+  if (!asks(row) || find?.target.join() !== row.target.join())
+    return row.confirm === "none" || !asks(row) ? undefined : confirmed();
+  const before = await invoke(calls, "find", find, { target, input: {}, options: {} });
+  if (row.effect === "put") {
+    const lost = before === undefined ? [] : losses(before as object, input, row);
+    return lost.length > 0 ? call.confirm(`Remove the ${lost.join(" and the ")} of ${name}?`) : undefined;
+  }
+  if (before === undefined) throw unknown(noun);
+  return confirmed();
+
+  function confirmed(): Promise<void> {
+    const { summary = "" } = TEXTS.operations[words] ?? {};
+    return row.confirm === "typed"
+      ? call.confirmTyped(`${capitalized(summary)}.`, name)
+      : call.confirm(`${capitalized(summary)}: ${name}?`);
+  }
+}
+
+/** `Removed: news`. */
+function participle(verb: string): string {
+  return capitalized(
+    kebab(verb)
+      .replaceAll("-", " ")
+      .replace(/^(\w+?)e?\b/u, "$1ed"),
+  );
+}
+
+async function print(
+  call: Call,
+  verb: string,
+  row: AnyRow,
+  { target }: Read,
+  result: unknown,
+): Promise<void> {
+  if (Array.isArray(result)) call.print.rows(result as object[], row.columns);
+  else if (typeof result === "object" && result !== null) call.print.record(result);
+  else
+    call.print.done(
+      `${participle(verb)}: ${target.join(" ")}`,
+      Object.fromEntries(row.target.map((name, index) => [name, target[index]])),
+    );
+}
+
+async function printList(
+  call: Call,
+  verb: string,
+  row: AnyRow,
+  { target, input }: Read,
+  calls: object,
+): Promise<void> {
+  let left = call.args.count("limit") ?? row.latest ?? Infinity;
+  const pages = pagesOf(async (after) => {
+    call.context.signal.throwIfAborted();
+    const page = { ...input, limit: Math.min(PAGE, left), ...(after !== undefined && { after }) };
+    return (await invoke(calls, verb, row, { target, input: page, options: {} })) as Page<object>;
+  });
+  for await (const { items } of pages) {
+    call.print.rows(items, row.columns);
+    left -= items.length;
+    if (left <= 0) return;
+  }
+}
+
+/** The words that name a target of the command, and what must stand there literally. */
+function wordsOf(
+  noun: string,
+  verb: string,
+  { words }: AnyRow,
+): { readonly words: [string, string]; readonly fixed: string[] } {
+  const [first = noun, second = kebab(verb), ...fixed] = words?.split(" ") ?? [];
+  return { words: [first, second], fixed };
+}
+
+/** The command of an operation. @param callsOf the object that has the calls of the table. @param byHand replaces what it does after the arguments are read. */
+export function commandOf(
+  noun: string,
+  verb: string,
+  table: AnyTable,
+  callsOf: (service: SignInService) => object,
+  byHand?: ByHand,
+): Command {
+  const row = table.rows[verb] as AnyRow;
+  const name = `${noun}.${verb}`;
+  const { summary = "", about, members = {} } = TEXTS.operations[name] ?? {};
+  const { words, fixed } = wordsOf(noun, verb, row);
+  const operands: Described[] = [
+    ...fixed.map((word) => ({ form: word, about: `the word ${word}` })),
+    ...row.target.map((each) => ({ form: each.toUpperCase(), about: TEXTS.operands[each] ?? "" })),
+  ];
+  async function carryOut(call: Call): Promise<void> {
+    const { args, service, by } = call;
+    for (const [index, word] of fixed.entries())
+      if (args.operand(index) !== word) throw misused(`${words.join(" ")} takes ${word}`);
+    const target: string[] = [];
+    for (const [index, each] of row.target.entries()) {
+      const text = args.operand(fixed.length + index);
+      target.push(each === "sub" ? await findSub(service.accounts, text) : text);
+    }
+    const read = { target, input: await readInput(row, call) };
+    const calls = callsOf(service);
+    if (byHand !== undefined) return byHand(call, read);
+    if (row.effect === "list") return printList(call, verb, row, read, calls);
+    await ask(call, table, name, row, read, calls);
+    const result = await invoke(calls, verb, row, { ...read, options: by });
+    if (result === false || (result === undefined && row.effect === "read")) throw unknown(table.noun);
+    await print(call, verb, row, read, result);
+  }
+  return {
+    words,
+    summary,
+    ...(about !== undefined && { about }),
+    operands,
+    options: optionsOf(row, members),
+    examples: [exampleOf([...words, ...fixed], row)],
+    load: async () => onService(carryOut),
+  };
+}
+
+/**
+ * The commands of a noun.
+ * @param byHand code of their own, by the name of the operation; `null`: the command line does not have it.
+ */
+export function commandsOf<N extends Noun>(
+  noun: N,
+  byHand: { readonly [V in keyof (typeof TABLES)[N]["rows"]]?: ByHand | null } = {},
+): Command[] {
+  return Object.keys(rowsOf(noun)).flatMap((verb) => {
+    const own = byHand[verb as keyof typeof byHand];
+    return own === null ? [] : [commandOf(noun, verb, TABLES[noun], CALLS[noun], own)];
+  });
+}

@@ -1,0 +1,243 @@
+/** The options of an operation: their form, their example, and how they are read, from the members of its input. */
+import { z } from "zod";
+import { type AnyRow, membersOf } from "../../accounts/operations/operation.ts";
+import { bare } from "../../config/documented-schema.ts";
+import { seconds } from "../../core/clock.ts";
+import { findSub } from "./account-name.ts";
+import type { Arguments } from "./arguments.ts";
+import type { CommandContext, CommandOption } from "./command.ts";
+import { misused } from "./command-failure.ts";
+import { objectIn, readJsonObject } from "./json-file.ts";
+import { type Call, SERVICE_OPTIONS, YES } from "./on-service.ts";
+import { readNewPassword } from "./secret-input.ts";
+
+/** `rotateSecret` and `rotate_secret` as `rotate-secret`. */
+export const kebab = (name: string): string =>
+  name.replaceAll("_", "-").replaceAll(/[A-Z]/gu, (letter) => `-${letter.toLowerCase()}`);
+
+/** How the values of one kind of member are written as options. */
+interface Kind {
+  /** The value in the form of the option. Default: its name; `null`: a flag. */
+  readonly value?: string | null;
+  /** May be given several times, each time with one value. */
+  readonly isList?: true;
+  /** What the option says besides the comment of the member. */
+  readonly about?: (schema: unknown) => string;
+  /** `undefined` if the option is not given. The library checks the value. */
+  readonly read: (args: Arguments, name: string, call: Pick<Call, "context" | "service">) => unknown;
+  /** The values in an example. */
+  readonly examples: (value: unknown, member: string) => readonly string[];
+}
+
+const written = (value: unknown): readonly string[] => [value as string];
+
+const KINDS = {
+  text: { read: (args, name) => args.text(name), examples: written },
+  account: {
+    read: (args, name, { service }) => {
+      const text = args.text(name);
+      return text === undefined ? undefined : findSub(service.accounts, text);
+    },
+    examples: written,
+  },
+  choice: {
+    about: (schema) => (schema instanceof z.ZodEnum ? `: ${schema.options.join(", ")}` : ""),
+    read: (args, name) => args.text(name),
+    examples: written,
+  },
+  number: {
+    value: "N",
+    read(args, name) {
+      const text = args.text(name);
+      return text !== undefined && /^-?\d{1,16}$/u.test(text) ? Number(text) : text;
+    },
+    examples: (value) => [String(value)],
+  },
+  /** Seconds. */
+  duration: {
+    value: "TIME",
+    read: (args, name) => args.duration(name),
+    examples: (value) => [`${Number(value) / 60}m`],
+  },
+  /** Seconds since the epoch, written as how long ago that was. */
+  time: {
+    value: "TIME",
+    about: () => ": how long ago, such as 7d",
+    read(args, name, { context: { clock } }) {
+      const ago = args.duration(name);
+      return ago === undefined ? undefined : Math.max(0, seconds(clock) - ago);
+    },
+    examples: () => ["7d"],
+  },
+  answer: {
+    value: "yes|no",
+    read(args, name) {
+      const answer = args.oneOf(name, ["yes", "no"]);
+      return answer && answer === "yes";
+    },
+    examples: (value) => [value === true ? "yes" : "no"],
+  },
+  list: {
+    isList: true,
+    read: (args, name) => args.list(name),
+    examples: (value) => value as readonly string[],
+  },
+  /** `NAME=TEXT`. */
+  map: {
+    isList: true,
+    read(args, name) {
+      const entries = args.list(name)?.map((text): [string, string] => {
+        const equals = text.indexOf("=");
+        if (equals === -1) throw misused(`--${name} must be NAME=TEXT`);
+        return [text.slice(0, equals), text.slice(equals + 1)];
+      });
+      return entries && Object.fromEntries(entries);
+    },
+    examples: (value) => Object.entries(value as Record<string, string>).map((pair) => pair.join("=")),
+  },
+  file: {
+    value: "FILE",
+    about: (schema) =>
+      schema instanceof z.ZodObject
+        ? `; a file with a JSON object of ${Object.keys(schema.shape).join(", ")}, or - for standard input`
+        : "",
+    read(args, name, { context }) {
+      const path = args.text(name);
+      return path === undefined ? undefined : readObject(path, context);
+    },
+    examples: (_value, member) => [`${member}.json`],
+  },
+  /** Never an argument, which other users can see. */
+  secret: {
+    value: null,
+    about: () => "; asks for it, or reads it from standard input",
+    read: (args, name, { context }) => (args.flag(name) ? readNewPassword(context) : undefined),
+    examples: () => [],
+  },
+} as const satisfies Record<string, Kind>;
+
+async function readObject(path: string, context: Pick<CommandContext, "readInput">): Promise<object> {
+  return path === "-" ? objectIn(await context.readInput(), "standard input") : readJsonObject(path);
+}
+
+function kindOf(member: string, schema: z.ZodType): keyof typeof KINDS {
+  const { holds, unit } = (schema.meta() ?? {}) as {
+    readonly holds?: unknown;
+    readonly unit?: "duration" | "time";
+  };
+  const inner = bare(schema);
+  if (holds === "secret") return "secret";
+  if (unit !== undefined) return unit;
+  if (inner instanceof z.ZodArray) return "list";
+  if (inner instanceof z.ZodPipe || inner instanceof z.ZodRecord) return "map";
+  if (inner instanceof z.ZodObject) return "file";
+  if (inner instanceof z.ZodBoolean) return "answer";
+  if (inner instanceof z.ZodEnum) return "choice";
+  if (inner instanceof z.ZodNumber) return "number";
+  return member === "account" ? "account" : "text";
+}
+
+/** A member of an input as an option. */
+interface Member {
+  readonly member: string;
+  readonly schema: z.ZodType;
+  /** Without the dashes; of a list singular. */
+  readonly name: string;
+  readonly kind: Kind;
+  readonly isRequired: boolean;
+  /** What removes the value; `undefined` if it can't be removed: only a change keeps what is left out. */
+  readonly nothing: unknown;
+}
+
+function optionMembers(row: AnyRow): Member[] {
+  return Object.entries(membersOf(row)).map(([member, schema]) => {
+    const name = kindOf(member, schema);
+    const kind: Kind = KINDS[name];
+    const removed = row.effect === "change" ? [null, [], {}] : [];
+    return {
+      member,
+      schema,
+      name: kebab(kind.isList ? member.replace(/s$/u, "") : member),
+      kind,
+      isRequired: !schema.safeParse(undefined).success,
+      nothing: removed.find((each) => schema.safeParse(each).success),
+    };
+  });
+}
+
+/** `--role ROLE`. */
+function formOf({ name, kind, schema }: Member): string {
+  const { value = name.replaceAll(/.*-/gu, "").toUpperCase() } = kind;
+  if (value === null) return `--${name}`;
+  return `--${name} ${kind === KINDS.map || bare(schema) instanceof z.ZodRecord ? `${value}=TEXT` : value}`;
+}
+
+/** Whether the command may ask. Replacing something may remove a part of it. */
+export function asks({ effect, confirm }: AnyRow): boolean {
+  return effect === "put" || confirm === "final" || confirm === "typed";
+}
+
+/** The options of the command. @param texts what each member means. */
+export function optionsOf(row: AnyRow, texts: Readonly<Record<string, string>>): CommandOption[] {
+  const members = optionMembers(row);
+  const removable = members.filter(({ nothing }) => nothing !== undefined).map(({ name }) => name);
+  const own = members.map((each): CommandOption => {
+    const { member, schema, kind, isRequired } = each;
+    const about = `${texts[member] ?? ""}${kind.about?.(bare(schema)) ?? ""}${isRequired ? "; required" : ""}`;
+    const form = formOf(each);
+    return kind.isList ? { form, about, isList: true } : { form, about };
+  });
+  const again = row.confirm === "typed" ? `, the ${row.target.join(" ").toUpperCase()} typed again` : "";
+  return [
+    ...SERVICE_OPTIONS,
+    ...own,
+    ...(removable.length > 0
+      ? [
+          {
+            form: "--remove MEMBER",
+            about: `removes a value; any of ${removable.join(", ")}`,
+            isList: true,
+          } as const,
+        ]
+      : []),
+    ...(row.effect === "list"
+      ? [{ form: "--limit N", about: `maximum number; default: ${row.latest ?? "all"}` }]
+      : []),
+    ...(asks(row) ? [{ ...YES, about: `${YES.about}${again}` }] : []),
+  ];
+}
+
+/** Quotes what a shell would split. */
+const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text}'`);
+
+/** A call of the command, from the example of the row. */
+export function exampleOf(words: readonly string[], row: AnyRow): string {
+  const { example } = row;
+  const given = optionMembers(row).flatMap(({ member, name, kind }) => {
+    const value: unknown = Reflect.get(example.input, member);
+    if (value === undefined) return [];
+    const values = kind.examples(value, member);
+    return kind.value === null ? [`--${name}`] : values.flatMap((each) => [`--${name}`, quoted(each)]);
+  });
+  const confirmed = row.effect !== "put" && asks(row) ? ["--yes"] : [];
+  return [...words, ...example.target, ...given, ...confirmed].join(" ");
+}
+
+/** The input in the arguments. @throws CommandFailure if a required member is missing, or one is both set and removed. */
+export async function readInput(row: AnyRow, call: Call): Promise<Readonly<Record<string, unknown>>> {
+  const members = optionMembers(row);
+  const input: Record<string, unknown> = {};
+  const removed = call.args.list("remove") ?? [];
+  const removable = members.filter(({ nothing }) => nothing !== undefined).map(({ name }) => name);
+  if (removed.some((name) => !removable.includes(name)))
+    throw misused(`--remove takes one of ${removable.join(", ")}`);
+  for (const { member, name, kind, isRequired, nothing } of members) {
+    const isRemoved = removed.includes(name);
+    if (isRemoved && call.args.has(name)) throw misused(`--${name} is both set and removed`);
+    if (isRequired && !call.args.has(name)) throw misused(`--${name} is missing`);
+    const value: unknown = isRemoved ? nothing : await kind.read(call.args, name, call);
+    if (value !== undefined) input[member] = value;
+  }
+  if (row.effect === "change" && Object.keys(input).length === 0) throw misused("There is nothing to change");
+  return input;
+}

@@ -1,0 +1,259 @@
+/** Each operation is one row: its columns, and every view that reads them. */
+import { createServer, type RequestListener } from "node:http";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { z } from "zod";
+import { exactly } from "../../accounts/arguments.ts";
+import {
+  type AnyRow,
+  type AnyTable,
+  facade,
+  inputOf,
+  invoke,
+  membersOf,
+  NONE,
+  operation,
+  operations,
+  pageOf,
+} from "../../accounts/operations/operation.ts";
+import { COMMANDS } from "../../cli/commands.ts";
+import { commandOf } from "../../cli/program/operation-command.ts";
+import { CALLS, type Noun, rowsOf, TABLES } from "../../lib/operations.ts";
+import { ERRORS, type InvalidArgument, type SignInError } from "../../core/errors.ts";
+import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
+import { type Office, openOffice } from "../cli/administration-stage.ts";
+import { here } from "../cli/here.ts";
+
+let office: Office;
+beforeAll(async () => {
+  office = await openOffice();
+}, 60_000);
+afterAll(() => office.close());
+
+const NOUNS = Object.keys(TABLES) as Noun[];
+const ROWS = NOUNS.flatMap((noun) =>
+  Object.entries(rowsOf(noun)).map(([verb, row]) => [`${noun}.${verb}`, noun, verb, row] as const),
+);
+/** Operations without a command. */
+const LIBRARY_ONLY: ReadonlySet<string> = new Set(["keys.secrets"]);
+
+const changes = ({ effect }: AnyRow): boolean => effect !== "read" && effect !== "list";
+const wordsOf = (noun: string, verb: string, { words }: AnyRow): string =>
+  words ?? `${noun} ${verb.replaceAll(/[A-Z]/gu, (letter) => `-${letter.toLowerCase()}`)}`;
+const commandFor = (noun: string, verb: string, row: AnyRow) =>
+  COMMANDS.commands.find(({ words }) => `${wordsOf(noun, verb, row)} `.startsWith(`${words.join(" ")} `));
+
+describe.each(ROWS)("the operation %s", (name, noun, verb, row) => {
+  it("has columns that agree", () => {
+    expect(row.example.target).toHaveLength(row.target.length);
+    expect(inputOf(row).safeParse(row.example.input).error).toBeUndefined();
+    expect(row.audit.length > 0).toBe(changes(row));
+    for (const action of row.audit) expect(AUDIT_ACTIONS).toHaveProperty([action]);
+    expect(new Set(row.errors).size).toBe(row.errors.length);
+    // Nobody needs a right to change for looking, and nobody is asked.
+    if (!changes(row)) expect([row.role, row.confirm]).toEqual(["viewer", "none"]);
+    if (row.effect === "remove") expect(["final", "typed"]).toContain(row.confirm);
+    if (row.confirm === "typed") expect(row.target).not.toEqual([]);
+    const shown = row.output instanceof z.ZodObject ? Object.keys(row.output.shape) : undefined;
+    if (shown !== undefined)
+      expect(shown).toEqual(expect.arrayContaining([...row.columns, ...(row.secret ?? [])]));
+    if (row.effect === "list") expect(row.columns).not.toEqual([]);
+  });
+
+  it("is a call of the library", () => {
+    expect(CALLS[noun](office.service)).toHaveProperty(verb, expect.any(Function));
+  });
+
+  it("is a command with an option for each member, and in the reference", () => {
+    const command = commandFor(noun, verb, row);
+    if (LIBRARY_ONLY.has(name)) return expect(command).toBeUndefined();
+    expect(command).toMatchObject({ summary: expect.stringMatching(/^\S.+[^.]$/u) });
+    const forms = command?.options?.map(({ form }) => form).join(" ");
+    for (const member of Object.keys(membersOf(row)))
+      expect(forms).toMatch(new RegExp(`--${member.replaceAll("_", "-").replace(/s$/u, "s?")}\\b`, "u"));
+    for (const { about } of command?.options ?? []) expect(about).not.toBe("");
+    const reference = readFileSync(join(import.meta.dirname, "../../docs/command-line.md"), "utf8");
+    expect(reference).toContain(`\nsign-in-service ${command?.examples[0]}\n`);
+  });
+});
+
+/** A kind of object that no service has. */
+const toys = operations("toy", {
+  list: operation({
+    effect: "list",
+    target: [],
+    input: exactly({ soft: z.boolean().optional() }),
+    output: exactly({ key: z.string(), soft: z.boolean() }),
+    role: "viewer",
+    confirm: "none",
+    audit: [],
+    errors: [],
+    columns: ["key", "soft"],
+    example: { target: [], input: { soft: true } },
+  }),
+  paint: operation({
+    effect: "change",
+    target: ["key"],
+    input: exactly({
+      color: z.enum(["red", "blue"], { error: "must be red or blue" }).nullable().optional(),
+      layers: z.int({ error: "must be an integer" }).optional(),
+      tags: z.array(z.string()).optional(),
+    }),
+    output: NONE,
+    role: "support",
+    confirm: "final",
+    audit: ["service.updated"],
+    errors: ["not_found"],
+    columns: [],
+    example: { target: ["bear"], input: { color: "red", layers: 2, tags: ["a", "b c"] } },
+  }),
+});
+
+describe("a row that is added", () => {
+  const painted: unknown[] = [];
+  const bear = { key: "bear", soft: true };
+  const calls = facade(toys, {
+    list: async ({ input: { soft, ...page } }) =>
+      pageOf(
+        [bear, { key: "car", soft: false }].filter((each) => soft === undefined || each.soft === soft),
+        ({ key }) => key,
+        page,
+      ),
+    paint: async (call) => void painted.push(call),
+  });
+  const table = {
+    nouns: { toys: "toys" },
+    commands: Object.keys(toys.rows).map((verb) => commandOf("toys", verb, toys, () => calls)),
+  };
+
+  const toy = (...words: readonly string[]) => here(["toys", ...words, "--config", office.config], {}, table);
+
+  it("is a call that checks its arguments and the caller", async () => {
+    await expect(calls.list({ soft: true })).resolves.toEqual({ items: [bear], next: null });
+    await expect(calls.list({ limit: 1 })).resolves.toEqual({ items: [bear], next: "bear" });
+    await expect(calls.list({ after: "bear" })).resolves.toMatchObject({ items: [{ key: "car" }] });
+    await expect(calls.list({ limit: 0 })).rejects.toThrow(/^filter\.limit: must be an integer from 1/u);
+    await calls.paint("bear", { color: null }, { actor: { kind: "operator", id: "ada" } });
+    const caller = { actor: { kind: "operator", id: "ada" } };
+    expect(painted.pop()).toEqual({ target: ["bear"], input: { color: null }, caller });
+    for (const [wrong, says] of [
+      [[1, {}], /^key: must be a string$/u],
+      [["bear", { color: "pink" }], /^toy\.color: must be red or blue$/u],
+      [["bear", { colour: "red" }], /^toy: unknown key colour; did you mean color\?$/u],
+      [["bear", null], /^toy: must be an object$/u],
+      [["bear", {}, { actor: { kind: "anonymous" } }], /^options\.actor\.kind: /u],
+    ] as const)
+      await expect(Reflect.apply(calls.paint, calls, wrong)).rejects.toThrow(says);
+    expect(painted).toEqual([]);
+  });
+
+  it("is a command that reads the same input, asks, and fails alike", async () => {
+    const { examples } = table.commands[1]!;
+    expect(examples).toEqual(["toys paint bear --color red --layers 2 --tag a --tag 'b c' --yes"]);
+    const done = await toy("paint", "bear", "--color", "red", "--layers", "2", "--tag", "a", "--yes");
+    expect(done).toEqual({ code: 0, out: "Painted: bear\n", err: "" });
+    expect(painted.pop()).toMatchObject({
+      target: ["bear"],
+      input: { color: "red", layers: 2, tags: ["a"] },
+    });
+    await toy("paint", "bear", "--remove", "color", "--remove", "tag", "--yes");
+    expect(painted.pop()).toMatchObject({ input: { color: null, tags: [] } });
+    for (const [words, says] of [
+      [["--color", "red"], /--yes/u],
+      [["--yes"], /There is nothing to change/u],
+      [["--color", "pink", "--yes"], /^toy\.color: must be red or blue/u],
+      [["--layers", "2.5", "--yes"], /^toy\.layers: must be an integer/u],
+      [["--color", "red", "--remove", "color", "--yes"], /--color is both set and removed/u],
+      [["--remove", "layers", "--yes"], /--remove takes one of color, tag/u],
+    ] as const) {
+      const { code, err } = await toy("paint", "bear", ...words);
+      expect([words, code, err]).toEqual([words, 2, expect.stringMatching(says)]);
+    }
+    expect(painted).toEqual([]);
+    const listed = await toy("list", "--soft", "no", "--json");
+    expect(listed.out).toBe('{"key":"car","soft":false}\n');
+  });
+});
+
+const queryOf = (params: URLSearchParams): Record<string, unknown> =>
+  Object.fromEntries([...params].map(([name, text]) => [name, /^\d+$/u.test(text) ? Number(text) : text]));
+
+describe("a view by the table alone", () => {
+  const METHODS = { read: "GET", list: "GET", put: "PUT", change: "PATCH", remove: "DELETE" } as const;
+  /** Twenty lines of HTTP for every noun. */
+  const view: RequestListener = (request, response) => {
+    async function answer(): Promise<readonly [status: number, body?: unknown]> {
+      const { pathname, searchParams } = new URL(request.url ?? "", "http://toy");
+      const [, noun = "", ...target] = pathname.split("/").map(decodeURIComponent);
+      const rows = Object.entries((TABLES as Readonly<Record<string, AnyTable>>)[noun]?.rows ?? {});
+      const [verb, row] =
+        rows.find(
+          ([, { effect, target: wanted }]) =>
+            Reflect.get(METHODS, effect) === request.method && wanted.length === target.length,
+        ) ?? [];
+      if (verb === undefined || row === undefined) return [404];
+      const input =
+        request.method === "GET"
+          ? queryOf(searchParams)
+          : ((await json(request).catch(() => ({}))) as Record<string, unknown>);
+      const options = { actor: { kind: "operator", id: "toy" } } as const;
+      const result = await invoke(CALLS[noun as Noun](office.service), verb, row, { target, input, options });
+      return result === undefined || result === false ? [404] : [200, result === true ? undefined : result];
+    }
+    void answer()
+      .catch((error: unknown) => {
+        const { code, message } = error as SignInError | InvalidArgument;
+        return [ERRORS[code], { detail: message }] as const;
+      })
+      .then(([status, body]) =>
+        response.writeHead(status).end(body === undefined ? undefined : JSON.stringify(body)),
+      );
+  };
+  const server = createServer(view);
+  let base: string;
+  beforeAll(async () => {
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterAll(async () => {
+    server.closeAllConnections();
+    await once(server.close(), "close");
+  });
+
+  async function call(method: string, path: string, body?: object): Promise<readonly [number, unknown]> {
+    const answer = await fetch(base + path, { method, ...(body && { body: JSON.stringify(body) }) });
+    const text = await answer.text();
+    return [answer.status, text === "" ? undefined : JSON.parse(text)];
+  }
+
+  it("lists, shows, changes and removes, and fails as the library does", async () => {
+    await office.prepare();
+    const groups = await office.service.directory.groups.list({ limit: 1 });
+    expect(await call("GET", "/groups?limit=1")).toEqual([200, groups]);
+    expect(await call("PUT", "/groups/toys", { name: "Toys" })).toEqual([
+      200,
+      { key: "toys", name: "Toys", receiver: null },
+    ]);
+    expect(await call("GET", "/groups/toys")).toEqual([
+      200,
+      await office.service.directory.groups.find("toys"),
+    ]);
+    expect(await call("PUT", "/groups/toys", { nam: "Toys" })).toEqual([
+      422,
+      { detail: expect.stringContaining("did you mean name?") },
+    ]);
+    expect(await call("DELETE", "/groups/media")).toEqual([
+      409,
+      { detail: expect.stringContaining("service:news") },
+    ]);
+    expect(await call("DELETE", "/groups/toys")).toEqual([200, undefined]);
+    expect(await call("DELETE", "/groups/toys")).toEqual([404, undefined]);
+    expect(await call("GET", "/nothing")).toEqual([404, undefined]);
+    const { records } = await office.service.audit.list({ action: "group.removed" });
+    expect(records[0]).toMatchObject({ subject: "toys", actor: { kind: "operator", id: "toy" } });
+  });
+});
