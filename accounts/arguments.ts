@@ -6,6 +6,7 @@ import { z } from "zod";
 import { nearestKey } from "../config/nearest-key.ts";
 import { formatPath } from "../config/problems.ts";
 import { InvalidArgument } from "../core/errors.ts";
+import { isObject } from "../core/untrusted-json.ts";
 import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 
 /**
@@ -108,11 +109,6 @@ export function mapOf<V extends z.ZodType>(
       });
       return Object.fromEntries(entries) as Record<string, z.output<V>>;
     });
-}
-
-/** True for an object that is not an array. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** An integer from `least` to `most`. */

@@ -5,15 +5,11 @@
 import type { AccountRecord, EntryRecord } from "../records/directory/directory.ts";
 import { PERSON_FIELD_NAMES, PERSON_FIELDS, type PersonField } from "./profile-fields.ts";
 
-/** The documented `notification_type`, spelled exactly as documented. */
-export type NotificationType = "DELETE_ACCOUNT" | "UNASSINGED_FROM_SERVICE" | "PROFILE_CHANGED";
+/** All notification types, spelled exactly as documented. A receiver lists those that it takes. */
+export const NOTIFICATION_TYPES = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"] as const;
 
-/** All notification types, as a receiver may list them. */
-export const NOTIFICATION_TYPES: readonly NotificationType[] = [
-  "DELETE_ACCOUNT",
-  "UNASSINGED_FROM_SERVICE",
-  "PROFILE_CHANGED",
-];
+/** The documented `notification_type`. */
+export type NotificationType = (typeof NOTIFICATION_TYPES)[number];
 
 /** The fields of which a change of value is a `PROFILE_CHANGED`. */
 const NOTIFYING = ["email", ...PERSON_FIELD_NAMES.filter((field) => PERSON_FIELDS[field].notifies)] as const;

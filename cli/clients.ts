@@ -1,11 +1,7 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
 import { CLIENT_KINDS } from "../core/events.ts";
-import {
-  DEFAULT_KIND,
-  hasSetting,
-  ID_TOKEN_ALGORITHMS,
-  type SettingName,
-} from "../accounts/clients/client-kinds.ts";
+import { DEFAULT_KIND, hasSetting, type SettingName } from "../accounts/clients/client-kinds.ts";
+import { ID_TOKEN_ALGORITHMS } from "../records/directory/directory.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import type { Arguments } from "./program/arguments.ts";

@@ -1,5 +1,6 @@
 /** `deliveries` and `receivers`: what was sent, what waits, and operations on it. */
-import { countText, RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts";
+import { NOTIFICATION_TYPES } from "../accounts/plan.ts";
+import { countText, DELIVERY_STATES, RESTORED, type SendNowResult } from "../records/deliveries/delivery.ts";
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
 import type { ReceiverReport } from "../notifier/receivers.ts";
@@ -12,8 +13,6 @@ import { pagesOf } from "../core/pages.ts";
 
 const ID = { form: "ID", about: "the webhook-id of the delivery" };
 const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };
-const STATES = ["waiting", "delivered", "parked", "discarded"] as const;
-const TYPES = ["UNASSINGED_FROM_SERVICE", "DELETE_ACCOUNT", "PROFILE_CHANGED"] as const;
 /** How many deliveries are read at a time. */
 const PAGE = 500;
 const DEFAULT_LIMIT = 100;
@@ -50,7 +49,7 @@ const MAX_ANSWER_LENGTH = 200;
 const filterOptions: readonly CommandOption[] = [
   { form: "--account SUB", about: "only those about this account" },
   { form: "--receiver NAME", about: "only those to service:KEY, group:KEY or portal:KEY" },
-  { form: "--type TYPE", about: `only ${TYPES.join(", ")}` },
+  { form: "--type TYPE", about: `only ${NOTIFICATION_TYPES.join(", ")}` },
 ];
 const forceOption: CommandOption = {
   form: "--force",
@@ -79,7 +78,7 @@ async function filterOf({
 }: Pick<Call, "args" | "service">): Promise<Pick<DeliveryPageInput, "sub" | "receiver" | "type">> {
   const [account, receiver] = [args.text("account"), args.text("receiver")];
   const sub = account === undefined ? undefined : await findSub(accounts, account);
-  const type = args.oneOf("type", TYPES);
+  const type = args.oneOf("type", NOTIFICATION_TYPES);
   return {
     ...(sub !== undefined && { sub }),
     ...(receiver !== undefined && { receiver }),
@@ -121,7 +120,7 @@ async function list(call: Call): Promise<void> {
   const { service, args, print, context } = call;
   const { signal } = context;
   await tellHeld(call);
-  const state = args.oneOf("state", STATES);
+  const state = args.oneOf("state", DELIVERY_STATES);
   const first = args.flag("oldest") ? "oldest" : "newest";
   const filter = { ...(await filterOf(call)), ...(state && { state }), first } as const;
   let left = args.count("limit") ?? DEFAULT_LIMIT;
@@ -192,7 +191,7 @@ async function discard(call: Call): Promise<void> {
 }
 
 async function explain({ service, args, print }: Call): Promise<void> {
-  const type = args.oneOf("type", TYPES);
+  const type = args.oneOf("type", NOTIFICATION_TYPES);
   if (type === undefined) throw misused("--type is missing");
   const services = args.list("service");
   const sub = await findSub(service.accounts, args.operand(0));
@@ -253,7 +252,7 @@ export const deliveryCommands: readonly Command[] = [
     summary: "lists deliveries, newest first",
     options: [
       ...SERVICE_OPTIONS,
-      { form: "--state STATE", about: `only ${STATES.join(", ")}` },
+      { form: "--state STATE", about: `only ${DELIVERY_STATES.join(", ")}` },
       ...filterOptions,
       { form: "--oldest", about: "oldest first" },
       { form: "--limit N", about: `maximum number; default: ${DEFAULT_LIMIT}` },
@@ -317,7 +316,7 @@ same webhook-id. Receivers that are paused for another reason stay paused.`,
     operands: [SUB],
     options: [
       ...SERVICE_OPTIONS,
-      { form: "--type TYPE", about: `${TYPES.join(", ")}; required` },
+      { form: "--type TYPE", about: `${NOTIFICATION_TYPES.join(", ")}; required` },
       { form: "--service KEY", about: "a service that the account loses; default: all", isList: true },
     ],
     examples: ["deliveries explain SUB --type DELETE_ACCOUNT"],

@@ -3,6 +3,11 @@
 /** Levels of objects and lists in one another (decisions.md, JSON). */
 export const MAX_JSON_LEVELS = 20;
 
+/** True for an object that is not an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 const isContainer = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 /** Whether parsed JSON is nested deeper than that. Walks it level by level, without recursion. */

@@ -8,7 +8,7 @@ import { importedAccount, type ImportedAccount } from "../accounts/account-schem
 import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
 import type { ClientInternals, Clients } from "../accounts/clients/client.ts";
-import { identifiedClient, type IdentifiedClient } from "../accounts/clients/client-schema.ts";
+import { identifiedClient } from "../accounts/clients/client-schema.ts";
 import type { Directory, DirectoryInternals } from "../accounts/directory.ts";
 import {
   entryKey,
@@ -48,9 +48,7 @@ export interface SeededParts {
 const MAX_NAMED = 20;
 
 /** A client of a seed, by the rules of a service on loopback. Others require longer secrets and refuse its addresses. */
-export const seedClient: z.ZodType<IdentifiedClient, IdentifiedClient> = identifiedClient({
-  production: false,
-});
+export const seedClient = identifiedClient({ production: false });
 
 export const seedSchema = exactly({
   /** Created, or updated to these values. Default: none. */

@@ -1,6 +1,6 @@
 /** The arguments that the calls about notifications accept. */
 import { z } from "zod";
-import type { DeliveryFilter, DeliveryState } from "../records/deliveries/delivery.ts";
+import { DELIVERY_STATES, type DeliveryFilter } from "../records/deliveries/delivery.ts";
 import { actor, type CallOptions, exactly, flag, integer, ruled } from "../accounts/arguments.ts";
 import { parseReceiverName } from "../accounts/receivers.ts";
 import { subProblem } from "../accounts/text-rules.ts";
@@ -25,7 +25,6 @@ export const receiverName: z.ZodType<string> = ruled((name) =>
   parseReceiverName(name) === undefined ? "must be service:KEY, group:KEY or portal:KEY" : undefined,
 );
 
-const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
 const FIRST = ["oldest", "newest"] as const;
 
 const notificationType = z.enum(NOTIFICATION_TYPES, {
@@ -48,7 +47,7 @@ export const deliveryFilter: z.ZodType<Omit<DeliveryFilter, "state">> = exactly(
 /** Argument of `list` and `page`. */
 export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
   ...filter,
-  state: z.enum(STATES, { error: `must be one of ${STATES.join(", ")}` }).exactOptional(),
+  state: z.enum(DELIVERY_STATES, { error: `must be one of ${DELIVERY_STATES.join(", ")}` }).exactOptional(),
   after: anyText.exactOptional(),
   limit: integer(1, 500).exactOptional(),
   first: z.enum(FIRST, { error: `must be one of ${FIRST.join(", ")}` }).exactOptional(),

@@ -1,6 +1,7 @@
 /** Scopes and claims: what a request may ask for, which scope gives access to which claim, and where values come from. */
 import type { AccountClaims } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
+import { isObject } from "../core/untrusted-json.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import { fullName } from "../accounts/names.ts";
 import { FIELD_OF_CLAIM } from "../accounts/profile-fields.ts";
@@ -104,10 +105,6 @@ type Members = Readonly<Record<string, unknown>>;
 interface ClaimsRequest {
   readonly userinfo?: Members | undefined;
   readonly id_token?: Members | undefined;
-}
-
-function isObject(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** @returns `undefined` for exactly what oidc-provider refuses. */

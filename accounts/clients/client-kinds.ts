@@ -65,11 +65,6 @@ export const KINDS: Readonly<Record<ClientKind, KindOfClient>> = {
   },
 };
 
-/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
-export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
-
-export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
-
 /** The kind of a client that names none. */
 export const DEFAULT_KIND = "web" satisfies ClientKind;
 

@@ -3,14 +3,13 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { CLIENT_KINDS } from "../../core/events.ts";
-import type { ClientKey, ClientKind, StoredLogo } from "../../records/directory/directory.ts";
+import { type ClientKey, ID_TOKEN_ALGORITHMS, type StoredLogo } from "../../records/directory/directory.ts";
 import { apiIdentifier, scopeProblem } from "../apis.ts";
 import { atLeast, exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
 import {
   addressProblems,
   DEFAULT_KIND,
-  ID_TOKEN_ALGORITHMS,
   KINDS,
   type KindSettings,
   kindProblems,
@@ -256,7 +255,7 @@ function secret(minLength: number): z.ZodString {
 }
 
 const kind = described(
-  z.enum(CLIENT_KINDS, { error: `must be one of ${CLIENT_KINDS.join(", ")}` }).optional(),
+  z.enum(CLIENT_KINDS, { error: `must be one of ${CLIENT_KINDS.join(", ")}` }).default(DEFAULT_KIND),
   {
     form: `${CLIENT_KINDS.map((each) => `\`${each}\``).join(", ")}: see [Clients](clients.md#kinds)`,
   },
@@ -289,18 +288,12 @@ const whenKindIsValid = whenValid(
 );
 
 /** The rules that depend on the kind. */
-function ofOneKind({
-  production,
-}: ClientRules): (
-  client: Omit<KindSettings, "kind"> & { readonly kind?: ClientKind | undefined },
-  context: z.RefinementCtx,
-) => void {
+function ofOneKind({ production }: ClientRules): (client: KindSettings, context: z.RefinementCtx) => void {
   return (client, context) => {
-    const ofKind: KindSettings = { ...client, kind: client.kind ?? DEFAULT_KIND };
-    const foreign = kindProblems(ofKind);
+    const foreign = kindProblems(client);
     const isForeign = ({ path: [name] }: SettingProblem): boolean =>
       foreign.some(({ path }) => path[0] === name);
-    report([...foreign, ...addressProblems(ofKind, production).filter((each) => !isForeign(each))], context);
+    report([...foreign, ...addressProblems(client, production).filter((each) => !isForeign(each))], context);
   };
 }
 
@@ -339,11 +332,7 @@ export function identifiedClient(rules: ClientRules) {
     name: displayName.optional(),
   }).superRefine((client, context) => {
     ofOneKind(rules)(client, context);
-    if (
-      client.client_secret === undefined &&
-      client.jwks === undefined &&
-      KINDS[client.kind ?? DEFAULT_KIND].confidential
-    )
+    if (client.client_secret === undefined && client.jwks === undefined && KINDS[client.kind].confidential)
       report([{ path: ["client_secret"], message: "is required" }], context);
   }, whenKindIsValid);
 }
@@ -366,6 +355,9 @@ export function clientChanges(rules: ClientRules) {
 
 /** A new client of any kind. What each kind has is checked. */
 export interface ClientInput extends Readonly<z.input<ReturnType<typeof newClient>>> {}
+
+/** The same after checking: with its kind. */
+export type CheckedClient = z.output<ReturnType<typeof newClient>>;
 
 /** A client of a seed: its id is required, and its secret where the kind has one. */
 export interface IdentifiedClient extends Readonly<z.input<ReturnType<typeof identifiedClient>>> {}

@@ -2,8 +2,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
 import { InvalidArgument, NotApplicable } from "../../core/errors.ts";
-import { DEFAULT_KIND, type Setting, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
-import { storedLogo, type ClientChanges, type IdentifiedClient } from "./client-schema.ts";
+import { type Setting, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
+import {
+  storedLogo,
+  type CheckedClient,
+  type ClientChanges,
+  type IdentifiedClient,
+} from "./client-schema.ts";
 
 /** The settings that a record keeps as they are. */
 const STORED = (Object.keys(SETTINGS) as SettingName[]).flatMap((name) => {
@@ -86,9 +91,8 @@ export function seededChanges({
 /** @throws NotApplicable when a seed names another kind or algorithm than the client has. */
 export function refuseFixed(
   { kind, id_token_signed_response_alg: registered = "RS256" }: ClientRecord,
-  seeded: IdentifiedClient,
+  { kind: named, id_token_signed_response_alg: algorithm = registered }: CheckedClient,
 ): void {
-  const { kind: named = DEFAULT_KIND, id_token_signed_response_alg: algorithm = registered } = seeded;
   if (named !== kind)
     throw new NotApplicable(`the client is registered as ${kind}, and its kind can't be changed`);
   if (algorithm !== registered)

@@ -1,6 +1,11 @@
 /** The public calls for clients, and what they take and return. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import type { ClientKind, ClientRecord, StoredLogo } from "../../records/directory/directory.ts";
+import type {
+  ClientKind,
+  ClientRecord,
+  IdTokenAlgorithm,
+  StoredLogo,
+} from "../../records/directory/directory.ts";
 import type { CallOptions } from "../arguments.ts";
 import type {
   AnyNewClient,
@@ -10,7 +15,7 @@ import type {
   NewMachineClient,
 } from "./client-schema.ts";
 import type { Seeded, SeedMark } from "../seed-marks.ts";
-import { type IdTokenAlgorithm, originsOf, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
+import { originsOf, type SettingName, SETTINGS, unsetValue } from "./client-kinds.ts";
 
 /** The `client_id` of the internal client of the account pages; no other client can have it. */
 export const ACCOUNT_CLIENT = "sign-in-service.account";

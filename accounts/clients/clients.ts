@@ -49,7 +49,7 @@ import {
   newClient,
   type AnyNewClient,
   type ClientChanges,
-  type ClientInput,
+  type CheckedClient,
   type NewClient,
   type NewMachineClient,
 } from "./client-schema.ts";
@@ -223,8 +223,8 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     return { client_id, ...(record.secrets.length > 0 && { client_secret }) };
   }
 
-  function newRecord(client: ClientInput, client_id: string, secret: ClientSecret): ClientRecord {
-    const { kind = DEFAULT_KIND, jwks, id_token_signed_response_alg: algorithm } = client;
+  function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
+    const { kind, jwks, id_token_signed_response_alg: algorithm } = client;
     const hasSecret = KINDS[kind].confidential && jwks === undefined;
     if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
       throw new InvalidArgument({
@@ -254,7 +254,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   }
 
   /** Whether a client has the secret, or the keys, that a seed names. */
-  function hasCredentials(record: ClientRecord, { jwks, client_secret }: ClientInput): boolean {
+  function hasCredentials(record: ClientRecord, { jwks, client_secret }: CheckedClient): boolean {
     if (jwks !== undefined) return JSON.stringify(record.jwks) === JSON.stringify(jwks);
     if (client_secret === undefined) return true;
     return secretMatches(secretKey, record, client_secret, clock.now() / 1000) !== undefined;
@@ -372,7 +372,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
           }
           if (!isPublic(before))
             throw new InvalidArgument({ path: "client.client_id", message: "belongs to the service" });
-          refuseFixed(before, client);
+          refuseFixed(before, fresh);
           const { refresh_tokens: rules } = changes;
           const merged = rules && { refresh_tokens: { ...before.refresh_tokens, ...rules } };
           const after = withChanges(before, { ...changes, ...merged });

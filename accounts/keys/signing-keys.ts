@@ -27,7 +27,7 @@ import {
   withNext,
   without,
 } from "./signing-key-times.ts";
-import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../clients/client-kinds.ts";
+import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../../records/directory/directory.ts";
 
 /** The signing keys of a running service. */
 export interface SigningKeys {

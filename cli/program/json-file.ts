@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { CommandFailure } from "./command-failure.ts";
 import { findJsonFault } from "../../config/json-text.ts";
+import { isObject } from "../../core/untrusted-json.ts";
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist",
@@ -35,8 +36,7 @@ export async function readJsonObject(path: string): Promise<Readonly<Record<stri
 /** @param name where the text comes from. @throws CommandFailure with exit code 2. */
 export function objectIn(text: string, name: string): Readonly<Record<string, unknown>> {
   const value = parse(text, name);
-  if (typeof value === "object" && value !== null && !Array.isArray(value))
-    return value as Readonly<Record<string, unknown>>;
+  if (isObject(value)) return value;
   throw new CommandFailure(`${name} must contain a JSON object.`, { code: "invalid_argument" });
 }
 

@@ -5,11 +5,13 @@ import { textsOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { readConfiguration } from "../../config/read.ts";
+import type { checkSeed as CheckSeed } from "../../lib/seed.ts";
 import { ConfigurationError, type Seed as ServiceSeed, type SignInServiceConfig } from "../../lib/index.ts";
 import type { CommandContext } from "../program/command.ts";
 import type { Arguments } from "../program/arguments.ts";
 import { pathIn } from "../../accounts/arguments.ts";
-import { addressProblems, DEFAULT_KIND } from "../../accounts/clients/client-kinds.ts";
+import { isObject } from "../../core/untrusted-json.ts";
+import { addressProblems } from "../../accounts/clients/client-kinds.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
 import { readSettings, type Settings } from "../program/settings.ts";
 
@@ -82,10 +84,6 @@ async function withLogos(seed: unknown, folder: string, problems: string[]): Pro
   return { ...seed, clients: await Promise.all(clients) };
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /**
  * Reads the configuration of a process: the file and the environment.
  * @throws CommandFailure with exit code 2; ConfigurationError with all problems.
@@ -145,13 +143,13 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
   const { $schema: _editor, port, host, seed: written, ...config } = objectOf(value);
   const missing: string[] = [];
   const seed = folder === undefined ? written : await withLogos(written, folder, missing);
-  const found = await seedProblems(seed);
+  const { problems: found, clients } = await readSeed(seed);
   let configuration: Configuration | undefined;
   const problems = [
     ...ownProblems({ port, host }),
     ...problemsOf(() => {
       configuration = readConfiguration(config, FILE_KEYS);
-      if (found.length === 0) refuseAddresses((seed as Seed) ?? {}, configuration.production);
+      if (found.length === 0) refuseAddresses(clients, configuration.production);
     }),
     ...found,
     ...missing,
@@ -167,9 +165,9 @@ export async function checkConfigFile(value: unknown, folder?: string): Promise<
 }
 
 /** The rules for addresses depend on the deployments. @throws ConfigurationError naming each address. */
-function refuseAddresses({ clients = [] }: NonNullable<Seed>, production: boolean): void {
+function refuseAddresses(clients: SeededClients, production: boolean): void {
   const problems = clients.flatMap((client, index) =>
-    addressProblems(Object.assign({}, client, { kind: client.kind ?? DEFAULT_KIND }), production).map(
+    addressProblems(client, production).map(
       ({ path, message }) => `${pathIn("config.seed", ["clients", index, ...path])}: ${message}`,
     ),
   );
@@ -177,7 +175,7 @@ function refuseAddresses({ clients = [] }: NonNullable<Seed>, production: boolea
 }
 
 function objectOf(value: unknown): Record<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  if (isObject(value)) return { ...value };
   throw new ConfigurationError(["config: must be an object"]);
 }
 
@@ -198,9 +196,17 @@ function problemsOf(check: () => unknown): readonly string[] {
   }
 }
 
-/** The schemas of a seed are loaded only for a file that has one. */
-async function seedProblems(seed: unknown): Promise<readonly string[]> {
-  if (seed === undefined) return [];
+type SeededClients = NonNullable<ReturnType<typeof CheckSeed>["clients"]>;
+
+/** The problems of a seed, or its clients. Its schemas are loaded only for a file that has one. */
+async function readSeed(
+  seed: unknown,
+): Promise<{ readonly problems: readonly string[]; readonly clients: SeededClients }> {
+  let clients: SeededClients = [];
+  if (seed === undefined) return { problems: [], clients };
   const { checkSeed } = await import("../../lib/seed.ts");
-  return problemsOf(() => checkSeed(seed));
+  const problems = problemsOf(() => {
+    ({ clients = [] } = checkSeed(seed));
+  });
+  return { problems, clients };
 }

@@ -1,6 +1,6 @@
 /** SIGHUP: a process reads its configuration again, without losing a request. */
 import type { Logger } from "pino";
-import { isObject } from "../../accounts/arguments.ts";
+import { isObject } from "../../core/untrusted-json.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { readConfiguration } from "../../config/read.ts";

@@ -1,8 +1,14 @@
 /** The pages of the console about deliveries: their addresses, what each is given, and the texts and times that their views print. */
 import type { ShownAttempt, ShownDelivery } from "../../notifier/notifications.ts";
 import type { ReceiverReport } from "../../notifier/receivers.ts";
-import { countText, type DeliveryFilter, type DeliveryState } from "../../records/deliveries/delivery.ts";
+import {
+  countText,
+  DELIVERY_STATES,
+  type DeliveryFilter,
+  type DeliveryState,
+} from "../../records/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { subProblem } from "../../accounts/text-rules.ts";
 import type { Page } from "../page.ts";
 import type { Translator } from "../../core/texts.ts";
 import { type Moments, moments } from "../look/moments.ts";
@@ -18,9 +24,6 @@ export const RECEIVERS_PATH = "/account/deliveries/receivers";
 /** The form that finds a person, below each base URL. A person is below it, by `sub`. */
 export const PEOPLE_PATH = "/account/people";
 
-/** The states of a delivery, in the order of the filter. */
-const STATES: readonly DeliveryState[] = ["waiting", "parked", "delivered", "discarded"];
-
 /** The requested part of the list, or the problem of the request. */
 export interface ConsoleQuery {
   readonly filter: DeliveryFilter;
@@ -31,10 +34,8 @@ export interface ConsoleQuery {
 }
 
 const RECEIVER = /^(?:service|group|portal):[A-Za-z0-9_-]{1,64}$/;
-/** The form of a `sub`. */
-export const SUB: RegExp = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ID = /^[A-Za-z0-9_-]{1,255}$/;
-const IS_STATE: ReadonlySet<string> = new Set(STATES);
+const IS_STATE: ReadonlySet<string> = new Set(DELIVERY_STATES);
 const IS_TYPE: ReadonlySet<string> = new Set(NOTIFICATION_TYPES);
 
 /** Whether this can be the name of a receiver. */
@@ -58,7 +59,7 @@ export function readConsoleQuery(fields: ReadonlyMap<string, string>): ConsoleQu
     ...(receiver !== undefined && { receiver }),
     ...(type !== undefined && { type }),
   };
-  if (sub !== undefined && !SUB.test(sub)) return { filter, problem: "sub" };
+  if (sub !== undefined && subProblem(sub) !== undefined) return { filter, problem: "sub" };
   return { filter: { ...filter, ...(sub !== undefined && { sub }) }, ...(after !== undefined && { after }) };
 }
 
@@ -231,7 +232,7 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
     sub: wrongSub ?? filter.sub ?? "",
     states: [
       any(filter.state),
-      ...STATES.map((state) => option(state, t(`console.state.${state}`), filter.state)),
+      ...DELIVERY_STATES.map((state) => option(state, t(`console.state.${state}`), filter.state)),
     ],
     receivers: [any(filter.receiver), ...receivers.map((key) => receiverOption(locals, key))],
     types: [any(filter.type), ...NOTIFICATION_TYPES.map((type) => option(type, type, filter.type))],

@@ -6,6 +6,7 @@ import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
 import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
 import { readName } from "../../accounts/names.ts";
+import { subProblem } from "../../accounts/text-rules.ts";
 import type { AuditStore } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountGate } from "../account/gate.ts";
@@ -24,7 +25,7 @@ import {
   resultAddress,
   submit,
 } from "./console-pages.ts";
-import { PEOPLE_PATH, SUB } from "./console-views.ts";
+import { PEOPLE_PATH } from "./console-views.ts";
 import { ALL, hasFactor, peoplePage, personPage, removalPage } from "./people-views.ts";
 
 export interface PeopleParts extends ConsoleParts {
@@ -75,7 +76,8 @@ function find(parts: PeopleParts): OperatorHandler {
   /** A `sub` comes first, because a username may look like one. */
   async function accountNamed(typed: string): Promise<AccountRecord | undefined> {
     const name = readName(typed);
-    const found = name !== undefined && SUB.test(name) ? await accounts.record(name) : undefined;
+    const found =
+      name !== undefined && subProblem(name) === undefined ? await accounts.record(name) : undefined;
     return found ?? accounts.recordByName(name);
   }
 
@@ -101,7 +103,7 @@ function person(parts: PeopleParts): OperatorHandler {
   const show: OperatorHandler = async (ctx, request, operator) => {
     const { id: sub, query } = request;
     // The record comes first: a form with its generation is outdated if the factors change before they are read.
-    const account = SUB.test(sub) ? await accounts.record(sub) : undefined;
+    const account = subProblem(sub) === undefined ? await accounts.record(sub) : undefined;
     const factors = account && (await accounts.factors(sub));
     if (account === undefined || factors === undefined)
       return pages.error(ctx, { status: 404, error: "no_person" });

@@ -1,6 +1,7 @@
 /** For receivers: reads a notification from a request, and verifies that it comes from the service. */
 import { z } from "zod";
 import { InvalidArgument, SignInError } from "../../core/errors.ts";
+import { isObject } from "../../core/untrusted-json.ts";
 import { NOTIFICATION_TYPES, type NotificationBody } from "../../accounts/plan.ts";
 import { isSigned, signingKey } from "../signature.ts";
 
@@ -29,11 +30,7 @@ export class InvalidNotification extends SignInError {
 
 /** Not `z.record`, which drops keys such as `__proto__`. */
 const services = z.custom<NotificationBody["data"]["services"]>(
-  (value) =>
-    typeof value === "object" &&
-    value !== null &&
-    !Array.isArray(value) &&
-    Object.values(value).every((id) => id === null || Number.isSafeInteger(id)),
+  (value) => isObject(value) && Object.values(value).every((id) => id === null || Number.isSafeInteger(id)),
 );
 
 /** Undocumented members are dropped, so that a later version may add some. */

@@ -30,7 +30,9 @@ export interface NewDelivery {
  * `waiting`: to be sent, now or later. `delivered`: answered with 2xx. `parked`: no longer retried, stored until an
  * operator redrives it. `discarded`: given up by an operator.
  */
-export type DeliveryState = "waiting" | "delivered" | "parked" | "discarded";
+export const DELIVERY_STATES = ["waiting", "delivered", "parked", "discarded"] as const;
+
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
 /** A stored delivery, without its payload. */
 export interface Delivery extends Omit<NewDelivery, "payload"> {

@@ -130,6 +130,11 @@ export type ClientKind = (typeof CLIENT_KINDS)[number];
 /** A public key of a client (RFC 7517). */
 export type ClientKey = Readonly<Record<string, string>>;
 
+/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
+export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+
+export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
+
 export interface ClientRecord {
   readonly client_id: string;
   readonly kind: ClientKind;
@@ -161,7 +166,7 @@ export interface ClientRecord {
   /** Describes the {@link StoredLogo}. Missing without a logo. */
   readonly logo?: Pick<StoredLogo, "type" | "sha256">;
   /** Missing: `RS256`. */
-  readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
+  readonly id_token_signed_response_alg?: IdTokenAlgorithm;
   /** What the client may request of APIs: identifier → scopes. Missing: nothing. */
   readonly apis?: Readonly<Record<string, readonly string[]>>;
   /** Random. What the client got under an earlier one is invalid: device codes, codes, and tokens. */
