@@ -45,7 +45,7 @@ function changedNames({ before, after }: AccountStep): {
   readonly claimed: readonly string[];
   readonly released: readonly string[];
 } {
-  // Most changes leave the names as they are, and normalising them takes as long as a statement.
+  // Most changes leave the names as they are, and normalizing them takes as long as a statement.
   if (before?.email === after?.email && before?.username === after?.username)
     return { claimed: [], released: [] };
   const old = before === undefined ? [] : namesOf(before);
@@ -75,7 +75,7 @@ function newEntries({ before, after }: AccountStep): RefTo<StoredEntry>[] {
  *
  * @param step.before as {@link readAccount} has read it in this transaction.
  * @param options.drawsNumber whether the `user_id` of a new account comes from the counter. If an import has taken it,
- *   the transaction is decided again.
+ *   the transaction is retried.
  * @param options.isNew whether nothing can have the `sub`, so that nothing is read. Then the names are checked at the
  *   commit.
  * @throws AlreadyExists when a deleted account had the `sub` of a new account; IdentifierTaken when it is a `client_id`.
@@ -197,7 +197,7 @@ export async function planNotifications(
 const TIME_DIGITS = 10;
 
 /**
- * Starts with the time, so that ids of the same period are neighbours in the index, however large it is. The rest has
+ * Starts with the time, so that ids of the same period are neighbors in the index, however large it is. The rest has
  * 82 random bits, taken from a UUID: Node makes UUIDs from a pool, in a fraction of the time of `randomBytes`.
  */
 function newDeliveryId(at: number): string {

@@ -8,7 +8,7 @@ import {
   RECORDS_OF_STRANGERS,
   type StrangerFact,
 } from "../accounts/limits/strangers.ts";
-import { METRICS, type MetricDeclaration } from "../core/metric-catalogue.ts";
+import { METRICS, type MetricDeclaration } from "../core/metric-catalog.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import type { AnyKind } from "../records/kinds.ts";
 import { AUDIT_ACTIONS } from "../records/audit/actions.ts";
@@ -172,7 +172,7 @@ function strangers(head: string, facts: Readonly<Record<string, StrangerFact>>):
       ? [[`\`${name}\``, fact.by, fact.limits.map((limit) => `\`${limit}\``).join(", "), fact.bound ?? ""]]
       : [],
   );
-  return table([head, "Caused by", "Takes a point of", "Bounded by"], rows);
+  return table([head, "Caused by", "Consumes a point of", "Bounded by"], rows);
 }
 
 function labelsOf({ labels }: MetricDeclaration): string {

@@ -301,8 +301,8 @@ export interface AuthorizationParts {
 }
 
 /**
- * Takes a point for what anybody can start: a sign-in.
- * @param pushed the request that it uses, if that took a point when it was pushed.
+ * Consumes a point for what anybody can start: a sign-in.
+ * @param pushed the request that it uses, if that consumed a point when it was pushed.
  * @throws EndpointError 429 without a point: then nothing is written.
  */
 async function takeSignInPoint(

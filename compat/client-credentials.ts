@@ -66,7 +66,7 @@ export function clientCredentials(
     }
   };
 
-  /** Takes a point for wrong credentials, and records the failure. @returns the error, with the time to wait if there is one. */
+  /** Consumes a point for wrong credentials, and records the failure. @returns the error, with the time to wait if there is one. */
   async function counted(
     exchange: EndpointExchange,
     presents: Presents,

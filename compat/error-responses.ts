@@ -1,7 +1,7 @@
 /** How an error leaves the service: its status, its headers, and JSON or a page. Nothing else decides this. */
 import type { EndpointName } from "../config/deployments.ts";
 import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
-import { GRANT_TYPES } from "../core/metric-catalogue.ts";
+import { GRANT_TYPES } from "../core/metric-catalog.ts";
 import { EndpointError } from "./errors.ts";
 import type { EndpointExchange, EndpointParts } from "./exchange.ts";
 import type { ErrorAnswer } from "../provider/pages.ts";

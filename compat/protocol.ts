@@ -218,7 +218,7 @@ async function requireAllowedClient({ verdict }: Exchange, unit: Unit | undefine
 /** The error of oidc-provider for a proof that is wrong in any way. A missing or a repeated one has others. */
 const WRONG_PROOF = "invalid_dpop_proof";
 
-/** Takes a point for a wrong DPoP proof, and records it. Only wrong ones are told to wait. */
+/** Consumes a point for a wrong DPoP proof, and records it. Only wrong ones are told to wait. */
 async function countWrongProof(
   exchange: EndpointExchange,
   { limits, audit }: Parameters<typeof createProtocol>[3],

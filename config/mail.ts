@@ -5,7 +5,7 @@ import { isSender, isSmtpAddress } from "./value-forms.ts";
 
 /** An e-mail to one person. */
 export interface MailMessage {
-  /** `<ID@HOST>`, the same on every attempt, so that duplicates can be recognised. */
+  /** `<ID@HOST>`, the same on every attempt, so that duplicates can be recognized. */
   readonly messageId: string;
   /** The sender, as an address or `Name <address>`. */
   readonly from: string;

@@ -5,7 +5,7 @@ const MAX_COMPARED_LENGTH = 64;
 
 const compared = (name: string): string => name.slice(0, MAX_COMPARED_LENGTH).toLowerCase();
 
-/** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
+/** The number of insertions, deletions, substitutions and swaps of neighbors that turn one word into the other. */
 function editDistance(a: string, b: string): number {
   let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);

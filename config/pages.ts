@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { callable, described, flag, list, section, text, whole } from "./documented-schema.ts";
 import {
-  isColour,
+  isColor,
   isFontList,
   isHelpLink,
   isHostName,
@@ -16,8 +16,8 @@ import {
 
 const domain = text(253, isHostName, "a domain in lower case, such as `example.com`");
 
-const colour = described(
-  text(64, isColour, "a color such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits").exactOptional(),
+const color = described(
+  text(64, isColor, "a color such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits").exactOptional(),
   { otherwise: "built in" },
 );
 
@@ -37,12 +37,12 @@ const theme = section({
     ).exactOptional(),
     { otherwise: "built in" },
   ),
-  /** Colour of buttons and links. Default: built in. */
-  accent: colour,
-  /** Colour of the page. Default: built in. */
-  background: colour,
-  /** Colour of the text. Default: built in. */
-  text: colour,
+  /** Color of buttons and links. Default: built in. */
+  accent: color,
+  /** Color of the page. Default: built in. */
+  background: color,
+  /** Color of the text. Default: built in. */
+  text: color,
   /** Radius of corners, in pixels. Default 10. */
   radius: described(whole(0, 24).exactOptional(), { otherwise: "10" }),
   /**

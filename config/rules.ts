@@ -68,7 +68,7 @@ const basesAreRight: Rule = {
     ),
 };
 
-/** Host and path of a base URL, normalised. The scheme is left out, because a request does not contain it. */
+/** Host and path of a base URL, normalized. The scheme is left out, because a request does not contain it. */
 function addressOf(base: string | undefined): string | undefined {
   const url = parseBase(base ?? "");
   return url && url.host + url.pathname.replace(/\/+$/u, "");
@@ -370,7 +370,7 @@ const passwordlessHasPasskeys: Rule = {
   },
 };
 
-/** Whether the host of a URL is an IP address: browsers make no passkeys there. */
+/** Whether the host of a URL is an IP address: browsers create no passkeys there. */
 export function isIpAddress(host: string): boolean {
   return /^\[|^[\d.]+$/.test(host);
 }

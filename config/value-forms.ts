@@ -59,10 +59,10 @@ export function isUuid(text: string): boolean {
 }
 
 /**
- * Whether this is a colour for the theme: `#rgb` or `#rrggbb`. The pages compute contrast from these forms only, and they
+ * Whether this is a color for the theme: `#rgb` or `#rrggbb`. The pages compute contrast from these forms only, and they
  * leave no way to inject other CSS.
  */
-export function isColour(text: string): boolean {
+export function isColor(text: string): boolean {
   return /^#(?:[\da-f]{3}|[\da-f]{6})$/iu.test(text);
 }
 

@@ -1,6 +1,6 @@
 /**
  * One batch at a time for each key: requests that arrive while a batch of their key is running go into the next one. Rate
- * limits need it for their order (a point is given back after it was taken), and because parallel requests for one key
+ * limits need it for their order (a point is refunded after it was consumed), and because parallel requests for one key
  * conflict: all but one would be repeated.
  */
 

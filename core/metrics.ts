@@ -22,7 +22,7 @@ import {
   SIGN_IN_RESULTS,
   STORE_OPERATIONS,
   TOKEN_ERRORS,
-} from "./metric-catalogue.ts";
+} from "./metric-catalog.ts";
 import { within } from "./with-timeout.ts";
 
 /** A request that was answered. */

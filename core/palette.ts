@@ -1,6 +1,6 @@
-/** The colours of pages and mail: a team chooses up to three, and the others are derived so that all text stays readable. */
+/** The colors of pages and mail: a team chooses up to three, and the others are derived so that all text stays readable. */
 
-/** Every colour that `views/style.css` uses, by the names of its variables, and `color-scheme`: `light` or `dark`. */
+/** Every color that `views/style.css` uses, by the names of its variables, and `color-scheme`: `light` or `dark`. */
 export type Palette = Readonly<
   Record<
     | "color-scheme"
@@ -73,31 +73,31 @@ function onDark(accent: string): string {
   return shades(accent, "#ffffff").find((shade) => contrast(shade, surface) >= TEXT_CONTRAST) ?? DARK.accent;
 }
 
-/** The steps from one colour to another. */
+/** The steps from one color to another. */
 function shades(from: string, to: string): readonly string[] {
   return Array.from({ length: 21 }, (_, step) => mix(from, to, step / 20));
 }
 
-/** The colour of surfaces that lie on the background. */
+/** The color of surfaces that lie on the background. */
 function raised(background: string, text: string): string {
   return luminance(text) > luminance(background) ? mix(background, text, 0.06) : "#ffffff";
 }
 
-/** Derives every colour of the style sheet from three. Text is readable whatever the three are. */
+/** Derives every color of the style sheet from three. Text is readable whatever the three are. */
 function palette({ background, text, accent }: Seeds): Palette {
   const dark = luminance(text) > luminance(background);
   const lifted = raised(background, text);
   const surface = contrast(text, lifted) >= TEXT_CONTRAST ? lifted : background;
   const onAccent = bestOf(["#ffffff", "#000000"], accent);
   /** A tint of the surface, on which text can still be read. */
-  const tinted = (colour: string, share: number): string =>
-    shades(mix(surface, colour, share), surface).find((tint) => contrast(text, tint) >= TEXT_CONTRAST) ??
+  const tinted = (color: string, share: number): string =>
+    shades(mix(surface, color, share), surface).find((tint) => contrast(text, tint) >= TEXT_CONTRAST) ??
     surface;
   const hover = tinted(text, 0.05);
   const papers = [surface, background];
   const readable = (candidates: readonly string[], least: number, on: readonly string[] = papers): string =>
-    candidates.find((colour) => on.every((paper) => contrast(colour, paper) >= least)) ?? text;
-  /** A colour with a meaning, and a tint of it on which it is readable. */
+    candidates.find((color) => on.every((paper) => contrast(color, paper) >= least)) ?? text;
+  /** A color with a meaning, and a tint of it on which it is readable. */
   const meaning = (candidates: readonly string[]): { readonly ink: string; readonly tint: string } => {
     const seen = readable(candidates, TEXT_CONTRAST);
     const tint = tinted(seen, 0.1);
@@ -117,7 +117,7 @@ function palette({ background, text, accent }: Seeds): Palette {
     "--border": readable(shades(mix(text, surface, 0.7), text), BORDER_CONTRAST, [surface]),
     "--accent": accent,
     "--on-accent": onAccent,
-    // Moves away from the colour of the label, so that its contrast only grows.
+    // Moves away from the color of the label, so that its contrast only grows.
     "--accent-hover": mix(accent, onAccent === "#ffffff" ? "#000000" : "#ffffff", 0.14),
     "--accent-edge": readable([accent], BORDER_CONTRAST),
     "--link": link,
@@ -143,22 +143,22 @@ export function contrast(one: string, other: string): number {
 }
 
 /** Relative luminance of WCAG 2.2: 0 to 1. */
-function luminance(colour: string): number {
-  const [red = 0, green = 0, blue = 0] = channels(colour).map((value) => {
+function luminance(color: string): number {
+  const [red = 0, green = 0, blue = 0] = channels(color).map((value) => {
     const part = value / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
   });
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-/** Mixes a share of the second colour, 0 to 1, into the first. */
-function mix(colour: string, other: string, share: number): string {
+/** Mixes a share of the second color, 0 to 1, into the first. */
+function mix(color: string, other: string, share: number): string {
   const into = channels(other);
-  const mixed = channels(colour).map((value, i) => Math.round(value + ((into[i] ?? 0) - value) * share));
+  const mixed = channels(color).map((value, i) => Math.round(value + ((into[i] ?? 0) - value) * share));
   return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }
 
-function channels(colour: string): number[] {
-  const pairs = colour.length === 4 ? colour.replaceAll(/[0-9a-f]/gi, "$&$&") : colour;
+function channels(color: string): number[] {
+  const pairs = color.length === 4 ? color.replaceAll(/[0-9a-f]/gi, "$&$&") : color;
   return [1, 3, 5].map((at) => Number.parseInt(pairs.slice(at, at + 2), 16));
 }

@@ -61,7 +61,7 @@ export function readPicture(file: string, maxBytes: number): Picture {
   return { url: `data:${format.type};base64,${bytes.toString("base64")}`, size: bytes.length };
 }
 
-/** The favicon of a service that has none: the first letter of its name on the accent colour. */
+/** The favicon of a service that has none: the first letter of its name on the accent color. */
 export function letterIcon(letter: string, { accent, ink }: { accent: string; ink: string }): string {
   const escaped = letter.replaceAll(/[<>&"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
   const svg =

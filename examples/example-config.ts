@@ -37,7 +37,7 @@ export function chosenFile(usage: string): string | undefined {
 async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const text = await readFile(file, "utf8");
   const value: unknown = JSON.parse(
-    // Browsers make no passkeys for IP addresses.
+    // Browsers create no passkeys for IP addresses.
     text.replaceAll(`http://localhost:${DEFAULT_PORT}`, `http://localhost:${port}`),
   );
   return checkConfigFile(value, fileURLToPath(new URL(".", file)));

@@ -16,7 +16,7 @@ import {
 export interface ExplainedAction {
   readonly sub: string;
   readonly type: NotificationType;
-  /** `UNASSINGED_FROM_SERVICE` only: the services to be taken away; default all. */
+  /** `UNASSINGED_FROM_SERVICE` only: the services to be unassigned; default all. */
   readonly services?: readonly string[];
 }
 

@@ -16,49 +16,49 @@ export interface Bucket {
   readonly key: string;
 }
 
-/** The answer to a request for a point. */
-export interface Taken {
+/** The answer about one bucket. */
+export interface LimitAnswer {
   /** False when no point was left: refuse the request, even if its secret is right. */
   readonly allowed: boolean;
   /** Seconds until there is a point again, for `Retry-After`. */
   readonly retryAfter: number;
-  /** How many points of the window are taken, with this one. */
+  /** How many points of the window are consumed, with this one. */
   readonly used: number;
   /** Seconds until the window ends, and all points are there again. */
   readonly endsIn: number;
 }
 
-interface TakeOptions {
+interface ConsumeOptions {
   readonly evenly?: boolean;
 }
 
 /**
- * A window begins with the first point that is taken and ends as a whole. Refused requests are not counted, and giving
- * points back never makes more than the limit. Calls take effect in order, even before they are awaited, and parallel
+ * A window begins with the first point that is consumed and ends as a whole. Refused requests are not counted, and
+ * refunds never make more points than the limit. Calls take effect in order, even before they are awaited, and parallel
  * calls of any number of processes never get more points than there are. Faults reject with `StorageUnavailable`.
  */
 export interface RateLimits {
   /**
-   * Takes one point from each bucket, or none if one of them has none left.
+   * Consumes one point of each bucket, or none if one of them has none left.
    * @param options.evenly a refusal writes as many records as a point, so that the time does not tell them apart.
    * @returns the answer of each bucket.
    */
-  take(buckets: readonly Bucket[], options?: TakeOptions): Promise<readonly Taken[]>;
-  /** Whether each bucket has a point, without taking it. */
-  look(buckets: readonly Bucket[]): Promise<readonly Taken[]>;
-  /** Gives one point back to each bucket after a success. */
-  giveBack(buckets: readonly Bucket[]): Promise<void>;
+  consume(buckets: readonly Bucket[], options?: ConsumeOptions): Promise<readonly LimitAnswer[]>;
+  /** Whether each bucket has a point, without consuming it. */
+  look(buckets: readonly Bucket[]): Promise<readonly LimitAnswer[]>;
+  /** Refunds one point to each bucket after a success. */
+  refund(buckets: readonly Bucket[]): Promise<void>;
 }
 
 interface Window {
-  readonly taken: number;
+  readonly used: number;
   readonly ends_at_ms: number;
 }
 
 /** The open window of a bucket. A power failure may lose it, so it is written relaxed. */
 export const RATE_LIMIT: Kind<Window> = defineKind({
   name: "rate-limit",
-  holds: "the points taken from a rate limit",
+  holds: "the consumed points of a rate limit",
   key: "the limit, and a keyed hash of what it counts",
   expires: "with its window",
   expiresAt: ({ ends_at_ms }) => ends_at_ms,
@@ -73,7 +73,7 @@ const MAX_BATCH = 100;
 
 interface Step {
   readonly buckets: readonly Bucket[];
-  /** Points to add: 1 to take, -1 to give back, 0 to look. */
+  /** Points to add: 1 to consume, -1 to refund, 0 to look. */
   readonly points: 1 | 0 | -1;
   readonly evenly?: boolean | undefined;
 }
@@ -90,22 +90,22 @@ class Windows {
   }
 
   /** Applies a step. @returns the answer of each bucket. */
-  apply({ buckets, points, evenly = false }: Step): Taken[] {
+  apply({ buckets, points, evenly = false }: Step): LimitAnswer[] {
     const answers = buckets.map((bucket) => this.#answer(bucket));
     const isRefused = points === 1 && answers.some(({ allowed }) => !allowed);
     if (points === 0 || (isRefused && !evenly)) return answers;
     for (const bucket of buckets) {
-      const { taken = 0, ends_at_ms = this.#latestEnd(bucket) } = this.#open(bucket) ?? {};
-      const after = isRefused ? taken : taken + points;
-      this.changed.set(nameOf(bucket), after > 0 || isRefused ? { taken: after, ends_at_ms } : undefined);
+      const { used = 0, ends_at_ms = this.#latestEnd(bucket) } = this.#open(bucket) ?? {};
+      const after = isRefused ? used : used + points;
+      this.changed.set(nameOf(bucket), after > 0 || isRefused ? { used: after, ends_at_ms } : undefined);
     }
     if (isRefused) return answers;
     return answers.map((answer) => Object.assign({}, answer, { used: answer.used + points }));
   }
 
-  #answer(bucket: Bucket): Taken {
+  #answer(bucket: Bucket): LimitAnswer {
     const open = this.#open(bucket);
-    const { taken: used, ends_at_ms } = open ?? { taken: 0, ends_at_ms: this.#latestEnd(bucket) };
+    const { used, ends_at_ms } = open ?? { used: 0, ends_at_ms: this.#latestEnd(bucket) };
     const endsIn = Math.max(1, Math.ceil((ends_at_ms - this.#now) / 1000));
     const allowed = used < bucket.points;
     return { allowed, retryAfter: allowed ? 0 : endsIn, used, endsIn };
@@ -134,12 +134,12 @@ function nameOf(bucket: Bucket): string {
 
 /**
  * The rate limits in a store. What a process asks for while its last commit is under way goes into the next one, so its
- * requests never conflict with each other; those of other processes make it decide again.
+ * requests never conflict with each other; after a conflict with another process it retries.
  */
 export function createRateLimits(records: Records, clock: Clock): RateLimits {
-  const queue = new KeyedBatches<Step, readonly Taken[]>((_key, steps) => applyAll(steps), MAX_BATCH);
+  const queue = new KeyedBatches<Step, readonly LimitAnswer[]>((_key, steps) => applyAll(steps), MAX_BATCH);
 
-  function applyAll(steps: readonly Step[]): Promise<Taken[][]> {
+  function applyAll(steps: readonly Step[]): Promise<LimitAnswer[][]> {
     const buckets = new Map(
       steps.flatMap((step) => step.buckets.map((each) => [nameOf(each), each] as const)),
     );
@@ -163,12 +163,12 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
     );
   }
 
-  const add = (step: Step): Promise<readonly Taken[]> => queue.add("", step);
+  const add = (step: Step): Promise<readonly LimitAnswer[]> => queue.add("", step);
 
   return {
-    take: (buckets, options) => add({ buckets, points: 1, evenly: options?.evenly }),
+    consume: (buckets, options) => add({ buckets, points: 1, evenly: options?.evenly }),
     look: (buckets) => add({ buckets, points: 0 }),
-    async giveBack(buckets) {
+    async refund(buckets) {
       await add({ buckets, points: -1 });
     },
   };
@@ -178,8 +178,8 @@ export function createRateLimits(records: Records, clock: Clock): RateLimits {
 export function tellingRefusals(limits: RateLimits, onRefused: (limit: string) => void): RateLimits {
   async function told(
     buckets: readonly Bucket[],
-    asked: Promise<readonly Taken[]>,
-  ): Promise<readonly Taken[]> {
+    asked: Promise<readonly LimitAnswer[]>,
+  ): Promise<readonly LimitAnswer[]> {
     const answers = await asked;
     for (const [index, { allowed }] of answers.entries()) {
       const limit = buckets[index]?.limit;
@@ -188,8 +188,8 @@ export function tellingRefusals(limits: RateLimits, onRefused: (limit: string) =
     return answers;
   }
   return {
-    take: (buckets, options) => told(buckets, limits.take(buckets, options)),
+    consume: (buckets, options) => told(buckets, limits.consume(buckets, options)),
     look: (buckets) => told(buckets, limits.look(buckets)),
-    giveBack: (buckets) => limits.giveBack(buckets),
+    refund: (buckets) => limits.refund(buckets),
   };
 }

@@ -67,7 +67,7 @@ const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
  * The writes and conditions of one commit. {@link Records.transact} fills it. Only two callers fill it themselves,
  * because their conditions differ from what they read: lanes of deliveries, where a claim must not fail for what is
  * added behind it, and oidc-provider's unit of work, which merges its writes with those of other requests instead of
- * deciding again.
+ * retrying.
  */
 export class Changes {
   readonly #put = new Map<string, RecordData>();
@@ -133,7 +133,7 @@ interface Known {
 
 /**
  * A change of stored data while it is decided. What it reads is a condition of what it writes: if a record has changed by
- * the commit, {@link Records.transact} decides again. Values are shared, so treat them as immutable.
+ * the commit, {@link Records.transact} retries. Values are shared, so treat them as immutable.
  */
 export class Transaction {
   readonly #store: RecordStore;
@@ -212,7 +212,7 @@ export class Transaction {
 
   /**
    * Creates a record without reading it first. A random key needs no `taken`.
-   * @param taken the error of {@link Records.transact} when there is one already. Default: it decides again.
+   * @param taken the error of {@link Records.transact} when there is one already. Default: it retries.
    */
   create(record: RecordData, taken?: () => Error): void {
     this.#changes.write(record, undefined);
@@ -241,7 +241,7 @@ export class Transaction {
 
   /**
    * The error to throw when what was read does not fit together, because it was changed in between: the transaction is
-   * decided again.
+   * retried.
    */
   outdated(message: string): ConditionFailed {
     this.#isOutdated = true;
@@ -274,7 +274,7 @@ export class Transaction {
 
   /**
    * The error for a record that should be new but exists. `undefined` if another condition failed as well: then the
-   * transaction decides again, and may not create it.
+   * transaction is retried, and may not create it.
    */
   refusalOf({ refs }: ConditionFailed): Error | undefined {
     const taken = refs.map((ref) => this.#taken.get(nameOf(ref)));
@@ -284,7 +284,7 @@ export class Transaction {
 
 /** For an operation outside a request. */
 const OPERATION_TIMEOUT_MS = 4_500;
-/** The longest pause before an operation is decided again. */
+/** The longest pause before an operation is retried. */
 const MAX_RETRY_PAUSE_MS = 20;
 /** Records of one page. */
 export const PAGE = 1_000;
@@ -377,7 +377,7 @@ export class Records {
 
   /**
    * Changes stored data: decides with `work`, and commits what it has put, on condition that nothing that it has read has
-   * changed. Otherwise it decides again. A transaction that writes nothing is not checked.
+   * changed. Otherwise it retries. A transaction that writes nothing is not checked.
    * @param work is called once for each attempt, so it must have no other effects.
    * @returns what `work` returned in the attempt that was committed.
    * @throws what `work` throws, without trying again; StorageUnavailable when there are too many concurrent changes.

@@ -37,7 +37,7 @@ export interface SigningKeyStore {
   /** Only the `version`, which is cheaper to read. */
   version(): Promise<string | undefined>;
   /**
-   * Changes the keys in one commit. Of two concurrent changes one succeeds and the other is decided again.
+   * Changes the keys in one commit. Of two concurrent changes one succeeds and the other is retried.
    * @param decide gets the current keys; `undefined` changes nothing.
    */
   change(

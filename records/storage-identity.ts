@@ -246,7 +246,7 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
         // This process knows the artifacts of the id that it was opened with.
         const isRestored = artifacts !== undefined && last !== undefined && last.id !== before.id;
         if (before.unfinished !== undefined || isRestored) return undefined;
-        // Read second, so that the storage has noted what this finds, or is decided again. A process that dies in between leaves
+        // Read second, so that the storage has noted what this finds, or is retried. A process that dies in between leaves
         // two different markers, which the next look finds.
         const marker = (await readMarker()) ?? before.marker;
         const isEmptied = before.marker !== undefined && before.marker !== marker;

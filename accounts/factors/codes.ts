@@ -23,7 +23,7 @@ import { putNotice } from "../../records/people/notices.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
-import { normaliseCode } from "../people/confirmations.ts";
+import { normalizeCode } from "../people/confirmations.ts";
 import { type AskedAt, callerAs, type Limited } from "../people/requests.ts";
 import { RECOVERY_CODE_LENGTH, recoveryCodeHmac } from "./factor-writer.ts";
 import { MAX_WRONG_CODES, normaliseSecret } from "./factor.ts";
@@ -181,7 +181,7 @@ export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
     },
 
     async useRecovery(sub, typed, at) {
-      const code = normaliseCode(typed, RECOVERY_CODE_LENGTH);
+      const code = normalizeCode(typed, RECOVERY_CODE_LENGTH);
       if (code === undefined) return { kind: "wrong" };
       return guarded<{ readonly kind: "right"; readonly left: number }>(
         "recovery",

@@ -1,21 +1,21 @@
-/** Rate limits of guesses: which buckets an attempt takes a point from (decisions.md, Rate limits). */
+/** Rate limits of guesses: which buckets an attempt consumes a point of (decisions.md, Rate limits). */
 import { createHmac, type KeyObject } from "node:crypto";
 import type { AuditEvent, Refusal } from "../../records/audit/audit-event.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { Bucket, RateLimits as Counters, Taken } from "../../records/rate-limits.ts";
+import type { Bucket, RateLimits as Counters, LimitAnswer } from "../../records/rate-limits.ts";
 import type { SignInName } from "../names.ts";
 import { type LimitName, RATE_LIMITS } from "./limit-table.ts";
 import { callerNetwork, callerNetworks, createNetworkFactors, wideNetwork } from "./networks.ts";
 import type { RateLimits } from "../../config/rate-limits.ts";
 
-/** An attempt that has taken its points, and whether it may continue. */
+/** An attempt that has consumed its points, and whether it may continue. */
 export interface Attempt {
   readonly allowed: boolean;
   /** Seconds until the next attempt can succeed; 0 when allowed. */
   readonly retryAfter: number;
   /** The buckets without a point left; empty when allowed. */
   readonly refusedBy: readonly Refusal[];
-  /** The buckets of which more than {@link OWN_RECORDS} points are taken in this window. */
+  /** The buckets of which more than {@link OWN_RECORDS} points are consumed in this window. */
   readonly repeatedIn: readonly Refusal[];
   /** Gives the points back because the attempt succeeded. */
   succeed(): Promise<void>;
@@ -47,9 +47,9 @@ export interface AttemptLimits {
     readonly guessed: boolean;
   }): Promise<Attempt>;
   /**
-   * A client secret. Comparing it is cheap and happens first: a wrong secret takes a point, a correct one that a person chose
+   * A client secret. Comparing it is cheap and happens first: a wrong secret consumes a point, a correct one that a person chose
    * only needs one to be left, and one that this service generated needs none: nobody guesses it. Parallel guesses count too,
-   * because each takes its point before its response is known.
+   * because each consumes its point before its response is known.
    * @param check called synchronously.
    */
   clientSecret(
@@ -65,26 +65,26 @@ export interface AttemptLimits {
   wrongProof(address: string): Promise<Attempt>;
   /** A passkey that was wrong. A right one needs no point: nobody guesses a signature. */
   wrongPasskey(failure: { readonly interaction: string; readonly address: string }): Promise<Attempt>;
-  /** A device asks for a code. Its point is not given back. */
+  /** A device asks for a code. Its point is not refunded. */
   deviceRequest(attempt: { readonly client: string; readonly address: string }): Promise<Attempt>;
   /** The code of a device that a signed-in person enters. */
   deviceCode(attempt: { readonly sub: string; readonly address: string }): Promise<Attempt>;
-  /** A code for an account without a page. Its point is not given back. */
+  /** A code for an account without a page. Its point is not refunded. */
   authorization(sub: string): Promise<Attempt>;
   /**
-   * A new interaction. Its point is not given back.
-   * @param pushed the pushed request that it is for, if that has taken a point: the first interaction takes no other.
+   * A new interaction. Its point is not refunded.
+   * @param pushed the pushed request that it is for, if that has consumed a point: the first interaction consumes no other.
    */
   interaction(address: string, pushed?: string): Promise<Attempt>;
   /**
-   * A request for mail by someone who may be a stranger. Its points are not given back.
+   * A request for mail by someone who may be a stranger. Its points are not refunded.
    */
   mail(request: MailRequest): Promise<MailAttempt>;
   /** A registration. It also counts as a request for mail. */
   registration(request: MailRequest): Promise<MailAttempt>;
-  /** Gives back what `mail` took, or what `registration` took for the mail, because none is sent. */
+  /** Refunds what `mail` consumed, or what `registration` consumed for the mail, because none is sent. */
   notMailed(request: MailRequest): Promise<void>;
-  /** A password that somebody chooses with a link or code from mail. Its point is not given back. */
+  /** A password that somebody chooses with a link or code from mail. Its point is not refunded. */
   newPassword(sub: string): Promise<Attempt>;
   /**
    * The mail itself, after `mail` or `registration` let the request through: names of one account share its address. The
@@ -92,7 +92,7 @@ export interface AttemptLimits {
    * @param request.name the address that gets the mail.
    */
   recipient(request: MailRequest): Promise<Pick<MailAttempt, "allowed" | "fullFor">>;
-  /** A change that a signed-in person makes. Its point is not given back. */
+  /** A change that a signed-in person makes. Its point is not refunded. */
   change(sub: string): Promise<Attempt>;
   /** A factor that has been tried, for an account without one. */
   firstFactor(sub: string): Promise<Attempt>;
@@ -109,10 +109,10 @@ export interface AttemptLimits {
   usernameTaken(asker: string): Promise<Attempt>;
 }
 
-/** A request for mail that has taken its points. */
+/** A request for mail that has consumed its points. */
 export interface MailAttempt extends Attempt {
   /**
-   * Seconds until the totals over all callers have room again, if this request took the last point of one. Otherwise 0.
+   * Seconds until the totals over all callers have room again, if this request consumed the last point of one. Otherwise 0.
    */
   readonly fullFor: number;
 }
@@ -153,7 +153,7 @@ export function noteLimited(
 }
 
 /**
- * Records a failure that took its points, or was refused, in the audit: the first of a bucket in a window one by one, the
+ * Records a failure that consumed its points, or was refused, in the audit: the first of a bucket in a window one by one, the
  * rest in one record with a count, so that nobody fills the storage with failures.
  */
 export function noteFailure(
@@ -192,15 +192,15 @@ function countRefusal(
 /** A bucket, and how many failures in it have an audit record of their own. */
 type FailureBucket = Bucket & { readonly ownRecords: number };
 
-/** @param taken the answer of each bucket. */
-function verdictOf(buckets: readonly FailureBucket[], taken: readonly Taken[]): AttemptVerdict {
-  const which = (isMeant: (answer: Taken, bucket: FailureBucket) => boolean): readonly Refusal[] =>
+/** @param answers about each bucket. */
+function verdictOf(buckets: readonly FailureBucket[], answers: readonly LimitAnswer[]): AttemptVerdict {
+  const which = (isMeant: (answer: LimitAnswer, bucket: FailureBucket) => boolean): readonly Refusal[] =>
     buckets
-      .filter((bucket, index) => isMeant(taken[index]!, bucket))
+      .filter((bucket, index) => isMeant(answers[index]!, bucket))
       .map(({ limit, key, seconds }) => ({ limit, bucket: key, seconds }));
   return {
-    allowed: taken.every(({ allowed }) => allowed),
-    retryAfter: Math.max(...taken.map(({ retryAfter }) => retryAfter)),
+    allowed: answers.every(({ allowed }) => allowed),
+    retryAfter: Math.max(...answers.map(({ retryAfter }) => retryAfter)),
     refusedBy: which(({ allowed }) => !allowed),
     repeatedIn: which(({ used }, { ownRecords }) => used > ownRecords),
   };
@@ -246,10 +246,10 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     }));
   }
 
-  /** A refused attempt is not a guess, so it takes no points. */
-  async function take(buckets: readonly FailureBucket[]): Promise<Attempt> {
-    const giveBack = (): Promise<void> => counters.giveBack(buckets);
-    return { ...verdictOf(buckets, await counters.take(buckets)), succeed: giveBack, withdraw: giveBack };
+  /** A refused attempt is not a guess, so it consumes no points. */
+  async function consume(buckets: readonly FailureBucket[]): Promise<Attempt> {
+    const refund = (): Promise<void> => counters.refund(buckets);
+    return { ...verdictOf(buckets, await counters.consume(buckets)), succeed: refund, withdraw: refund };
   }
 
   /** @param what `asked` counts names as typed, and `sent` the addresses that get the mail. */
@@ -267,16 +267,16 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       bucket("mail.recipientDaily", ...subject),
     ];
   }
-  async function takeMail(buckets: readonly FailureBucket[], evenly = false): Promise<MailAttempt> {
-    const taken = await counters.take(buckets, { evenly });
-    const giveBack = (): Promise<void> => counters.giveBack(buckets);
+  async function consumeForMail(buckets: readonly FailureBucket[], evenly = false): Promise<MailAttempt> {
+    const answers = await counters.consume(buckets, { evenly });
+    const refund = (): Promise<void> => counters.refund(buckets);
     const ends = buckets.map(({ limit, points }, index) => {
-      const { used, endsIn } = taken[index]!;
+      const { used, endsIn } = answers[index]!;
       return MAIL_TOTALS.has(limit) && used >= points ? endsIn : 0;
     });
-    const verdict = verdictOf(buckets, taken);
+    const verdict = verdictOf(buckets, answers);
     const fullFor = verdict.allowed ? Math.max(...ends) : 0;
-    return { ...verdict, fullFor, succeed: giveBack, withdraw: giveBack };
+    return { ...verdict, fullFor, succeed: refund, withdraw: refund };
   }
   function askedBuckets(request: MailRequest): readonly FailureBucket[] {
     const own = mailBuckets("asked", request);
@@ -288,8 +288,8 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       // Guesses by others, even from the same address, don't lock out a browser that has signed in to this account
       // before.
       if (device !== undefined)
-        return take([bucket("signIn.accountAndAddress", ...subject, "device", device)]);
-      return take([
+        return consume([bucket("signIn.accountAndAddress", ...subject, "device", device)]);
+      return consume([
         ...perCaller("signIn.accountAndAddress", address, ...subject),
         bucket("signIn.account", ...subject),
         ...perCaller("signIn.address", address),
@@ -303,7 +303,7 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
     },
     passwordGrant({ name, client, guessed }) {
       const subject = subjectOf(name, client);
-      return take([
+      return consume([
         bucket("passwordGrant.accountAndClient", ...subject, client),
         bucket("passwordGrant.account", ...subject),
         bucket("passwordGrant.client", client),
@@ -315,34 +315,34 @@ export function createAttemptLimits(limits: RateLimits, counters: Counters, key:
       if (match === "generated")
         return { allowed: true, matches: true, retryAfter: 0, refusedBy: [], repeatedIn: [] };
       const wrongSecrets = perCaller("clientSecret", address, client);
-      if (match === undefined) return { ...(await take(wrongSecrets)), matches: false };
+      if (match === undefined) return { ...(await consume(wrongSecrets)), matches: false };
       return { ...verdictOf(wrongSecrets, await counters.look(wrongSecrets)), matches: true };
     },
-    wrongClient: ({ client = NO_CLIENT, address }) => take(perCaller("clientSecret", address, client)),
-    wrongProof: (address) => take(perCaller("dpopProof", address)),
+    wrongClient: ({ client = NO_CLIENT, address }) => consume(perCaller("clientSecret", address, client)),
+    wrongProof: (address) => consume(perCaller("dpopProof", address)),
     wrongPasskey: ({ interaction, address }) =>
-      take([bucket("signIn.passkeys", interaction), ...perCaller("signIn.address", address)]),
-    deviceRequest: ({ client, address }) => take(perCaller("deviceRequests", address, client)),
+      consume([bucket("signIn.passkeys", interaction), ...perCaller("signIn.address", address)]),
+    deviceRequest: ({ client, address }) => consume(perCaller("deviceRequests", address, client)),
     deviceCode: ({ sub, address }) =>
-      take([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
-    authorization: (sub) => take([bucket("authorizations", sub)]),
+      consume([bucket("deviceCodes.account", sub), ...perCaller("deviceCodes.address", address)]),
+    authorization: (sub) => consume([bucket("authorizations", sub)]),
     async interaction(address, pushed) {
       if (pushed !== undefined) {
-        const first = await take([bucket("interactions.pushed", pushed)]);
+        const first = await consume([bucket("interactions.pushed", pushed)]);
         if (first.allowed) return first;
       }
-      return take(perCaller("interactions", address));
+      return consume(perCaller("interactions", address));
     },
-    mail: (request) => takeMail(askedBuckets(request)),
+    mail: (request) => consumeForMail(askedBuckets(request)),
     registration: (request) =>
-      takeMail([...askedBuckets(request), ...perCaller("registrations", request.address)]),
-    notMailed: (request) => counters.giveBack(askedBuckets(request)),
-    newPassword: (sub) => take([bucket("newPasswords", sub)]),
-    recipient: (request) => takeMail(mailBuckets("sent", request), true),
-    change: (sub) => take([bucket("changes", sub)]),
-    firstFactor: (sub) => take([bucket("firstFactors", sub)]),
+      consumeForMail([...askedBuckets(request), ...perCaller("registrations", request.address)]),
+    notMailed: (request) => counters.refund(askedBuckets(request)),
+    newPassword: (sub) => consume([bucket("newPasswords", sub)]),
+    recipient: (request) => consumeForMail(mailBuckets("sent", request), true),
+    change: (sub) => consume([bucket("changes", sub)]),
+    firstFactor: (sub) => consume([bucket("firstFactors", sub)]),
     secondFactor: ({ factor, sub, device }) =>
-      take([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
-    usernameTaken: (asker) => take([bucket("usernames", asker)]),
+      consume([bucket(`secondFactor.${factor}`, sub, ...(device === undefined ? [] : ["device", device]))]),
+    usernameTaken: (asker) => consume([bucket("usernames", asker)]),
   };
 }

@@ -42,7 +42,7 @@ export interface PasswordTry {
   readonly limit: (limited: LimitedName, device: string | undefined) => Promise<Attempt>;
   /**
    * The id of the browser, if its device cookie is that of this account. It is left out without such a cookie: then the
-   * points are taken before anything is looked up.
+   * points are consumed before anything is looked up.
    */
   readonly device?: (account: DeviceAccount) => string | undefined;
 }
@@ -58,7 +58,7 @@ export type CheckedPassword =
   | { readonly kind: "right"; readonly record: AccountRecord; readonly device: string | undefined };
 
 export interface PasswordCheck {
-  /** @throws StorageUnavailable; then no point is taken. */
+  /** @throws StorageUnavailable; then no point is consumed. */
   check(tried: PasswordTry): Promise<CheckedPassword>;
 }
 

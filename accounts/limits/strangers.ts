@@ -118,9 +118,9 @@ export const RECORDS_OF_STRANGERS: Readonly<Record<string, StrangerFact>> = {
     bound: "five minutes",
   },
   "rate-limit": {
-    by: "whatever takes a point",
+    by: "whatever consumes a point",
     limits: [],
-    bound: "one record for each bucket and window; what one limit refuses takes no point anywhere",
+    bound: "one record for each bucket and window; what one limit refuses consumes no point anywhere",
   },
   "sealing-secrets": SERVICE,
   "storage-format": SERVICE,

@@ -160,7 +160,7 @@ const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const CODE = /^[0-9A-HJKMNP-TV-Z]+$/;
 const CODE_LENGTH = 8;
 const LINK_BYTES = 32;
-/** Longer than a code with spaces and dashes. Longer text is not even normalised. */
+/** Longer than a code with spaces and dashes. Longer text is not even normalized. */
 const MAX_TYPED_LENGTH = 64;
 
 /** A random code that people can type: 5 bits a character. */
@@ -177,7 +177,7 @@ function newSecrets(): ConfirmationSecrets {
  * a slip, not a guess.
  * @param length of the code. Default: that of a code in mail.
  */
-export function normaliseCode(typed: string, length: number = CODE_LENGTH): string | undefined {
+export function normalizeCode(typed: string, length: number = CODE_LENGTH): string | undefined {
   if (typed.length > MAX_TYPED_LENGTH) return undefined;
   const code = typed
     .toWellFormed()
@@ -312,7 +312,7 @@ export function createConfirmations({
   /** Compares a code. A wrong one costs a try. */
   function compare(tx: Transaction, value: StoredConfirmation, typed: string): Unproven | undefined {
     const { purpose, subject, triesLeft } = value;
-    const code = normaliseCode(typed);
+    const code = normalizeCode(typed);
     if (triesLeft === 0 || code === undefined) return { kind: "wrong", triesLeft };
     if (isEqual(codeHmac(purpose, subject, code), value.code)) return undefined;
     tx.put(CONFIRMATION.record({ ...value, triesLeft: triesLeft - 1 }));

@@ -257,7 +257,7 @@ const DEFAULT_RADIUS = 10;
 
 /** The parts of the theme that mail uses, or the problems with it. */
 function readLook(theme: InteractionSettings["theme"]) {
-  const colours = palettes(theme);
+  const colors = palettes(theme);
   const problems: string[] = [];
   const attached = (key: "logo" | "logoDark", cid: string): MailAttachment | undefined => {
     const path = theme[key];
@@ -266,8 +266,8 @@ function readLook(theme: InteractionSettings["theme"]) {
     problems.push(`config.interactions.theme.${key}: ${picture.problem}`);
     return undefined;
   };
-  if ("ratio" in colours) problems.push("config.interactions.theme.text: can't be read on the background");
-  const { main, dark } = "main" in colours ? colours : { main: undefined, dark: undefined };
+  if ("ratio" in colors) problems.push("config.interactions.theme.text: can't be read on the background");
+  const { main, dark } = "main" in colors ? colors : { main: undefined, dark: undefined };
   const logo = attached("logo", "logo");
   const inTheDark = attached("logoDark", "dark-logo");
   // It would never be seen without a dark look, or beside a name in letters.

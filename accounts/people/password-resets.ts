@@ -83,7 +83,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
     return confirmations.prove("password-reset", where, proof, act);
   }
 
-  /** The hash of a password that breaks no rule. A point is taken before another service is asked about it. */
+  /** The hash of a password that breaks no rule. A point is consumed before another service is asked about it. */
   async function choose(
     sub: string,
     password: string,

@@ -267,7 +267,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   }
 
   /**
-   * Creates the account, or says what is missing. Takes a point before the username is looked up, and returns it unless the
+   * Creates the account, or says what is missing. Consumes a point before the username is looked up, and refunds it unless the
    * answer reveals that it is taken.
    */
   async function create(

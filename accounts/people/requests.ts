@@ -26,7 +26,7 @@ export interface AskedAt {
   readonly address: string;
   /**
    * The id of the browser, if its device cookie is that of this account. It is left out without such a cookie: then the
-   * points are taken before anything is looked up.
+   * points are consumed before anything is looked up.
    */
   readonly device?: (account: DeviceAccount) => string | undefined;
   /** The language of the page, for mail to people whose language is not known. */
@@ -80,7 +80,7 @@ export interface AskedFor {
   readonly fullFor: number;
   /** Whether the limits of an address allow mail to it, and `fullFor`. The result must not reach the person who asks. */
   readonly recipient: (email: SignInName | undefined) => ReturnType<AttemptLimits["recipient"]>;
-  /** Gives back the points of the mail, because none is sent. Those of the registration stay taken. */
+  /** Refunds the points of the mail, because none is sent. Those of the registration stay consumed. */
   readonly notSent: () => Promise<void>;
   /** Gives all points back because of a fault. */
   readonly withdraw: () => Promise<void>;

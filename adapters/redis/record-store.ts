@@ -279,7 +279,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
       ),
     async commit(change) {
       checkCommit(change);
-      // Serialised now, because the caller may change its objects.
+      // Serialized now, because the caller may change its objects.
       const parts = toArguments(change);
       const wait = change.deadline - clock.now();
       await connection.during(async () => {

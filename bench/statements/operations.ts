@@ -185,7 +185,7 @@ export async function countOperations(
   };
   const server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  // Browsers make no passkeys for IP addresses.
+  // Browsers create no passkeys for IP addresses.
   const base = `http://localhost:${(server.address() as AddressInfo).port}`;
   const deployments = { oauth2: { url: base }, openid: { url: `${base}/openid` } };
   const test = await createTestSignIn({ ...addresses, deployments });

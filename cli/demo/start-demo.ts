@@ -122,7 +122,7 @@ function createLogger({ logLevel }: Environment): Logger {
 export async function startDemo(opened: Opened, asked: DemoStart): Promise<void> {
   const { server, client, receiver } = await takePorts(opened, asked);
   const origins = {
-    // Browsers make no passkeys for IP addresses.
+    // Browsers create no passkeys for IP addresses.
     server: `http://localhost:${server.port}`,
     client: `http://localhost:${client?.port ?? server.port + 1}`,
     receiver: `http://${HERE}:${receiver?.port ?? server.port + 2}`,

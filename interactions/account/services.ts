@@ -212,7 +212,7 @@ function consentedClients(
   );
 }
 
-/** What the clients of a service may read. Those of the organisation itself may read the whole profile. */
+/** What the clients of a service may read. Those of the organization itself may read the whole profile. */
 function readableFields(
   account: AccountRecord,
   clients: readonly ClientRecord[],

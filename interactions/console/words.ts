@@ -6,13 +6,13 @@ import type { DeliveryFilter } from "../../records/deliveries/delivery.ts";
 import type { Locals } from "../look/views.ts";
 
 /** A text in the language of the page, or the code itself if there is none. */
-function worded(t: Translator, group: "reason" | "error", code: string): string {
+function localized(t: Translator, group: "reason" | "error", code: string): string {
   return t.has(`console.${group}.${code}`) ? t(`console.${group}.${code}`) : code;
 }
 
 /** Why a delivery was parked or discarded, or why it waits; empty if there is no reason. */
 export function reasonText(t: Translator, reason: string | null): string {
-  return reason === null ? "" : worded(t, "reason", reason);
+  return reason === null ? "" : localized(t, "reason", reason);
 }
 
 /** The outcome of an attempt: the status with its name, or why there was no response, with the code to search for. */
@@ -22,7 +22,7 @@ export function attemptText(
 ): { readonly text: string; readonly code: string } {
   if (status !== null) return { text: `${status} ${STATUS_CODES[status] ?? ""}`.trim(), code: "" };
   const code = error ?? "unknown";
-  const text = worded(t, "error", code);
+  const text = localized(t, "error", code);
   return { text, code: text === code ? "" : code };
 }
 

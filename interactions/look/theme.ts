@@ -1,5 +1,5 @@
 /** The theme of the pages, as CSS. */
-import { isColour, isFontList, isPrintable } from "../../config/value-forms.ts";
+import { isColor, isFontList, isPrintable } from "../../config/value-forms.ts";
 import { bestOf, LIGHT, type Palette, palettes, TEXT_CONTRAST } from "../../core/palette.ts";
 import { MAX_BYTES, readPicture } from "../../core/pictures.ts";
 import type { InteractionSettings } from "../../config/pages.ts";
@@ -16,7 +16,7 @@ export interface Theme {
   readonly favicon: string | undefined;
   /** For `theme-color`: what browsers on phones paint around the page. */
   readonly colors: readonly { readonly color: string; readonly media?: string }[];
-  /** Colours of the built-in favicon. */
+  /** Colors of the built-in favicon. */
   readonly icon: { readonly accent: string; readonly ink: string };
   /** In the form `config.interactions.theme.…: …`; empty if nothing is wrong. */
   readonly problems: readonly string[];
@@ -43,9 +43,9 @@ const CHECKS: Readonly<Record<string, { accepts(value: unknown): boolean; readon
     accepts: (value) => isText(value, 80) && isPrintable(value),
     problem: "must be 1 to 80 characters without control characters",
   },
-  accent: { accepts: isThemeColour, problem: "must be a colour such as #1d4ed8" },
-  background: { accepts: isThemeColour, problem: "must be a colour such as #ffffff" },
-  text: { accepts: isThemeColour, problem: "must be a colour such as #1a1d23" },
+  accent: { accepts: isThemeColor, problem: "must be a color such as #1d4ed8" },
+  background: { accepts: isThemeColor, problem: "must be a color such as #ffffff" },
+  text: { accepts: isThemeColor, problem: "must be a color such as #1a1d23" },
   radius: {
     accepts: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_RADIUS_PX,
     problem: `must be a whole number of pixels from 0 to ${MAX_RADIUS_PX}`,
@@ -67,13 +67,13 @@ function isText(value: unknown, most: number): value is string {
   return typeof value === "string" && value !== "" && value.length <= most;
 }
 
-function isThemeColour(value: unknown): boolean {
-  return typeof value === "string" && isColour(value);
+function isThemeColor(value: unknown): boolean {
+  return typeof value === "string" && isColor(value);
 }
 
 /**
- * Checks `config.interactions.theme`, derives the colours and reads the pictures. With `background` or `text` there is one
- * colour scheme; without them there is a light and a dark one, chosen by the person's system.
+ * Checks `config.interactions.theme`, derives the colors and reads the pictures. With `background` or `text` there is one
+ * color scheme; without them there is a light and a dark one, chosen by the person's system.
  */
 export function readTheme(theme: InteractionSettings["theme"]): Theme {
   const { name, accent = LIGHT.accent, logo, logoDark, favicon } = theme;
@@ -106,7 +106,7 @@ export function readTheme(theme: InteractionSettings["theme"]): Theme {
     problems.push(
       `config.interactions.theme.logoDark: has ${size} bytes together with logo, at most ${MAX_BYTES.logo} are allowed`,
     );
-  const { css, colors, problem } = colours(theme);
+  const { css, colors, problem } = themeColors(theme);
   if (problem !== undefined) problems.push(problem);
   const urlOf = (picture: (typeof pictures)["logo"]): string | undefined =>
     picture && "url" in picture ? picture.url : undefined;
@@ -138,8 +138,8 @@ function shape(theme: InteractionSettings["theme"]): string {
   return density === "compact" ? `${variables}\n${COMPACT}` : variables;
 }
 
-/** The colours as CSS, or why they can't be used. */
-function colours(
+/** The colors as CSS, or why they can't be used. */
+function themeColors(
   theme: InteractionSettings["theme"],
 ): Pick<Theme, "css" | "colors"> & { readonly problem?: string } {
   const found = palettes(theme);

@@ -85,7 +85,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
   const styleWith = (sheet: string | undefined): { readonly text: string; readonly hash: string } => {
     const text = [compact(variables), sheets.get(STYLE_FILE), sheet && sheets.get(sheet)]
       .join("\n")
-      // Browsers normalise these characters before they compute the hash for the CSP.
+      // Browsers normalize these characters before they compute the hash for the CSP.
       .replaceAll(/\r\n?/g, "\n")
       .replaceAll("\0", "");
     return { text, hash: `sha256-${hash("sha256", text, "base64")}` };

@@ -86,7 +86,7 @@ async function settled(
   return again("register");
 }
 
-/** Somebody who registers without a password makes a passkey, and the account with it. */
+/** Somebody who registers without a password creates a passkey, and the account with it. */
 async function atPasskey(
   { signIn }: Entry,
   services: StepServices,

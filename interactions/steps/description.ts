@@ -88,7 +88,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
 
 const wasOffered = ({ signIn }: PresentStep): boolean => signIn.state.proven?.offered === true;
 
-/** Whether the person registers without a password, and makes a passkey now. */
+/** Whether the person registers without a password, and creates a passkey now. */
 const isNewcomer = ({ name, signIn }: PresentStep): boolean =>
   name === "enrol" && signIn.state.proven === undefined;
 

@@ -1,5 +1,5 @@
 /**
- * The step `offer-passkey`: after a password, a person whose device can make a passkey is asked to add one. The account
+ * The step `offer-passkey`: after a password, a person whose device can create a passkey is asked to add one. The account
  * remembers the time before the page is shown, so nobody is asked again at the next sign-in on any device, and only one of
  * two sign-ins at once asks. Going on without a passkey repeats every check, because the client may require a second factor
  * by now.

@@ -91,7 +91,7 @@ export interface Proven {
   readonly remembered?: true;
   /** A step-up for which only a passkey is enough. */
   readonly passkeyOnly?: true;
-  /** The person's device says that it can make a passkey. */
+  /** The person's device says that it can create a passkey. */
   readonly canAddPasskey?: true;
   /** Nothing more is needed: the person may add a passkey, or go on without one. */
   readonly offered?: true;
@@ -376,7 +376,7 @@ export interface SignInProtocol {
 }
 
 /**
- * What `login` takes besides its fields: `true` if this device can make a passkey. Only then may the step `offer-passkey`
+ * What `login` takes besides its fields: `true` if this device can create a passkey. Only then may the step `offer-passkey`
  * follow: nobody else sees a page on which there is nothing to do.
  */
 export const CAN_ADD_PASSKEY = "can_add_passkey";

@@ -45,7 +45,7 @@ export interface ArtifactStore {
    */
   commit(changes: Changes, deadline: number): Promise<string | undefined>;
   /**
-   * Changes the artifact that `find` returns; after a conflict it is found and decided again.
+   * Changes the artifact that `find` returns; after a conflict it is read again and the change is retried.
    * @param decide returns the artifact afterwards; `undefined` removes it.
    * @returns the artifact as it was; `undefined` if there was none.
    */

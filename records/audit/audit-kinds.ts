@@ -78,7 +78,7 @@ function recordOf(key: string, stored: StoredAudit, { retention, signIns }: Audi
 
 const timeKey = (order: number): string => String(order).padStart(16, "0");
 
-/** Begins with the time, so that neighbouring records are stored together; the rest is random. */
+/** Begins with the time, so that neighboring records are stored together; the rest is random. */
 function newKey(order: number): string {
   return `${timeKey(order)}-${randomUUID().slice(-12)}`;
 }

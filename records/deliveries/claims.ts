@@ -243,7 +243,7 @@ export function createClaims(access: LaneAccess): Calls {
     const changes = new Changes();
     const written = new Map<Read<StoredDelivery>, StoredDelivery>([[own, after]]);
     if (following !== undefined) written.set(following, asHead(following.value));
-    // If a delivery is added in the meantime, one of the two commits decides again.
+    // If a delivery is added in the meantime, one of the two commits is retried.
     else if (!stays) changes.write(laneRecord({ ...lane.value, isEmpty: true, flight: null }), lane);
 
     /** The next delivery of the lane if it may be sent now, otherwise one of another lane. */

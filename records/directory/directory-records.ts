@@ -36,7 +36,7 @@ import type { Kind } from "../kinds.ts";
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface DirectoryRecords {
   findAccount(sub: string): Promise<AccountRecord | undefined>;
-  /** @param name a normalised sign-in name. */
+  /** @param name a normalized sign-in name. */
   findAccountByName(name: string): Promise<AccountRecord | undefined>;
   findAccountByNumber(userId: number): Promise<AccountRecord | undefined>;
   /** Accounts after the account `after`, ordered by `user_id`, at most `limit`. */

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it } from "@jest/globals";
 import { createEvents, type ServiceEmitter } from "../../core/events.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
-import { METRICS } from "../../core/metric-catalogue.ts";
+import { METRICS } from "../../core/metric-catalog.ts";
 import { createMetrics, type MeasuredStorage, type Metrics, processMetrics } from "../../core/metrics.ts";
 import { createTestSignIn } from "../../testing/index.ts";
 import { tableAfter } from "../examples/documents.ts";

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
-import { METRICS } from "../../core/metric-catalogue.ts";
+import { METRICS } from "../../core/metric-catalog.ts";
 import { programFor } from "../machine.mjs";
 import { compose } from "./compose.ts";
 import { isInContext } from "./dockerfile.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
-import { METRICS } from "../../core/metric-catalogue.ts";
+import { METRICS } from "../../core/metric-catalog.ts";
 import { createTestSignIn } from "../../testing/index.ts";
 import { ROOT, textOf } from "../examples/documents.ts";
 import { programFor } from "../machine.mjs";

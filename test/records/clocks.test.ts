@@ -77,7 +77,7 @@ describe("a process whose clock is wrong", () => {
       const storage = await postgres.newDatabase();
       const right = await openStorage({ storage, artifacts: storage, clock: system });
       const bucket = { limit: "mail", key: "k", points: 3, seconds: 3_600 };
-      await right.rateLimits.take([bucket]);
+      await right.rateLimits.consume([bucket]);
       const wrong = { storage, artifacts: storage, clock: settable(aheadMs) };
       await expect(openStorage(wrong)).rejects.toThrow(WrongClock);
       const stored = (): Promise<unknown[]> => right.records.all(RATE_LIMIT.name);
@@ -140,7 +140,7 @@ describe("a process whose clock is wrong", () => {
     const clock = settable(40_000);
     const opened = await openStorage({ storage, artifacts: storage, clock });
     // It ends in 20 seconds, and by the clock of this process 20 seconds ago.
-    const record = RATE_LIMIT.record({ taken: 1, ends_at_ms: system.now() + 20_000 }, { key: ["mail", "k"] });
+    const record = RATE_LIMIT.record({ used: 1, ends_at_ms: system.now() + 20_000 }, { key: ["mail", "k"] });
     await opened.records.transact((tx) => tx.overwrite(record));
     await expect(opened.sweep(9)).resolves.toBe(0);
     clock.aheadMs = 0;

@@ -76,11 +76,11 @@ it("is not ok when a full Redis refuses writes but answers reads, and is again w
   try {
     await redis.client.config("SET", "maxmemory", "1");
     const bucket = { limit: "mail", key: "k", points: 1, seconds: 60 };
-    await expect(opened.rateLimits.take([bucket])).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(opened.rateLimits.consume([bucket])).rejects.toMatchObject({ code: "storage_unavailable" });
     await expect(opened.rateLimits.look([bucket])).resolves.toMatchObject([{ allowed: true, retryAfter: 0 }]);
     await expect(health()).resolves.toEqual([false, expect.stringContaining("OOM")]);
     await redis.client.config("SET", "maxmemory", "0");
-    await opened.rateLimits.take([bucket]);
+    await opened.rateLimits.consume([bucket]);
     await expect(health()).resolves.toEqual([true, ""]);
   } finally {
     await opened.close();

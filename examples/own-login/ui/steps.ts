@@ -29,7 +29,7 @@ export function interactionAddress(): string | undefined {
   return INTERACTION.test(given) ? given : undefined;
 }
 
-/** Whether this device can make a passkey: if so, people are asked now and then to add one. */
+/** Whether this device can create a passkey: if so, people are asked now and then to add one. */
 export async function canAddPasskey(): Promise<boolean> {
   const { PublicKeyCredential: api } = window as Partial<typeof window>;
   return (await api?.isUserVerifyingPlatformAuthenticatorAvailable()) ?? false;

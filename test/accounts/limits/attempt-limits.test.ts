@@ -56,9 +56,9 @@ function recorded(buckets: readonly Bucket[]): readonly Bucket[] {
 /** The same counters, which also record their keys. */
 function recording(real: Counters): Counters {
   return {
-    take: (buckets) => real.take(recorded(buckets)),
+    consume: (buckets) => real.consume(recorded(buckets)),
     look: (buckets) => real.look(recorded(buckets)),
-    giveBack: (buckets) => real.giveBack(recorded(buckets)),
+    refund: (buckets) => real.refund(recorded(buckets)),
   };
 }
 

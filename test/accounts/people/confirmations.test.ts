@@ -9,7 +9,7 @@ import {
   type ConfirmationSecrets,
   createConfirmations,
   type FoundConfirmation,
-  normaliseCode,
+  normalizeCode,
 } from "../../../accounts/people/confirmations.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
@@ -233,7 +233,7 @@ describe("a code that is guessed", () => {
     ["10,000 characters", "1".repeat(10_000), undefined],
     ["broken characters", "\ud800\u00001234567", undefined],
   ])("may have %s", (_what, typed, code) => {
-    expect(normaliseCode(typed)).toBe(code);
+    expect(normalizeCode(typed)).toBe(code);
   });
 
   it("that can't be a code does not count as a try", async () => {

@@ -6,7 +6,7 @@ import { readConfiguration } from "../../../config/read.ts";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import { createMessages, type RenderMail } from "../../../accounts/people/messages.ts";
 import { type MailKind, type NewMail, openMail, sealMail } from "../../../records/people/mail-kinds.ts";
-import { normaliseCode } from "../../../accounts/people/confirmations.ts";
+import { normalizeCode } from "../../../accounts/people/confirmations.ts";
 import { contrast } from "../../../core/palette.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { newFolder } from "../../examples/processes.ts";
@@ -88,7 +88,7 @@ it("with a code shows it in two groups in HTML, and copying it from there gives 
     const { html } = messagesWith()("1", variant);
     const [copied = ""] = /^K7QM.*$/m.exec(seen(html)) ?? [];
     expect(copied).toBe("K7QM 2XTV");
-    expect(normaliseCode(copied)).toBe("K7QM2XTV");
+    expect(normalizeCode(copied)).toBe("K7QM2XTV");
     // The first line that a mail program shows beside the subject, also on a locked screen.
     expect(seen(html).split("\n")[0]).not.toContain("K7QM");
   }
