@@ -6,18 +6,19 @@ import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { hasSetting, isAllowedAddress, KINDS } from "../accounts/clients/client-kinds.ts";
-import type { ServiceEmitter } from "../core/events.ts";
 import { isTooDeepText, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { knownClaims } from "../provider/claims.ts";
-import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { noteLimited } from "../accounts/limits/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../provider/responses.ts";
 import { effectiveScope, scopeForApis } from "../provider/claims.ts";
 import { SENT_ACR_VALUES, SENT_MAX_AGE } from "../provider/policy.ts";
 import { SENT_STATE } from "../provider/responses.ts";
 import { callerOf } from "../provider/exchange.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
-import type { AuditLog, EndpointExchange, EndpointParts, Step } from "./exchange.ts";
-import type { ErrorPages, StartAgainAnswer } from "../provider/pages.ts";
+import type { EndpointExchange, Step } from "./exchange.ts";
+import type { StartAgainAnswer } from "../provider/pages.ts";
+import type { ProviderServices } from "../provider/services.ts";
+import { sessionCookieName } from "../provider/sessions/cookies.ts";
 import { Fields, queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { authorizationBody } from "./request-body.ts";
@@ -42,7 +43,11 @@ export const exactParameters: Step = async (exchange, next) => {
  * Starts to read the session while the client is being read: one round trip to the store instead of two. oidc-provider
  * verifies the signature of the cookie before it uses the session.
  */
-export function prefetchSession(units: UnitsOfWork, sessionCookie: string): Step {
+export function prefetchSession({
+  configuration,
+  units,
+}: Pick<ProviderServices, "configuration" | "units">): Step {
+  const sessionCookie = sessionCookieName(configuration);
   return async ({ ctx }, next) => {
     const id = readCookie(ctx, sessionCookie);
     if (id !== undefined && isPresentable(id)) units.required().prefetch("Session", artifactKey(id));
@@ -115,7 +120,7 @@ export function createRedirectCheck({
   configuration: { production, clock },
   audit,
   onWarning,
-}: Pick<EndpointParts, "configuration" | "audit" | "onWarning">): RedirectCheck {
+}: Pick<ProviderServices, "configuration" | "audit" | "onWarning">): RedirectCheck {
   const warnedAt = new Map<string, number>();
 
   function report(exchange: EndpointExchange, { client_id }: ClientRecord): void {
@@ -291,15 +296,6 @@ export const refusalMode: Step = async (exchange, next) => {
   await next();
 };
 
-/** What {@link runAuthorization} is built from. */
-export interface AuthorizationParts {
-  readonly protocol: Protocol;
-  readonly limits: Pick<AttemptLimits, "interaction">;
-  readonly events: ServiceEmitter;
-  readonly audit: AuditLog;
-  readonly pages: Pick<ErrorPages, "security">;
-}
-
 /**
  * Consumes a point for what anybody can start: a sign-in.
  * @param pushed the request that it uses, if that consumed a point when it was pushed.
@@ -307,7 +303,7 @@ export interface AuthorizationParts {
  */
 async function takeSignInPoint(
   { ctx, address }: EndpointExchange,
-  { limits, audit }: Pick<AuthorizationParts, "limits" | "audit">,
+  { limits, audit }: Pick<ProviderServices, "limits" | "audit">,
   pushed?: string,
 ): Promise<void> {
   const attempt = await limits.interaction(address, pushed);
@@ -321,15 +317,19 @@ const isOpen = ({ client }: EndpointExchange): boolean =>
   client !== undefined && !KINDS[client.kind].confidential;
 
 /** A client without credentials is a stranger: its pushed request takes the point of the sign-in that follows. */
-export function pushedPoint(parts: Pick<AuthorizationParts, "limits" | "audit">): Step {
+export function pushedPoint(services: Pick<ProviderServices, "limits" | "audit">): Step {
   return async (exchange, next) => {
-    if (isOpen(exchange)) await takeSignInPoint(exchange, parts);
+    if (isOpen(exchange)) await takeSignInPoint(exchange, services);
     await next();
   };
 }
 
 /** Runs oidc-provider. Starting an interaction takes a rate-limit point; without one, nothing is written. */
-export function runAuthorization({ protocol, limits, events, audit, pages }: AuthorizationParts): Step {
+export function runAuthorization(
+  protocol: Protocol,
+  services: Pick<ProviderServices, "limits" | "events" | "audit" | "pages">,
+): Step {
+  const { events, audit, pages } = services;
   return async (exchange) => {
     const { ctx, query } = exchange;
     // oidc-provider adds the hash of its auto-submitting script to this policy.
@@ -340,7 +340,7 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
     );
     if (oidc?.entities.Interaction && status === 303) {
       const pushed = isOpen(exchange) ? query?.one("request_uri") : undefined;
-      await takeSignInPoint(exchange, { limits, audit }, pushed);
+      await takeSignInPoint(exchange, services, pushed);
       exchange.browser?.remember(ctx);
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};

@@ -2,13 +2,14 @@
 import { clientIdProblem } from "../accounts/text-rules.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { KINDS } from "../accounts/clients/client-kinds.ts";
-import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
+import { noteFailure } from "../accounts/limits/attempt-limits.ts";
+import type { AccountServices } from "../accounts/services.ts";
 import { assertionFault } from "../provider/assertions.ts";
 import { formDecoded } from "../provider/clients.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { callerOf } from "../provider/exchange.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
-import type { AuditLog, EndpointExchange, Step } from "./exchange.ts";
+import type { EndpointExchange, Step } from "./exchange.ts";
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
@@ -48,11 +49,11 @@ function assertedClient(assertion: string | undefined): string | undefined {
  * neither. oidc-provider checks them. It reads Basic credentials only in the form-encoded way of RFC 6749 section
  * 2.3.1, so it gets the plain reading in that encoding; the secret check tries the other reading.
  */
-export function clientCredentials(
-  clients: Pick<ClientInternals, "record">,
-  limits: Pick<AttemptLimits, "wrongClient">,
-  audit: AuditLog,
-): Step {
+export function clientCredentials({
+  clients,
+  limits,
+  audit,
+}: Pick<AccountServices, "clients" | "limits" | "audit">): Step {
   return async (exchange, next) => {
     const presents = await readCredentials(exchange, clients);
     if (presents === undefined) return next();

@@ -1,20 +1,21 @@
 /** The device authorization endpoint (RFC 8628 section 3.1): a device asks for the code that a person types. */
 import { isDevice } from "../accounts/clients/client-kinds.ts";
-import { type AttemptLimits, noteLimited } from "../accounts/limits/attempt-limits.ts";
+import { noteLimited } from "../accounts/limits/attempt-limits.ts";
+import type { AccountServices } from "../accounts/services.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { effectiveScope, PUBLIC_SCOPES, scopeForApis } from "../provider/claims.ts";
 import { callerOf } from "../provider/exchange.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
 import { POLL_INTERVAL_SECONDS } from "../provider/grants/device-codes.ts";
 import { badRequest, EndpointError } from "./errors.ts";
-import type { AuditLog, Step } from "./exchange.ts";
+import type { Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";
 
 /** Others are ignored (RFC 6749 section 3.1). */
 const PARAMETERS = ["client_id", "scope", "resource"] as const;
 
 /** Only clients of the kind `device` may ask for codes, and each only so often from one address. */
-export function deviceRequest(limits: Pick<AttemptLimits, "deviceRequest">, audit: AuditLog): Step {
+export function deviceRequest({ limits, audit }: Pick<AccountServices, "limits" | "audit">): Step {
   return async ({ client, ctx, address }, next) => {
     if (client === undefined || client.disabled) throw badRequest("invalid_client", "the client is unknown");
     const { client_id } = client;

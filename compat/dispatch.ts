@@ -6,7 +6,7 @@ import { endpointsOf, type EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { isHostOf, requestedHost } from "./caller.ts";
 import { accountSteps, endpointTable, type StepsByMethod } from "./endpoints.ts";
-import type { EndpointExchange, EndpointParts } from "./exchange.ts";
+import type { EndpointExchange, EndpointServices } from "./exchange.ts";
 
 /** An endpoint of a deployment. */
 interface Route {
@@ -44,9 +44,9 @@ export interface Destination extends Match {
 }
 
 /** @returns a function that finds where a request goes; `undefined` if it is not for this service. */
-export function createDispatch(parts: EndpointParts): (ctx: Context) => Destination | undefined {
-  const { configuration } = parts;
-  const routes = buildRoutes(parts);
+export function createDispatch(services: EndpointServices): (ctx: Context) => Destination | undefined {
+  const { configuration } = services;
+  const routes = buildRoutes(services);
   const deploymentOf = deploymentByHost(configuration);
   return (ctx) => {
     const url = ctx.originalUrl;
@@ -67,12 +67,12 @@ export function createDispatch(parts: EndpointParts): (ctx: Context) => Destinat
   };
 }
 
-function buildRoutes(parts: EndpointParts): Routes {
+function buildRoutes(services: EndpointServices): Routes {
   const exact = new Map<string, Route[]>();
   const withUid = new Map<string, Route[]>();
   const withStep = new Map<string, Route[]>();
-  const table = endpointTable(parts);
-  const { oauth2, openid } = parts.configuration.deployments;
+  const table = endpointTable(services);
+  const { oauth2, openid } = services.configuration.deployments;
   function add(path: string, route: Route): void {
     const [before = "", after] = (route.deployment.path + path).split(/:uid(?=$|\/:step$)/);
     const map = after === undefined ? exact : after === "" ? withUid : withStep;
@@ -86,7 +86,7 @@ function buildRoutes(parts: EndpointParts): Routes {
       const template = deployment.path + path;
       add(path, { deployment, endpoint: name, template, methods, steps: composed(steps) });
     }
-    for (const page of parts.accountPages) {
+    for (const page of services.accountPages) {
       const steps = accountSteps(page);
       const methods = Object.keys(steps).flatMap((method) =>
         method === "GET" ? [method, "HEAD"] : [method],

@@ -24,7 +24,7 @@ import { clientLogo, pageScript } from "./page-files.ts";
 import { clientCredentials, confidentialClient } from "./client-credentials.ts";
 import { deviceCodes, deviceRequest } from "./device.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
+import type { EndpointExchange, EndpointServices, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
 import { introspection } from "./introspect.ts";
 import { registeredResources } from "./resources.ts";
@@ -60,21 +60,23 @@ import { basicClaims, bearer, profileClaims, TokenOwners } from "./userinfo.ts";
 export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
 
 /** Builds the table for one service. */
-export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<EndpointName, StepsByMethod>>> {
-  const { configuration, artifacts, units, accounts, clients, limits, events, audit, pages } = parts;
+export function endpointTable(
+  services: EndpointServices,
+): Readonly<Partial<Record<EndpointName, StepsByMethod>>> {
+  const { configuration, storage, units, clients, events, pages, interactions, confirm } = services;
   const { profile: strictness } = configuration;
-  const protocol = createProtocol(parts.currentProvider, units, parts.sessionCookie, { limits, audit });
+  const protocol = createProtocol(services);
   const atomic = atomically(units);
-  const inBrowser = ofBrowser(parts.findBrowser);
-  const authorize = runAuthorization({ protocol, limits, events, audit, pages });
-  const resources = registeredResources(parts.directory);
-  const credentials = clientCredentials(clients, limits, audit);
-  const requireRegistered = createRedirectCheck(parts);
+  const inBrowser = ofBrowser(services.findBrowser);
+  const authorize = runAuthorization(protocol, services);
+  const resources = registeredResources(storage.directory);
+  const credentials = clientCredentials(services);
+  const requireRegistered = createRedirectCheck(services);
   const owners = new TokenOwners();
-  const token = bearer({ artifacts, clients, accounts, owners });
+  const token = bearer(services, owners);
   const userinfo = { "*": [token, basicClaims] };
   const profile = { "*": [token, profileClaims] };
-  const documentedRevoke = compose<EndpointExchange>([notPrefetched, token, revokeBearer(artifacts, events)]);
+  const documentedRevoke = compose<EndpointExchange>([notPrefetched, token, revokeBearer(services)]);
   const standardRevoke = compose<EndpointExchange>([credentials, standardRevocation(protocol, atomic)]);
   return {
     authorize: {
@@ -83,7 +85,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         resources,
         inBrowser,
         atomic,
-        prefetchSession(units, parts.sessionCookie),
+        prefetchSession(services),
         knownClient(clients),
         pushedRequest(units),
         matchingRedirect(requireRegistered),
@@ -99,7 +101,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         authorizationBody,
         resources,
         credentials,
-        deviceRequest(limits, audit),
+        deviceRequest(services),
         atomic,
         deviceCodes(protocol),
       ],
@@ -127,7 +129,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
       GET: [notWhenStrict(strictness), documentedRevoke],
       POST: [formBody, eitherRevocation(documentedRevoke, standardRevoke)],
     },
-    discovery: { "*": [publicDiscovery(parts), withQuery(protocol)] },
+    discovery: { "*": [publicDiscovery(services), withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
     par: {
       "*": [
@@ -135,7 +137,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         resources,
         credentials,
         checkPushed(strictness, requireRegistered),
-        pushedPoint({ limits, audit }),
+        pushedPoint(services),
         atomic,
         withBody(protocol),
       ],
@@ -160,12 +162,12 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     clientLogo: { "*": [clientLogo(clients)] },
     pageScript: { "*": [pageScript(pages.script)] },
     interaction: {
-      GET: [inBrowser, atomic, ({ ctx }) => parts.interactions.show(ctx)],
-      POST: [inBrowser, atomic, ({ ctx }) => parts.interactions.submit(ctx)],
+      GET: [inBrowser, atomic, ({ ctx }) => interactions.show(ctx)],
+      POST: [inBrowser, atomic, ({ ctx }) => interactions.submit(ctx)],
     },
     confirm: {
-      GET: [({ ctx }) => parts.confirm.show(ctx, parseFields(ctx.querystring).one("token"))],
-      POST: [({ ctx }) => parts.confirm.submit(ctx)],
+      GET: [({ ctx }) => confirm.show(ctx, parseFields(ctx.querystring).one("token"))],
+      POST: [({ ctx }) => confirm.submit(ctx)],
     },
   };
 }

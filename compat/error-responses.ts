@@ -3,8 +3,9 @@ import type { EndpointName } from "../config/deployments.ts";
 import { ConditionFailed, StorageUnavailable } from "../core/errors.ts";
 import { GRANT_TYPES } from "../core/metric-catalog.ts";
 import { EndpointError } from "./errors.ts";
-import type { EndpointExchange, EndpointParts } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
 import type { ErrorAnswer } from "../provider/pages.ts";
+import type { ProviderServices } from "../provider/services.ts";
 
 /** Endpoints that browsers visit. They answer with a page if the browser accepts HTML; all others answer with JSON. */
 const PAGES: ReadonlySet<EndpointName> = new Set([
@@ -44,15 +45,15 @@ export function restoreHeaders(
 export async function respondWithError(
   exchange: EndpointExchange,
   thrown: unknown,
-  parts: Pick<EndpointParts, "pages" | "events" | "onDefect">,
+  services: Pick<ProviderServices, "pages" | "events" | "onDefect">,
 ): Promise<void> {
   const error = clientError(thrown, exchange);
-  if (error === undefined) return respondWithFault(exchange, thrown, parts);
+  if (error === undefined) return respondWithFault(exchange, thrown, services);
   const { ctx } = exchange;
   const { status, challenge } = statusFor(exchange, error);
   if (wantsPage(exchange)) {
-    if (error.startAgain) parts.pages.startAgain(ctx, error.startAgain);
-    else parts.pages.error(ctx, pageProblem(error, status));
+    if (error.startAgain) services.pages.startAgain(ctx, error.startAgain);
+    else services.pages.error(ctx, pageProblem(error, status));
   } else {
     ctx.body = { error: error.error, ...(error.message === "" ? {} : { error_description: error.message }) };
   }
@@ -62,7 +63,7 @@ export async function respondWithError(
   if (error.closes && ctx.req.httpVersionMajor === 1) ctx.set("Connection", "close");
   if (error.allow !== undefined) ctx.set("Allow", error.allow.join(", "));
   ctx.set("Cache-Control", "no-store");
-  emitRefusal(exchange, error, parts);
+  emitRefusal(exchange, error, services);
 }
 
 /** The client's own error, or a lost race; `undefined` for a fault of the service. */
@@ -81,7 +82,7 @@ function clientError(
 async function respondWithFault(
   exchange: EndpointExchange,
   fault: unknown,
-  { pages, events, onDefect }: Pick<EndpointParts, "pages" | "events" | "onDefect">,
+  { pages, events, onDefect }: Pick<ProviderServices, "pages" | "events" | "onDefect">,
 ): Promise<void> {
   const { ctx, endpoint } = exchange;
   exchange.fault = fault;
@@ -123,7 +124,7 @@ function pageProblem({ error, message, retryAfter }: EndpointError, status: numb
 function emitRefusal(
   { endpoint, client, body }: EndpointExchange,
   { error }: EndpointError,
-  { events }: Pick<EndpointParts, "events">,
+  { events }: Pick<ProviderServices, "events">,
 ): void {
   if (endpoint === "token") {
     const grant_type = GRANT_TYPES.find((known) => known === body?.one("grant_type"));

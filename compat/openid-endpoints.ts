@@ -5,8 +5,9 @@ import { appendToQuery, SENT_STATE } from "../provider/responses.ts";
 import type { UnitsOfWork } from "../provider/unit-of-work.ts";
 import { EndpointError } from "./errors.ts";
 import { restoreHeaders } from "./error-responses.ts";
-import type { EndpointParts, Step } from "./exchange.ts";
+import type { Step } from "./exchange.ts";
 import type { ErrorPages } from "../provider/pages.ts";
+import type { ProviderServices } from "../provider/services.ts";
 import { queryFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { invalidToken } from "./userinfo.ts";
@@ -45,7 +46,7 @@ export function standardUserinfo(protocol: Protocol, units: UnitsOfWork): Step {
 
 /** Removes internal values from the discovery document (OpenID Connect Discovery 1.0 section 3). */
 export const publicDiscovery =
-  ({ offersRegistration }: Pick<EndpointParts, "offersRegistration">): Step =>
+  ({ people }: Pick<ProviderServices, "people">): Step =>
   async ({ ctx }, next) => {
     await next();
     const document = ctx.body as Record<string, unknown> | undefined;
@@ -63,7 +64,7 @@ export const publicDiscovery =
       "login",
       "consent",
       "select_account",
-      ...(offersRegistration ? ["create"] : []),
+      ...(people.registrations === undefined ? [] : ["create"]),
     ];
     ctx.body = document;
   };

@@ -5,17 +5,18 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
-import type { Unit, UnitsOfWork } from "../provider/unit-of-work.ts";
-import { withoutDoubleCookie } from "../provider/sessions/cookies.ts";
+import type { Unit } from "../provider/unit-of-work.ts";
+import { sessionCookieName, withoutDoubleCookie } from "../provider/sessions/cookies.ts";
 import { clientRecord } from "../provider/clients.ts";
 import type { CurrentProvider } from "../provider/current-provider.ts";
-import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
+import type { ProviderServices } from "../provider/services.ts";
+import { noteFailure } from "../accounts/limits/attempt-limits.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
 import { callerOf, type Exchange, withExchange } from "../provider/exchange.ts";
 import { describedError, documentedCode } from "../provider/responses.ts";
 import { isTooDeepJwt, MAX_JSON_LEVELS } from "../core/untrusted-json.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { AuditLog, EndpointExchange } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 
 /** The parameters for oidc-provider, in place of those that were received. */
@@ -35,13 +36,11 @@ export interface ProtocolAnswer {
 /** Runs oidc-provider and puts its answer on the response, or throws the error that it reports. Commits nothing. */
 export type Protocol = (exchange: EndpointExchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
 
-/** @param sessionCookie name of the session cookie. */
 export function createProtocol(
-  currentProvider: CurrentProvider,
-  units: UnitsOfWork,
-  sessionCookie: string,
-  counting: { readonly limits: Pick<AttemptLimits, "wrongProof">; readonly audit: AuditLog },
+  services: Pick<ProviderServices, "configuration" | "currentProvider" | "units" | "limits" | "audit">,
 ): Protocol {
+  const { currentProvider, units } = services;
+  const sessionCookie = sessionCookieName(services.configuration);
   return async (exchange, input) => {
     const answer = await run(exchange, input, currentProvider, sessionCookie);
     const unit = units.current();
@@ -53,7 +52,7 @@ export function createProtocol(
     const problem = problemOf(exchange, answer);
     const { ctx } = exchange;
     if (problem) {
-      if (problem.error === WRONG_PROOF) await countWrongProof(exchange, counting);
+      if (problem.error === WRONG_PROOF) await countWrongProof(exchange, services);
       const { retryAfter } = exchange;
       throw new EndpointError(
         status === 404 ? 400 : status,
@@ -221,7 +220,7 @@ const WRONG_PROOF = "invalid_dpop_proof";
 /** Consumes a point for a wrong DPoP proof, and records it. Only wrong ones are told to wait. */
 async function countWrongProof(
   exchange: EndpointExchange,
-  { limits, audit }: Parameters<typeof createProtocol>[3],
+  { limits, audit }: Pick<ProviderServices, "limits" | "audit">,
 ): Promise<void> {
   const { ctx, client, address } = exchange;
   const attempt = await limits.wrongProof(address);

@@ -1,9 +1,8 @@
 /** Revocation has two forms: the documented call with a Bearer header, and RFC 7009 with client authentication. */
 import { ConditionFailed } from "../core/errors.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import { artifactRef } from "../records/artifacts/artifact-kinds.ts";
-import type { ServiceEmitter } from "../core/events.ts";
 import { Changes } from "../records/records.ts";
+import type { StorageServices } from "../records/services.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";
@@ -55,13 +54,13 @@ export function eitherRevocation(documented: Step, standard: Step): Step {
  * Revokes exactly the bearer token of the request. It is one delete on one condition, so there is nothing to read in a
  * transaction; of two requests at once, the condition lets one through.
  */
-export function revokeBearer(artifacts: Pick<ArtifactStore, "commit">, events: ServiceEmitter): Step {
+export function revokeBearer({ storage, events }: Pick<StorageServices, "storage" | "events">): Step {
   return async ({ ctx, token, account, client, deadline }) => {
     if (!token || !account || !client) throw invalidToken();
     const changes = new Changes();
     changes.delete(artifactRef("AccessToken", token.key), { version: "present" });
     try {
-      await artifacts.commit(changes, deadline);
+      await storage.artifacts.commit(changes, deadline);
     } catch (error) {
       throw error instanceof ConditionFailed ? invalidToken() : error;
     }

@@ -3,6 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import type { Context, Middleware, Next } from "koa";
 import { wideNetwork } from "../accounts/limits/networks.ts";
 import { withTimeout } from "../core/with-timeout.ts";
+import type { Configuration } from "../config/configuration.ts";
 import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import { type Exchange, withExchange } from "../provider/exchange.ts";
 import { StorageUnavailable } from "../core/errors.ts";
@@ -13,7 +14,7 @@ import { createDispatch, type Destination } from "./dispatch.ts";
 import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, EndpointParts, Step } from "./exchange.ts";
+import type { EndpointExchange, EndpointServices, Step } from "./exchange.ts";
 import { createLeadToHost } from "./other-host.ts";
 import { requestIdOf } from "./request-log.ts";
 import {
@@ -55,14 +56,13 @@ export interface ServiceRoutes {
   drain(): Promise<void>;
 }
 
-export function createRoutes(parts: EndpointParts): ServiceRoutes {
-  const find = createDispatch(parts);
-  const arrivals = createArrivals(parts);
+export function createRoutes(services: EndpointServices): ServiceRoutes {
+  const { configuration, clients, events, onWarning, onRequest } = services;
+  const find = createDispatch(services);
+  const arrivals = createArrivals(services);
   const batchStart = createBatchStart();
-  const door = new FairDoor(MAX_SUBMITTED, "too many forms are submitted at once");
-  const serving = { ...parts, readBody: createBodyReader(), door };
-  const { configuration } = parts;
-  const crossOrigin = createCrossOrigin(parts.clients, parts.events);
+  const receive = createReceiver(configuration);
+  const crossOrigin = createCrossOrigin(clients, events);
 
   function begin(koa: Context, { route, path, uid, step }: Destination): EndpointExchange {
     const { deployment, endpoint } = route;
@@ -76,7 +76,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       address: callerAddress(koa.req, configuration.proxy),
       isHead: koa.method === "HEAD",
       receivedAt: performance.now(),
-      deadline: deadlineFromNow(parts),
+      deadline: deadlineFromNow(configuration),
       form: async () => new Map<string, string>(),
       json: async () => undefined,
       onSuccess: [],
@@ -86,19 +86,19 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
     return Object.assign(exchange, { ctx });
   }
 
-  const leadToHost = createLeadToHost(configuration, parts.onWarning);
+  const leadToHost = createLeadToHost(configuration, onWarning);
   const isWellKnown = createWellKnown(configuration);
 
   async function answer(exchange: EndpointExchange, destination: Destination): Promise<void> {
     if (leadToHost(exchange.ctx, destination)) return;
     await batchStart();
-    await serve(exchange, destination, serving, crossOrigin.begin(exchange));
+    await serve(exchange, { destination, receive, crossOrigin: crossOrigin.begin(exchange) }, services);
   }
 
   const gate = createRequestGate(async (ctx, next) => {
     const destination = find(ctx);
     if (destination === undefined && isWellKnown(ctx)) return;
-    if (destination === undefined || !(await isOffered(destination, parts))) {
+    if (destination === undefined || !(await isOffered(destination, services))) {
       await next();
       adviseOnDiscovery(ctx, configuration);
       return;
@@ -110,7 +110,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       const { requestId, endpoint, receivedAt, address, client, fault } = exchange;
       const seconds = (performance.now() - receivedAt) / 1000;
       const report = (): void =>
-        parts.onRequest({
+        onRequest({
           requestId,
           method: ctx.method,
           template: destination.route.template,
@@ -170,14 +170,17 @@ export function createRequestGate(routes: Middleware): RequestGate {
 }
 
 /** Without an API, the OAuth 2.0 deployment has nothing to introspect. The endpoint itself reports a fault of the storage. */
-function isOffered({ route }: Destination, { directory }: EndpointParts): boolean | Promise<boolean> {
+function isOffered(
+  { route }: Destination,
+  { storage }: Pick<EndpointServices, "storage">,
+): boolean | Promise<boolean> {
   const { endpoint, deployment } = route;
   if (endpoint !== "introspect" || deployment.kind === "openid") return true;
-  return directory.hasApis().catch(() => true);
+  return storage.directory.hasApis().catch(() => true);
 }
 
 /** Tells a client where discovery is if it looked elsewhere and nothing else answered. */
-function adviseOnDiscovery(ctx: Context, { deployments, stripPrefix }: EndpointParts["configuration"]): void {
+function adviseOnDiscovery(ctx: Context, { deployments, stripPrefix }: Configuration): void {
   if (ctx.status !== 404 || (ctx.body ?? undefined) !== undefined) return;
   const [path = ""] = ctx.originalUrl.split("?", 1);
   const advice = discoveryAdvice(deployments, stripPrefix + path);
@@ -214,7 +217,7 @@ interface Arrivals {
  * Remembers what requests reveal about the host application and the proxies in front. Warns at most once an hour about an
  * ignored forwarding header: without it, all callers share the address of the proxy, and an operator would not notice.
  */
-function createArrivals({ configuration: { proxy, clock }, onWarning }: EndpointParts): Arrivals {
+function createArrivals({ configuration: { proxy, clock }, onWarning }: EndpointServices): Arrivals {
   const seen = new Set<string>();
   let warnedAt = -Infinity;
   return {
@@ -235,21 +238,21 @@ function createArrivals({ configuration: { proxy, clock }, onWarning }: Endpoint
   };
 }
 
-function deadlineFromNow({ configuration: { clock } }: Pick<EndpointParts, "configuration">): number {
+function deadlineFromNow({ clock }: Configuration): number {
   return clock.now() + COMMIT_TIMEOUT_MS;
 }
 
-interface ServingParts extends EndpointParts {
-  readonly readBody: BodyReader;
-  /** In front of the forms that may have a password. */
-  readonly door: FairDoor;
+/** What {@link serve} does besides the steps. */
+interface Serving {
+  readonly destination: Destination;
+  readonly receive: Receive;
+  readonly crossOrigin: CrossOriginRequest | undefined;
 }
 
 async function serve(
   exchange: EndpointExchange,
-  destination: Destination,
-  parts: ServingParts,
-  crossOrigin: CrossOriginRequest | undefined,
+  { destination, receive, crossOrigin }: Serving,
+  services: EndpointServices,
 ): Promise<void> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
@@ -257,11 +260,7 @@ async function serve(
   try {
     const step = crossOrigin?.isPreflight ? answerPreflight : stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
-    if (ctx.method === "POST") {
-      await receiveBody(exchange, parts);
-      // Only now: slow bodies must not keep the neighbors of their network out.
-      if (exchange.endpoint === "interaction") leave = parts.door.enter(wideNetwork(exchange.address));
-    }
+    if (ctx.method === "POST") leave = await receive(exchange);
     await withTimeout(
       WORK_TIMEOUT_MS,
       run(exchange, step),
@@ -270,7 +269,7 @@ async function serve(
   } catch (error) {
     restoreHeaders(exchange, headers);
     ctx.body = null;
-    await respondWithError(exchange, error, parts);
+    await respondWithError(exchange, error, services);
     await crossOrigin?.addHeaders();
     if (exchange.isHead) setNoCookies(exchange, headers);
     return;
@@ -308,27 +307,34 @@ function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
 /** Endpoints that take JSON as well as forms. */
 const JSON_ENDPOINTS: ReadonlySet<EndpointName> = new Set(["interaction", "confirm"]);
 
+/** @returns the function to call when the request is done. */
+type Receive = (exchange: EndpointExchange) => Promise<(() => void) | undefined>;
+
 /**
  * Waits for the body. The step that needs the form reports what is wrong with it. The time limits of the request start
  * with its last byte, so a slow sender takes no time from the service.
  */
-async function receiveBody(
-  exchange: EndpointExchange,
-  { configuration, readBody }: ServingParts,
-): Promise<void> {
-  const isJson = JSON_ENDPOINTS.has(exchange.endpoint) && exchange.ctx.request.type === JSON_TYPE;
-  const body: Promise<unknown> = isJson ? acceptJson(exchange, readBody) : acceptForm(exchange, readBody);
-  const settled = body.then(
-    () => undefined,
-    () => undefined,
-  );
-  await withTimeout(
-    BODY_TIMEOUT_MS,
-    settled,
-    () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
-  );
-  exchange.receivedAt = performance.now();
-  exchange.deadline = deadlineFromNow({ configuration });
+function createReceiver(configuration: Configuration): Receive {
+  const readBody = createBodyReader();
+  // In front of the forms that may have a password.
+  const door = new FairDoor(MAX_SUBMITTED, "too many forms are submitted at once");
+  return async (exchange) => {
+    const isJson = JSON_ENDPOINTS.has(exchange.endpoint) && exchange.ctx.request.type === JSON_TYPE;
+    const body: Promise<unknown> = isJson ? acceptJson(exchange, readBody) : acceptForm(exchange, readBody);
+    const settled = body.then(
+      () => undefined,
+      () => undefined,
+    );
+    await withTimeout(
+      BODY_TIMEOUT_MS,
+      settled,
+      () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
+    );
+    exchange.receivedAt = performance.now();
+    exchange.deadline = deadlineFromNow(configuration);
+    // Only now: slow bodies must not keep the neighbors of their network out.
+    return exchange.endpoint === "interaction" ? door.enter(wideNetwork(exchange.address)) : undefined;
+  };
 }
 
 function acceptForm(exchange: EndpointExchange, read: BodyReader): Promise<unknown> {

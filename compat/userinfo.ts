@@ -1,9 +1,7 @@
 /** userinfo and profile: three reads and an answer, without oidc-provider. */
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
-import type { AccountInternals } from "../accounts/account.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
+import type { AccountServices } from "../accounts/services.ts";
 import { DOCUMENTED_FIELDS } from "../accounts/profile-fields.ts";
 import { isCurrent } from "../provider/account.ts";
 import { openedFields } from "../provider/grants/grant.ts";
@@ -39,16 +37,12 @@ export class TokenOwners {
   }
 }
 
-/** What {@link bearer} reads. */
-interface BearerParts {
-  readonly artifacts: Pick<ArtifactStore, "find">;
-  readonly clients: Pick<ClientInternals, "record">;
-  readonly accounts: Pick<AccountInternals, "record">;
-  readonly owners: TokenOwners;
-}
-
 /** Requires a valid bearer token that belongs to the client in the query. */
-export function bearer({ artifacts, clients, accounts, owners }: BearerParts): Step {
+export function bearer(
+  { storage, clients, accounts }: Pick<AccountServices, "storage" | "clients" | "accounts">,
+  owners: TokenOwners,
+): Step {
+  const { artifacts } = storage;
   return async (exchange, next) => {
     const { authorization } = exchange.ctx.req.headers;
     const ids = queryFields(exchange.ctx.querystring).all("client_id");

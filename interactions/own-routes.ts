@@ -1,11 +1,9 @@
 /** `service.interactions`: the steps for routes in the application of a team. */
 import type { Exchange, ServiceContext } from "../provider/exchange.ts";
 import type { Context } from "koa";
-import type { UnitsOfWork } from "../provider/unit-of-work.ts";
-import type { EndedSignIn, EndedSignIns, SentAgain } from "./ended.ts";
-import type { SignInFlow } from "./flow.ts";
+import type { EndedSignIn, SentAgain } from "./ended.ts";
 import { isFromHere } from "./forms.ts";
-import type { Pages } from "./page.ts";
+import type { PageServices } from "./services.ts";
 import { languageOf } from "./steps/step.ts";
 import { describeFor } from "./steps/views.ts";
 import type { StepDescription } from "./steps/described-step.ts";
@@ -59,7 +57,7 @@ export interface Interactions {
 
 /**
  * The calls, over the flow that the built-in pages use.
- * @param locate the exchange of a request for a running sign-in.
+ * @param locate the exchange of a request for this service.
  */
 export function createInteractions(
   {
@@ -67,18 +65,15 @@ export function createInteractions(
     pages,
     units,
     ended,
-  }: {
-    readonly flow: SignInFlow;
-    readonly pages: Pages;
-    readonly units: UnitsOfWork;
-    readonly ended: EndedSignIns;
-  },
+    findBrowser,
+  }: Pick<PageServices, "flow" | "pages" | "units" | "ended" | "findBrowser">,
   locate: (ctx: Context) => Exchange | undefined,
 ): Interactions {
   /** Commits everything that the work writes, or nothing. */
   async function within<T>(ctx: Context, work: (own: ServiceContext) => Promise<T>): Promise<T | undefined> {
-    const exchange = locate(ctx);
-    if (exchange === undefined) return undefined;
+    const located = locate(ctx);
+    if (located?.endpoint !== "interaction" || located.uid === undefined) return undefined;
+    const exchange = { ...located, browser: findBrowser(ctx) };
     const own: ServiceContext = Object.create(ctx, { exchange: { value: exchange } });
     return units.run(exchange, async (unit) => {
       const result = await work(own);

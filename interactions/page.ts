@@ -82,6 +82,8 @@ export interface Pages extends Answers {
   readonly script: PageScript;
   /** CSP source of the `<style>` element of the pages with this layout: `sha256-…`. Default: of those without one. */
   styleHash(layout?: string): string;
+  /** Sets the security headers of a page that oidc-provider renders itself. */
+  security(ctx: ServiceContext): void;
   /**
    * The language of this request and its language switch. Call it once for a request: if the person has followed a link
    * of the switch, it sets a cookie.

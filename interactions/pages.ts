@@ -87,6 +87,10 @@ export function createPages(settings: PageSettings): Pages {
     ...renderer,
     ...createAnswers(renderer),
     styleHash: (layout = "") => views.styleHash(layout),
+    security(ctx) {
+      const { secure } = ctx.exchange.deployment;
+      securityHeaders(ctx, { styleHash: views.styleHash(""), secure, libraryScript: true });
+    },
     script: scriptFile,
     translator: (locale) => frameOf(locale).t,
   };

@@ -1,55 +1,43 @@
-/** The composition root: the only file that knows every folder. It puts a service together and takes it apart. */
+/** A service: starts it from its parts, and closes it. `services.ts` makes the parts. */
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
-import type { Configuration, DeploymentKind } from "../config/configuration.ts";
-import type { SignInServiceConfig } from "../config/input.ts";
-import { readConfiguration } from "../config/read.ts";
-import type { Interactions } from "../interactions/own-routes.ts";
-import type { Notifications } from "../notifier/notifications.ts";
-import { createNotifier } from "../notifier/notifier.ts";
-import { createAuditCollector } from "../records/audit/collector.ts";
 import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts/account.ts";
-import { AccessCleanup } from "../accounts/access-cleanup.ts";
-import { createAccounts } from "../accounts/accounts.ts";
 import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
 import { CLIENT_CALLS, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
-import { createClients } from "../accounts/clients/clients.ts";
 import {
   createDirectory,
   type Directory,
   DIRECTORY_CALLS,
   type DirectoryInternals,
-  requireIssuer,
 } from "../accounts/directory.ts";
-import { watchHistory } from "../records/storage-identity.ts";
-import { createEvents, type ServiceEmitter } from "../core/events.ts";
-import { type Health, keptSessions, storageHealth } from "../records/health.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
-import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
-import { endpointsOf } from "../config/deployments.ts";
-import { processInfo } from "../config/process-info.ts";
-import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
-import { createMetrics } from "../core/metrics.ts";
-import { type Repeating, startRepeating } from "../core/repeating.ts";
-import { clockOfDurations } from "../core/clock.ts";
-import { createOutages, type Outage } from "../core/outages.ts";
-import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
-import { createConfirmations } from "../accounts/people/confirmations.ts";
-import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
-import { passwordLength } from "../accounts/passwords/password-rules.ts";
-import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
-import { GRANTABLE } from "../provider/grants/grant.ts";
-import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
 import { loadBodyReader } from "../compat/request-body.ts";
 import { createRequestLog } from "../compat/request-log.ts";
-import type { Seed } from "./seed.ts";
-import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
-import { isResealPending } from "../records/secrets.ts";
+import { createRoutes } from "../compat/routes.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { endpointsOf } from "../config/deployments.ts";
+import type { SignInServiceConfig } from "../config/input.ts";
+import { processInfo } from "../config/process-info.ts";
+import { readConfiguration } from "../config/read.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import { createLogger, droppedLines } from "../core/logger.ts";
+import { createMetrics } from "../core/metrics.ts";
+import type { Outage } from "../core/outages.ts";
+import { type Repeating, startRepeating } from "../core/repeating.ts";
+import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
+import type { Notifications } from "../notifier/notifications.ts";
+import { createNotifier } from "../notifier/notifier.ts";
+import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
+import { type Health, keptSessions, storageHealth } from "../records/health.ts";
+import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
-import { putInternalClients, warnAboutNetwork } from "./start-checks.ts";
+import { watchHistory } from "../records/storage-identity.ts";
+import type { Seed } from "./seed.ts";
+import { accountServices, httpServices, type Services, storageServices } from "./services.ts";
+import { checkStart, putInternalClients } from "./start-checks.ts";
 
 /** A running service; see `createSignInService`. */
 export interface SignInService {
@@ -138,12 +126,7 @@ export async function startService(
 ): Promise<InternalService> {
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
-  try {
-    return await build(configuration, storage, { logger, role, ...options });
-  } catch (error) {
-    await storage.close();
-    throw error;
-  }
+  return build(configuration, storage, { logger, role, ...options });
 }
 
 /**
@@ -183,48 +166,30 @@ async function build(
     warmsUp = false,
     cheapHashes,
     onProvider,
-  }: StartOptions & { readonly role: Role; readonly logger: Logger },
+  }: StartOptions & {
+    readonly role: Role;
+    readonly logger: Logger;
+  },
 ): Promise<InternalService> {
   const isServer = role === "server";
-  const { clock } = configuration;
-  const { directory } = storage;
-  const onDefect = (error: unknown): void =>
-    logger.error({ defect: describeDefect(error) }, "unexpected error");
-  const onWarning = (text: string): void => logger.warn(text);
-  const outages = createOutages(logger, clockOfDurations(clock));
-  const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
-  const { sealer } = keys;
-  if (isResealPending(await storage.secrets.read(), sealer.ids))
-    onWarning(
-      "keys.secrets has a new first secret: run sign-in-service keys reseal before you remove the old one",
-    );
-  if (configuration.profile === "strict") {
-    logger.info(
-      "profile strict: password grant, GET revoke and codes without PKCE are turned off; third parties and operators need a second factor",
-    );
-    if (isServer && mailDeployment(configuration) === undefined)
-      onWarning(
-        "profile strict: third parties and operators need a second factor, and without mail nobody can add a first one",
-      );
-  }
-  await requireIssuer(configuration, directory);
-  const relyingParty = relyingPartyOf(configuration);
-  if (isServer) await checkPasskeyDomains(storage.records, relyingParty);
-  const events = createEvents(onDefect);
-  if (isServer) await warnAboutNetwork(configuration, onWarning);
-  const notifier = await createNotifier({
-    configuration,
-    storage,
-    sealer,
-    events,
-    outages,
-    opensQueue: isServer ? "at once" : "when needed",
-    onFault: onDefect,
-    logger,
-  });
+  // What is opened last is closed first.
+  const open = new AsyncDisposableStack();
+  open.defer(() => storage.close());
   try {
-    const catalog = createDirectory({ storage, sealer, deployments: configuration.deployments });
-    const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
+    const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
+    open.defer(() => keys.signing.stop());
+    const { sealer } = keys;
+    const base = storageServices({ configuration, storage, sealer, logger });
+    const { clock, events, audit, outages, onWarning } = base;
+    open.defer(() => audit.close());
+    await checkStart(base, { isServer });
+    const notifier = await createNotifier({
+      ...base,
+      opensQueue: isServer ? "at once" : "when needed",
+      onFault: base.onDefect,
+    });
+    // If the start fails, it may have opened a connection to the queue.
+    open.defer(() => notifier.stop(0));
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "server", sealer),
       droppedLines: () => droppedLines(logger),
@@ -233,139 +198,80 @@ async function build(
       signingKeys: async () => signingSince(await keys.signing.list()),
       known: { endpoints: endpointNames(configuration), limits: Object.keys(RATE_LIMITS), mails: MAIL_KINDS },
     });
-    const passwords = createPasswords(configuration.passwords, {
-      ...passwordSurroundings(configuration, outages),
-      isCheap: cheapHashes,
-      onHashed: (timing) => metrics.hashing(timing),
-    });
-    const warm = warmsUp ? Promise.all([passwords.warm(), loadBodyReader()]) : undefined;
-    // If this fails, the first sign-in that is affected reports it.
-    const warmedUp = warm?.catch(() => undefined);
-    const confirmations = createConfirmations({
-      records: storage.records,
-      clock,
-      sealer,
-      key: keys.confirmations,
-      onMail: () => notifier.wakeMail(),
-    });
     // Accounts and the HTTP side depend on each other: account changes end sessions, whose clients get a logout token.
-    let http: ServiceHttp | undefined;
-    const backchannel = createBackchannelLogout(
-      () => (http as ServiceHttp).currentProvider().provider,
-      events,
-      onWarning,
-    );
-    const cleanup = new AccessCleanup({
-      storage,
-      clock,
-      limits: configuration.limits,
-      events,
-      onAudit: (event) => audit.note(event),
-      onSessions: (sub, sessions) => backchannel.sessionsEnded(sub, sessions),
-    });
-    const accounts = createAccounts({
-      storage,
-      cleanup,
-      passwords,
-      clock,
-      events,
-      sealer,
-      grantable: GRANTABLE,
-      mailDeployment: mailDeployment(configuration),
-      profile: configuration.profile,
-      operators: configuration.operators,
-      confirmations,
-      codeKey: keys.confirmations,
-      failureKey: keys.rateLimits,
-      notify: () => notifier.wake(),
-      onMail: () => notifier.wakeMail(),
-    });
-    const clients = createClients({
-      storage,
-      cleanup,
-      clock,
-      events,
-      forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
-      secretKey: keys.clientSecrets,
-      sendsLogoutTokens: configuration.deployments.openid !== undefined,
-      idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
-      production: configuration.production,
-    });
-    if (isServer) await putInternalClients(configuration, clients, onWarning);
-    const logRequest = createRequestLog(logger, keys.networks);
-    http = createServiceHttp({
-      configuration,
-      storage,
-      keys,
-      accounts,
-      clients,
-      confirmations,
-      passwords,
-      events,
-      audit,
-      backchannel,
-      cleanup,
-      notifications: notifier.notifications,
-      mailDeployment: mailDeployment(configuration),
-      onMail: () => notifier.wakeMail(),
-      onWarning,
-      onDefect,
-      onRequest(request) {
-        metrics.request(request);
-        logRequest(request);
-      },
-      onProvider: onProvider && ((provider) => onProvider(provider, configuration)),
-    });
-    const { routes, currentProvider, interactions, arrivals } = http;
-    const sweeper = isServer ? startSweeper(storage, outages("removing what has expired")) : undefined;
-    const history = isServer
-      ? await watchHistory(
-          storage.watch,
-          outages("looking whether the storage has gone back"),
-          ({ what, fix }) => logger.error(`${what}: ${fix}`),
-        )
-      : undefined;
-    const remover = isServer
-      ? startRepeating(REMOVAL_INTERVAL_MS, () => cleanup.removeDue(), outages("removing what was deleted"))
-      : undefined;
-    if (isServer) {
-      notifier.start();
-      keys.signing.start(outages("looking at the signing keys"));
-    }
-    await warmedUp;
-    if (isServer && relyingParty === undefined)
-      logger.info(
-        configuration.interactions.passkeys.enabled
-          ? "passkeys are off: browsers make none for an IP address; use a host name, such as localhost"
-          : "passkeys are off: interactions.passkeys.enabled is false",
-      );
-    const finished = async (): Promise<boolean> =>
-      (await cleanup.settled(LOOK_MS)) && (await backchannel.settled(LOOK_MS));
+    let http: Services | undefined;
     let closing: Promise<void> | undefined;
-    async function close(): Promise<void> {
-      await Promise.all([http?.drain(), notifier.stop(DELIVERIES_DRAIN_MS)]);
-      await Promise.all([sweeper?.stop(), remover?.stop(), history?.stop(), keys.signing.stop()]);
+    const backchannel = createBackchannelLogout(() => http!.currentProvider().provider, events, onWarning);
+    const below = accountServices(
+      {
+        ...base,
+        keys,
+        backchannel,
+        onMail: () => notifier.wakeMail(),
+        onDeliveries: () => notifier.wake(),
+      },
+      { isCheap: cheapHashes, onHashed: (timing) => metrics.hashing(timing) },
+    );
+    const { accounts, clients, cleanup, passwords } = below;
+    open.defer(() => passwords.close());
+    open.defer(() => accounts.settled());
+    open.defer(() => backchannel.stop());
+    open.defer(async () => {
       if (isServer) await cleanup.settled(CLEANUP_DRAIN_MS);
       // Nobody else continues what a command has begun.
       else
-        for (;;) {
-          if ((await finished()) || interrupt?.aborted) break;
-        }
-      await backchannel.stop();
-      await accounts.settled();
-      await passwords.close();
-      await audit.close();
-      await storage.close();
+        while (!((await cleanup.settled(LOOK_MS)) && (await backchannel.settled(LOOK_MS))))
+          if (interrupt?.aborted) break;
+    });
+    // If this fails, the first sign-in that is affected reports it.
+    const warmedUp = warmsUp
+      ? Promise.all([passwords.warm(), loadBodyReader()]).catch(() => undefined)
+      : undefined;
+    if (isServer) await putInternalClients(configuration, clients, onWarning);
+    const logRequest = createRequestLog(logger, keys.networks);
+    http = httpServices(
+      {
+        ...below,
+        backchannel,
+        onProvider: onProvider && ((provider) => onProvider(provider, configuration)),
+      },
+      {
+        notifications: notifier.notifications,
+        onRequest(request) {
+          metrics.request(request);
+          logRequest(request);
+        },
+      },
+    );
+    const { currentProvider } = http;
+    const routes = createRoutes(http);
+    if (isServer) {
+      const history = await watchHistory(
+        storage.watch,
+        outages("looking whether the storage has gone back"),
+        ({ what, fix }) => logger.error(`${what}: ${fix}`),
+      );
+      const background = [
+        history,
+        startSweeper(storage, outages("removing what has expired")),
+        startRepeating(REMOVAL_INTERVAL_MS, () => cleanup.removeDue(), outages("removing what was deleted")),
+      ];
+      open.defer(async () => void (await Promise.all(background.map((each) => each.stop()))));
+      notifier.start();
+      keys.signing.start(outages("looking at the signing keys"));
     }
+    open.defer(async () => void (await Promise.all([routes.drain(), notifier.stop(DELIVERIES_DRAIN_MS)])));
+    await warmedUp;
+    const catalog = createDirectory({ ...base, deployments: configuration.deployments });
     return {
-      routes: () => routes,
+      routes: () => routes.middleware,
       accounts,
       clients,
       directory: catalog,
       notifications: notifier.notifications,
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,
-      interactions,
+      interactions: createInteractions(http, (ctx) => routes.locate(ctx)),
       keys: createKeys(keys, () => storage.secrets.read()),
       get provider() {
         return currentProvider().provider;
@@ -383,14 +289,16 @@ async function build(
           // Notifications and mail wait in the storage, so without them a server still signs people in.
           ...notifier.health("server"),
           sessions: { required: false, ask: async () => keptSessions(storage.watch, clock) },
-          requests: { required: false, ask: async () => ({ ok: true, detail: arrivals().join("; ") }) },
+          requests: {
+            required: false,
+            ask: async () => ({ ok: true, detail: routes.arrivals().join("; ") }),
+          },
         }),
       metrics: () => metrics.text(),
-      close: () => (closing ??= close()),
+      close: () => (closing ??= open.disposeAsync()),
     };
   } catch (error) {
-    // It may have opened a connection to the queue.
-    await notifier.stop(0);
+    await open.disposeAsync();
     throw error;
   }
 }
@@ -406,35 +314,6 @@ function signingSince(list: readonly SigningKey[]): { readonly alg: string; read
   return list.flatMap(({ alg, state, published_at }) =>
     state === "signing" && published_at !== null ? [{ alg, created_at: published_at }] : [],
   );
-}
-
-/** Names that are refused as passwords: those of the service and of its hosts. */
-function passwordSurroundings(
-  { passwords, profile, interactions, deployments, fetch: ownFetch }: Configuration,
-  outages: (work: string) => Outage,
-): PasswordContext {
-  const hosts = [deployments.oauth2, deployments.openid].flatMap((each) =>
-    each === undefined ? [] : [each.host, new URL(each.url).hostname],
-  );
-  const { breachCheck } = passwords;
-  return {
-    length: passwordLength(passwords, profile),
-    service: [interactions.theme.name ?? "", ...hosts],
-    breaches:
-      breachCheck &&
-      createBreachCheck({
-        url: breachCheck.url,
-        timeoutMs: breachCheck.timeout * 1000,
-        fetch: ownFetch ?? ((target, init) => fetch(target, init)),
-        outage: outages("asking whether a new password is known from a breach"),
-      }),
-  };
-}
-
-/** The deployment that mail leads to; `undefined` if no mail is sent. */
-function mailDeployment({ deployments, mail, mailer }: Configuration): DeploymentKind | undefined {
-  if (mailer === undefined && mail === undefined) return undefined;
-  return deployments.openid === undefined ? "oauth2" : "openid";
 }
 
 const SWEEP_INTERVAL_MS = 30_000;

@@ -1,12 +1,48 @@
 /** What a start refuses or warns about once the storage is open. */
 import { networkFileSystem } from "../adapters/sqlite/file-system.ts";
+import { requireIssuer } from "../accounts/directory.ts";
+import { checkPasskeyDomains, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { ACCOUNT_CLIENT, type ClientInternals, CONSOLE_CLIENT } from "../accounts/clients/client.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { databaseFile } from "../config/storage-address.ts";
+import { isResealPending } from "../records/secrets.ts";
+import type { StorageServices } from "../records/services.ts";
+import { mailDeploymentOf } from "./services.ts";
 import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 
+/** @throws ConfigurationError if the storage belongs to another issuer, or to passkeys of other domains. */
+export async function checkStart(
+  { configuration, storage, sealer, logger, onWarning }: StorageServices,
+  { isServer }: { readonly isServer: boolean },
+): Promise<void> {
+  if (isResealPending(await storage.secrets.read(), sealer.ids))
+    onWarning(
+      "keys.secrets has a new first secret: run sign-in-service keys reseal before you remove the old one",
+    );
+  if (configuration.profile === "strict") {
+    logger.info(
+      "profile strict: password grant, GET revoke and codes without PKCE are turned off; third parties and operators need a second factor",
+    );
+    if (isServer && mailDeploymentOf(configuration) === undefined)
+      onWarning(
+        "profile strict: third parties and operators need a second factor, and without mail nobody can add a first one",
+      );
+  }
+  await requireIssuer(configuration, storage.directory);
+  if (!isServer) return;
+  const relyingParty = relyingPartyOf(configuration);
+  await checkPasskeyDomains(storage.records, relyingParty);
+  await warnAboutNetwork(configuration, onWarning);
+  if (relyingParty === undefined)
+    logger.info(
+      configuration.interactions.passkeys.enabled
+        ? "passkeys are off: browsers make none for an IP address; use a host name, such as localhost"
+        : "passkeys are off: interactions.passkeys.enabled is false",
+    );
+}
+
 /** Warns about a database that several machines could damage. */
-export async function warnAboutNetwork(
+async function warnAboutNetwork(
   { storage }: Configuration,
   onWarning: (text: string) => void,
 ): Promise<void> {

@@ -60,7 +60,7 @@ export interface Notifier {
   health(role: "server" | "worker"): Readonly<Record<string, AskedPart>>;
   /** Whether the queue can be used. */
   isUp(): boolean;
-  /** Finishes running attempts, or hands them back after `grace` milliseconds; closes connections. */
+  /** Finishes running attempts, or hands them back after `grace` milliseconds; closes connections. Safe to call twice. */
   stop(grace: number): Promise<void>;
 }
 
@@ -205,6 +205,16 @@ export async function createNotifier({
     mailer && new MailSender({ configuration, mailer, outbox: storage.outbox, sealer, events, outages });
   const onMail = (): void => mail?.wake();
   const notifications = createNotifications({ ...delivering, storage, sealer, attempt, wake, onMail });
+  let stopping: Promise<void> | undefined;
+
+  async function stop(grace: number): Promise<void> {
+    await Promise.all([worker.stop(grace), scheduler.stop(), upkeep.stop(), mail?.stop(grace)]);
+    // Hands back what the scheduler claimed in the meantime.
+    await worker.stop(grace);
+    await scheduler.close();
+    deliverer.close();
+  }
+
   return {
     notifications,
     wake,
@@ -233,12 +243,6 @@ export async function createNotifier({
         ...(settings.worker && mail !== undefined && { mail: { required, ask: () => mail.health() } }),
       };
     },
-    async stop(grace) {
-      await Promise.all([worker.stop(grace), scheduler.stop(), upkeep.stop(), mail?.stop(grace)]);
-      // Hands back what the scheduler claimed in the meantime.
-      await worker.stop(grace);
-      await scheduler.close();
-      deliverer.close();
-    },
+    stop: (grace) => (stopping ??= stop(grace)),
   };
 }

@@ -1,21 +1,16 @@
 /** The adapter of oidc-provider: it stores artifacts under the hash of their identifier, through the unit of work. */
 import { hash } from "node:crypto";
 import type { Adapter, AdapterPayload } from "oidc-provider";
-import type { Clock } from "../core/clock.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import type { Artifact, Payload } from "../records/artifacts/artifact.ts";
 import { currentEpochs, type GrantGenerations } from "./account.ts";
-import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
+import type { ProviderServices } from "./services.ts";
+import type { Unit } from "./unit-of-work.ts";
 
-export interface OidcAdapterOptions {
-  readonly units: UnitsOfWork;
-  readonly clock: Clock;
-  /** Seconds since the sign-in: an older session has expired, even if it was stored with a later end. */
-  readonly sessionMax: number;
+/** What the adapter asks about clients and codes. */
+export interface AdapterLookups {
   /** The keyed digest under which the code that a person types is stored. */
   readonly userCodeDigest: (userCode: string) => string;
-  /** The state to store with a new sign-in. Default: none. */
-  readonly firstState?: (() => object) | undefined;
   /** @returns `undefined` for an unknown or disabled client. */
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
@@ -149,22 +144,29 @@ function giveBrowser(artifact: Artifact, { browser }: Unit): Artifact {
   return artifact.model === INTERACTION && browser !== undefined ? { ...artifact, browser } : artifact;
 }
 
+type Services = Pick<ProviderServices, "configuration" | "units" | "firstState">;
+
 class ArtifactAdapter implements Adapter {
   readonly #model: string;
-  readonly #options: OidcAdapterOptions;
+  readonly #services: Services;
+  readonly #lookups: AdapterLookups;
 
-  constructor(model: string, options: OidcAdapterOptions) {
+  constructor(model: string, services: Services, lookups: AdapterLookups) {
     this.#model = model;
-    this.#options = options;
+    this.#services = services;
+    this.#lookups = lookups;
   }
 
   /** Runs in the unit of the request. Outside a request it commits immediately. */
   async #in<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
-    const { units, clock } = this.#options;
+    const { units, configuration } = this.#services;
     const unit = units.current();
     try {
       if (unit) return await work(unit);
-      const request = { receivedAt: performance.now(), deadline: clock.now() + WRITE_TIMEOUT_MS };
+      const request = {
+        receivedAt: performance.now(),
+        deadline: configuration.clock.now() + WRITE_TIMEOUT_MS,
+      };
       return await units.run(request, async (own) => {
         const result = await work(own);
         await own.commit();
@@ -177,8 +179,8 @@ class ArtifactAdapter implements Adapter {
   }
 
   upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
-    const end =
-      typeof payload.exp === "number" ? payload.exp * 1000 : this.#options.clock.now() + expiresIn * 1000;
+    const { clock } = this.#services.configuration;
+    const end = typeof payload.exp === "number" ? payload.exp * 1000 : clock.now() + expiresIn * 1000;
     const expiresAt = codes.has(this.#model) ? end + CODE_KEPT_SECONDS * 1000 : end;
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, this.#withoutUserCode(payload), expiresAt);
@@ -190,7 +192,7 @@ class ArtifactAdapter implements Adapter {
 
   /** oidc-provider saves an interaction when it begins, and when it has a result. */
   #withFirstState(artifact: Artifact): Artifact {
-    const { firstState } = this.#options;
+    const { firstState } = this.#services;
     const { prompt, result } = artifact.payload as {
       readonly prompt?: { readonly name: string };
       readonly result?: object;
@@ -202,12 +204,12 @@ class ArtifactAdapter implements Adapter {
 
   /** The code that the person types is short: only a keyed digest of it is stored. */
   #withoutUserCode({ userCode, ...payload }: AdapterPayload): AdapterPayload {
-    return userCode === undefined ? payload : { ...payload, uid: this.#options.userCodeDigest(userCode) };
+    return userCode === undefined ? payload : { ...payload, uid: this.#lookups.userCodeDigest(userCode) };
   }
 
   async find(id: string): Promise<AdapterPayload | undefined> {
     if (!isPresentable(id)) return undefined;
-    if (this.#model === "Client") return this.#in(() => this.#options.clientMetadata(id));
+    if (this.#model === "Client") return this.#in(() => this.#lookups.clientMetadata(id));
     const found = await this.#in(async (unit) => {
       const artifact = await unit.find(this.#model, artifactKey(id));
       const isElsewhere = this.#model === INTERACTION && artifact?.browser !== unit.browser;
@@ -222,9 +224,11 @@ class ArtifactAdapter implements Adapter {
   }
 
   #isTooOld({ model, payload }: Artifact): boolean {
-    const { clock, sessionMax } = this.#options;
+    const { clock, lifetimes } = this.#services.configuration;
     const { loginTs } = payload as { readonly loginTs?: number };
-    return model === "Session" && loginTs !== undefined && (loginTs + sessionMax) * 1000 <= clock.now();
+    // An older session has expired, even if it was stored with a later end.
+    const end = loginTs === undefined ? Infinity : (loginTs + lifetimes.sessionMax) * 1000;
+    return model === "Session" && end <= clock.now();
   }
 
   // The page for the code of a device is ours: see `interactions/device.ts`.
@@ -257,6 +261,6 @@ class ArtifactAdapter implements Adapter {
 }
 
 /** `adapter` of oidc-provider. */
-export function createOidcAdapter(options: OidcAdapterOptions): (model: string) => Adapter {
-  return (model) => new ArtifactAdapter(model, options);
+export function createOidcAdapter(services: Services, lookups: AdapterLookups): (model: string) => Adapter {
+  return (model) => new ArtifactAdapter(model, services, lookups);
 }

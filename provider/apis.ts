@@ -12,8 +12,6 @@ import {
 import type { AccountRecord, ApiRecord, ClientRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
-import type { AccountInternals } from "../accounts/account.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
 import { consentOf } from "../accounts/clients/consents.ts";
 import { findRoles } from "../accounts/roles.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
@@ -27,19 +25,10 @@ import {
 } from "./account.ts";
 import { clientRecord } from "./clients.ts";
 import { exchangeOf } from "./exchange.ts";
-import type { UnitsOfWork } from "./unit-of-work.ts";
+import type { ProviderServices } from "./services.ts";
 
 /** How many APIs one authorization can be for. */
 const MAX_RESOURCES = 10;
-
-export interface ApiParts {
-  readonly accounts: Pick<AccountInternals, "record">;
-  readonly clients: Pick<ClientInternals, "record">;
-  readonly directory: Pick<DirectoryRecords, "findApi" | "findEntry">;
-  readonly units: UnitsOfWork;
-  /** Of JWTs (RFC 9068 section 2.1 wants RS256). */
-  readonly signingAlgorithm: string;
-}
 
 /** A grant type at the token endpoint. */
 export type GrantHandler = (
@@ -145,8 +134,12 @@ function isPersonCurrent(
   return isCurrentForApi((carried as GrantGenerations).api, account, api);
 }
 
-export function createApiTokens(parts: ApiParts): ApiTokens {
-  const { accounts, clients, directory, units, signingAlgorithm } = parts;
+/** @param signingAlgorithm of JWTs (RFC 9068 section 2.1 wants RS256). */
+export function createApiTokens(
+  { accounts, clients, storage, units }: Pick<ProviderServices, "accounts" | "clients" | "storage" | "units">,
+  signingAlgorithm: string,
+): ApiTokens {
+  const { directory } = storage;
 
   /** The API, if the client may ask for it. */
   async function requireApi(client: ClientRecord, identifier: string): Promise<ApiRecord> {

@@ -1,12 +1,12 @@
 /** Events and audit records for the token families and sessions that oidc-provider has ended. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
 import { artifactKey } from "./adapter.ts";
-import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
+import type { Unit } from "./unit-of-work.ts";
 import type { AuditAction } from "../records/audit/actions.ts";
 import type { Actor, AuditEvent } from "../records/audit/audit-event.ts";
-import type { AuditCollector } from "../records/audit/collector.ts";
-import type { FamilyEnd, ServiceEmitter } from "../core/events.ts";
+import type { FamilyEnd } from "../core/events.ts";
 import { callerOf } from "./exchange.ts";
+import type { ProviderServices } from "./services.ts";
 
 /** A family ends once. */
 const FAMILY_WINDOW_SECONDS = 86_400;
@@ -44,9 +44,7 @@ function accountOf(
 /** Listens to the provider. Nothing is reported for a request that is not committed. */
 export function reportEndedAccess(
   provider: Provider,
-  units: UnitsOfWork,
-  events: ServiceEmitter,
-  audit: Pick<AuditCollector, "note" | "noteRefusal">,
+  { units, events, audit }: Pick<ProviderServices, "units" | "events" | "audit">,
 ): void {
   provider.on("grant.revoked", (ctx, grantId) => {
     const unit = units.current();

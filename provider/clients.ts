@@ -2,11 +2,10 @@
 import { Provider, type AdapterPayload, type Client } from "oidc-provider";
 import type { Configuration } from "../config/configuration.ts";
 import { ANONYMOUS } from "../records/audit/audit-event.ts";
-import type { AuditCollector } from "../records/audit/collector.ts";
 import type { ClientRecord } from "../records/directory/directory.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
 import { DEVICE_GRANT, KINDS } from "../accounts/clients/client-kinds.ts";
-import { type AttemptLimits, noteFailure } from "../accounts/limits/attempt-limits.ts";
+import { noteFailure } from "../accounts/limits/attempt-limits.ts";
+import type { AccountServices } from "../accounts/services.ts";
 import { callerOf, exchangeIn } from "./exchange.ts";
 
 /** Our record of a client of oidc-provider. It is read on each request, so it is up to date. */
@@ -88,11 +87,11 @@ const WITHOUT_WAITING: ReadonlySet<unknown> = new Set([
  * Compares client secrets in constant time, under a rate limit, as they are and form-decoded. A refused attempt leaves
  * `retryAfter` in the state of the request, or the `verdict` that the response waits for.
  */
-export function createSecretCheck(
-  clients: Pick<ClientInternals, "secretMatches">,
-  limits: Pick<AttemptLimits, "clientSecret">,
-  audit: Pick<AuditCollector, "note" | "noteRefusal">,
-): SecretCheck {
+export function createSecretCheck({
+  clients,
+  limits,
+  audit,
+}: Pick<AccountServices, "clients" | "limits" | "audit">): SecretCheck {
   return async (client, presented) => {
     const ctx = Provider.ctx;
     const record = clientRecord(client);

@@ -1,5 +1,4 @@
 /** The oidc-provider instance behind both deployments, and all of its settings. */
-import type { KeyObject } from "node:crypto";
 import {
   type Configuration as ProviderConfiguration,
   type JWK,
@@ -8,40 +7,30 @@ import {
   type TokenEndpointGrantContext,
 } from "oidc-provider";
 import { createOidcAdapter } from "./adapter.ts";
-import type { UnitsOfWork } from "./unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { ArtifactStore } from "../records/artifacts/artifact-store.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
-import type { AuditCollector } from "../records/audit/collector.ts";
 import { seconds } from "../core/clock.ts";
 import { originOf } from "../records/audit/origin.ts";
-import type { AccessCleanup } from "../accounts/access-cleanup.ts";
-import type { AccountInternals } from "../accounts/account.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
 import { DEVICE_GRANT } from "../accounts/clients/client-kinds.ts";
 import { ASSERTION_ALGORITHMS } from "../accounts/clients/client-keys.ts";
-import type { ServiceEmitter } from "../core/events.ts";
 import { findAccount, storeSessionGeneration } from "./account.ts";
 import { type ApiTokens, createApiTokens, type GrantHandler } from "./apis.ts";
-import type { AttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { reportEndedAccess } from "./audit.ts";
-import { type BackchannelLogout, backchannelFetch } from "./sessions/backchannel-logout.ts";
-import { type AllowedFactors, KNOWN_ACRS } from "./authentication.ts";
+import { backchannelFetch } from "./sessions/backchannel-logout.ts";
+import { KNOWN_ACRS } from "./authentication.ts";
 import { ALL_FIELDS, PUBLIC_SCOPES, ROLES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
 import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant } from "./grants/code-grant.ts";
 import { cookieSettings } from "./sessions/cookies.ts";
 import { DEVICE_CODE_LIFETIME_SECONDS, polledGrant, userCodeDigest } from "./grants/device-codes.ts";
 import { loadGrant, writeGrant } from "./grants/grant.ts";
-import type { PasswordCheck } from "../accounts/limits/password-check.ts";
 import { PasswordGrant } from "./grants/password-grant.ts";
-import type { LogoutPages } from "./pages.ts";
 import { patchProvider } from "./patches.ts";
 import { checkSentMaxAge, createPrompt, SENT_ACR_VALUES, SENT_MAX_AGE, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./grants/refresh-tokens.ts";
 import { ASSERTION_TOLERANCE_SECONDS, checkAssertion } from "./assertions.ts";
 import { exchangeOf, serviceContext } from "./exchange.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
+import type { ProviderServices } from "./services.ts";
 import { countSessions, storeSessionUse } from "./sessions/sessions.ts";
 
 /** Paths below each base URL. The table of endpoints says which deployment has which. */
@@ -59,44 +48,20 @@ const routes = {
 } as const;
 
 /** What an instance is built from. */
-export interface ProviderOptions {
-  readonly configuration: Configuration;
-  readonly artifacts: ArtifactStore;
-  readonly units: UnitsOfWork;
-  readonly accounts: AccountInternals;
-  readonly clients: ClientInternals;
-  readonly directory: Pick<DirectoryRecords, "findApi" | "findEntry">;
-  readonly limits: AttemptLimits;
-  readonly passwordCheck: PasswordCheck;
-  readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly pages: LogoutPages;
-  readonly backchannel: Pick<BackchannelLogout, "add">;
-  readonly cleanup: Pick<AccessCleanup, "sessionAdded" | "grantAdded">;
-  /** Whether people can make accounts of their own. */
-  readonly offersRegistration: boolean;
-  /** The state to store with a new sign-in. */
-  readonly firstState?: (() => object) | undefined;
-  readonly secondFactors: AllowedFactors;
-  /** Called with each new instance, before it serves. */
-  readonly onProvider?: ((provider: Provider) => void) | undefined;
-  /** Of `cookies` the first signs, all verify. */
-  readonly keys: { readonly cookies: readonly string[]; readonly userCodes: KeyObject };
-}
+export type ProviderParts = Omit<ProviderServices, "currentProvider" | "findBrowser" | "newBrowsers">;
 
 /**
  * Creates an instance with the documented grants.
  * @param signing private keys: the first signs, all are published.
  */
-export function createProvider(options: ProviderOptions, signing: readonly JWK[]): Provider {
-  const { configuration, artifacts, units, accounts, clients, limits, events, audit, cleanup } = options;
+export function createProvider(services: ProviderParts, signing: readonly JWK[]): Provider {
+  const { configuration, storage, units } = services;
   const { openid, oauth2 } = configuration.deployments;
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
   const signingAlgorithm = defaultAlgorithm(signing);
-  const { directory } = options;
-  const apis = createApiTokens({ accounts, clients, directory, units, signingAlgorithm });
-  const refreshTokens = new RefreshTokens({ configuration, accounts, units, apis, cleanup });
+  const apis = createApiTokens(services, signingAlgorithm);
+  const refreshTokens = new RefreshTokens(services, apis);
 
   /** The constructor of oidc-provider calls both methods to register its response modes and grants. */
   class DocumentedProvider extends Provider {
@@ -117,30 +82,30 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
 
   function grantHandler(name: string, original: GrantHandler): GrantHandler {
     if (name === "client_credentials") return apis.clientCredentials(original);
-    if (name === "authorization_code") return codeGrant(original, artifacts, units, apis, refreshTokens);
+    if (name === "authorization_code")
+      return codeGrant(original, storage.artifacts, units, apis, refreshTokens);
     if (name === DEVICE_GRANT)
-      return polledGrant(original, artifacts, units, apis, refreshTokens, configuration.clock);
+      return polledGrant(original, storage.artifacts, units, apis, refreshTokens, configuration.clock);
     return name === "refresh_token" ? refreshTokens.grant(original) : original;
   }
 
-  const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, apis, signing));
+  const provider = new DocumentedProvider(issuer, settings(services, refreshTokens, apis, signing));
   patchProvider(provider, {
-    checkSecret: createSecretCheck(clients, limits, audit),
-    onLogout: (logout) => units.required().whenCommitted(() => options.backchannel.add(logout)),
+    checkSecret: createSecretCheck(services),
+    onLogout: (logout) => units.required().whenCommitted(() => services.backchannel.add(logout)),
     production: configuration.production,
   });
-  options.onProvider?.(provider);
+  services.onProvider?.(provider);
   storeSessionGeneration(provider);
   storeSessionUse(provider, configuration.clock);
-  countSessions(provider, units, cleanup);
-  reportEndedAccess(provider, units, events, audit);
+  countSessions(provider, services);
+  reportEndedAccess(provider, services);
   // oidc-provider handles unexpected errors itself. The HTTP layer needs to know them, for example if the storage is down.
   provider.on("server_error", (_ctx, error) => {
     const unit = units.current();
     if (unit !== undefined) unit.failure ??= error;
   });
-  if (configuration.profile === "documented")
-    new PasswordGrant({ ...options, refreshTokens }).register(provider);
+  if (configuration.profile === "documented") new PasswordGrant(services, refreshTokens).register(provider);
   return provider;
 }
 
@@ -150,17 +115,17 @@ function defaultAlgorithm(signing: readonly JWK[]): string {
 }
 
 function settings(
-  options: ProviderOptions,
+  services: ProviderParts,
   refreshTokens: RefreshTokens,
   apis: ApiTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
-  const { configuration, accounts, directory, keys, offersRegistration } = options;
-  const policy = signInPolicy(options.secondFactors, configuration.profile);
-  policy.add(writeGrant(options));
-  if (offersRegistration) policy.add(createPrompt(), 0);
+  const { configuration, accounts, storage, keys, people, secondFactors } = services;
+  const policy = signInPolicy(secondFactors, configuration.profile);
+  policy.add(writeGrant(services));
+  if (people.registrations !== undefined) policy.add(createPrompt(), 0);
   return {
-    adapter: createAdapter(options, defaultAlgorithm(signing)),
+    adapter: createAdapter(services, defaultAlgorithm(signing)),
     jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
@@ -192,14 +157,14 @@ function settings(
     issueRefreshToken: () => true,
     rotateRefreshToken: (ctx) => refreshTokens.rules(ctx as never).rotate,
     clientBasedCORS: () => false,
-    features: features(options, apis),
+    features: features(services, apis),
     extraTokenClaims: (ctx, token) => apis.tokenClaims(ctx, token),
     interactions: {
       policy,
       url: (ctx, interaction) => `${exchangeOf(ctx).deployment.url}/interaction/${interaction.uid}`,
     },
     ttl: timesToLive(configuration, refreshTokens),
-    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts, directory),
+    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts, storage.directory),
     loadExistingGrant: loadGrant,
     // The HTTP layer chooses between a page and JSON, and sets the status.
     renderError(ctx, { error, error_description }) {
@@ -213,33 +178,24 @@ function settings(
 }
 
 function createAdapter(
-  {
-    configuration: { clock, lifetimes, profile },
-    units,
-    clients,
-    keys: { userCodes },
-    firstState,
-  }: ProviderOptions,
+  services: ProviderParts,
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
-  return createOidcAdapter({
-    firstState,
-    units,
-    clock,
-    sessionMax: lifetimes.sessionMax,
-    userCodeDigest: (userCode) => userCodeDigest(userCodes, userCode),
+  const { configuration, units, clients, keys } = services;
+  return createOidcAdapter(services, {
+    userCodeDigest: (userCode) => userCodeDigest(keys.userCodes, userCode),
     async clientMetadata(clientId) {
       const known = units.current()?.client;
       const record = known?.client_id === clientId ? known : await clients.record(clientId);
       return record === undefined || record.disabled
         ? undefined
-        : clientMetadata(record, signingAlgorithm, profile);
+        : clientMetadata(record, signingAlgorithm, configuration.profile);
     },
   });
 }
 
 function features(
-  { configuration, pages }: ProviderOptions,
+  { configuration, pages }: ProviderParts,
   apis: ApiTokens,
 ): ProviderConfiguration["features"] {
   return {

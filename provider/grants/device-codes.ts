@@ -5,7 +5,6 @@
  */
 import type { KeyObject } from "node:crypto";
 import { errors } from "oidc-provider";
-import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { ConditionFailed } from "../../core/errors.ts";
 import { isDevice } from "../../accounts/clients/client-kinds.ts";
@@ -18,7 +17,7 @@ import { artifactKey } from "../adapter.ts";
 import { requireProof } from "../assertions.ts";
 import { type ApiTokens, type GrantHandler, identifiersOf, type RequestedApi } from "../apis.ts";
 import { clientRecord } from "../clients.ts";
-import type { CurrentProvider } from "../current-provider.ts";
+import type { ProviderServices } from "../services.ts";
 import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { KeepGrant } from "./code-grant.ts";
 import { newGrant, ownScopes, untilExchanged } from "./grant.ts";
@@ -252,18 +251,12 @@ interface DevicePayload {
   readonly deviceInfo?: { readonly address?: string };
 }
 
-export interface DeviceCodesParts {
-  readonly configuration: Pick<Configuration, "clock">;
-  readonly artifacts: Pick<ArtifactStore, "findByUid">;
-  readonly units: UnitsOfWork;
-  readonly currentProvider: CurrentProvider;
-  readonly keys: { readonly userCodes: KeyObject };
-}
-
-export function createDeviceCodes(parts: DeviceCodesParts): DeviceCodes {
-  const { configuration, units, currentProvider, keys } = parts;
-  const { clock } = configuration;
-
+export function createDeviceCodes({
+  clock,
+  units,
+  currentProvider,
+  keys,
+}: Pick<ProviderServices, "clock" | "units" | "currentProvider" | "keys">): DeviceCodes {
   /** The answer counts only in the session in which it was given. */
   async function expectSession({ session: uid }: SignedIn): Promise<void> {
     const unit = units.required();

@@ -1,13 +1,11 @@
 /** Grants: each authorization creates one, and everything that is issued from it forms a family. */
 import { randomBytes } from "node:crypto";
 import { errors, type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
-import type { Configuration } from "../../config/configuration.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord, ApiRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
-import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ownValue } from "../../core/untrusted-keys.ts";
 import { consentOf } from "../../accounts/clients/consents.ts";
 import {
@@ -22,6 +20,7 @@ import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { allowedScopes } from "../apis.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
+import type { ProviderServices } from "../services.ts";
 
 /** Everything that a user can allow a client. */
 export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
@@ -111,13 +110,6 @@ export function untilExchanged(grant: Grant, codeSeconds: number): Grant {
   return Object.assign(grant, { expiresIn: codeSeconds + CODE_KEPT_SECONDS });
 }
 
-export interface WriteGrantParts {
-  readonly accounts: Pick<AccountInternals, "assignAtSignIn">;
-  readonly limits: Pick<AttemptLimits, "authorization">;
-  readonly audit: Pick<AuditCollector, "noteRefusal">;
-  readonly configuration: Pick<Configuration, "lifetimes">;
-}
-
 /**
  * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
  * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
@@ -128,7 +120,7 @@ export function writeGrant({
   limits,
   audit,
   configuration,
-}: WriteGrantParts): interactionPolicy.Prompt {
+}: Pick<ProviderServices, "accounts" | "limits" | "audit" | "configuration">): interactionPolicy.Prompt {
   async function write(ctx: KoaContextWithOIDC): Promise<false> {
     const { account, client, grant, result } = ctx.oidc;
     if (!account || !client || !grant) return false;

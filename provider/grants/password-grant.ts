@@ -1,22 +1,17 @@
 /** The documented password grant (RFC 6749 section 4.3), for clients that are registered for it. */
 import { errors, type Provider, type TokenEndpointGrantContext } from "oidc-provider";
-import type { UnitsOfWork } from "../unit-of-work.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { Configuration } from "../../config/configuration.ts";
 import { seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
-import type { AccountInternals } from "../../accounts/account.ts";
 import { currentGenerations, oidcAccount, rolesAtClient } from "../account.ts";
-import { type AttemptLimits, noteLimited } from "../../accounts/limits/attempt-limits.ts";
+import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../authentication.ts";
 import { effectiveScope } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { artifactKey } from "../adapter.ts";
 import type { KeepGrant } from "./code-grant.ts";
 import { newGrant } from "./grant.ts";
-import type { PasswordCheck } from "../../accounts/limits/password-check.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
+import type { ProviderServices } from "../services.ts";
 
 interface Parameters {
   readonly username?: string;
@@ -30,22 +25,18 @@ type Context = TokenEndpointGrantContext<Parameters>;
 const REFUSED = "the username or the password is wrong";
 const LIMITED = "too many failed attempts";
 
-export interface PasswordGrantParts {
-  readonly accounts: AccountInternals;
-  readonly limits: AttemptLimits;
-  readonly passwordCheck: PasswordCheck;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly units: UnitsOfWork;
-  readonly configuration: Pick<Configuration, "clock">;
-  readonly directory: Pick<DirectoryRecords, "findEntry">;
-  readonly refreshTokens: KeepGrant;
-}
+type Services = Pick<
+  ProviderServices,
+  "accounts" | "limits" | "passwordCheck" | "audit" | "units" | "clock" | "storage"
+>;
 
 export class PasswordGrant {
-  readonly #parts: PasswordGrantParts;
+  readonly #services: Services;
+  readonly #grants: KeepGrant;
 
-  constructor(parts: PasswordGrantParts) {
-    this.#parts = parts;
+  constructor(services: Services, grants: KeepGrant) {
+    this.#services = services;
+    this.#grants = grants;
   }
 
   /** Clients also need `password` in their `grant_types`. */
@@ -58,7 +49,7 @@ export class PasswordGrant {
   }
 
   async #authenticate(ctx: Context): Promise<AccountRecord> {
-    const { passwordCheck, limits, audit, units } = this.#parts;
+    const { passwordCheck, limits, audit, units } = this.#services;
     const { username, password } = ctx.oidc.params;
     if (username === undefined) throw new errors.InvalidRequest("username is missing");
     if (password === undefined) throw new errors.InvalidRequest("password is missing");
@@ -87,7 +78,7 @@ export class PasswordGrant {
   }
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {
-    const { accounts, directory, refreshTokens, configuration } = this.#parts;
+    const { accounts, storage, clock } = this.#services;
     const record = await this.#authenticate(ctx);
     const { client } = ctx.oidc;
     const clientEntry = clientRecord(client);
@@ -97,13 +88,13 @@ export class PasswordGrant {
       const caller = callerOf(ctx, { kind: "client", id: client.clientId });
       await accounts.assignAtSignIn(record.sub, clientEntry.service, expected, caller);
     }
-    const account = oidcAccount(record, (each) => rolesAtClient(directory, each, client));
+    const account = oidcAccount(record, (each) => rolesAtClient(storage.directory, each, client));
     ctx.oidc.entity("Account", account);
     const scope = effectiveScope(ctx.oidc.params.scope, exchangeOf(ctx).deployment.kind);
     const grant = newGrant(provider, record, clientEntry);
     grant.addOIDCScope(scope);
     const grantId = await grant.save();
-    refreshTokens.keepGrant(ctx, artifactKey(grantId));
+    this.#grants.keepGrant(ctx, artifactKey(grantId));
     ctx.oidc.entity("Grant", grant);
 
     const properties = { accountId: record.sub, client, grantId, gty: "password", scope };
@@ -112,7 +103,7 @@ export class PasswordGrant {
     const refreshToken = new provider.RefreshToken({
       ...properties,
       rotations: 0,
-      authTime: seconds(configuration.clock),
+      authTime: seconds(clock),
       acr: ACR_PASSWORD,
       amr: [...AMR_PASSWORD],
     });

@@ -2,13 +2,10 @@
 import type { KeyObject } from "node:crypto";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../adapter.ts";
-import type { UnitsOfWork } from "../unit-of-work.ts";
 import type { Configuration, RefreshTokenRules } from "../../config/configuration.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import type { ClientRecord } from "../../records/directory/directory.ts";
 import { seconds } from "../../core/clock.ts";
-import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
-import type { AccountInternals } from "../../accounts/account.ts";
 import { decrypt, deriveKey, encrypt } from "../../core/sealing.ts";
 import { isCurrent } from "../account.ts";
 import { requireProof } from "../assertions.ts";
@@ -16,6 +13,7 @@ import { KINDS } from "../../accounts/clients/client-kinds.ts";
 import type { ApiTokens, GrantHandler } from "../apis.ts";
 import { exchangeOf } from "../exchange.ts";
 import { clientRecord } from "../clients.ts";
+import type { ProviderServices } from "../services.ts";
 
 type Context = TokenEndpointGrantContext<{ refresh_token?: string }>;
 
@@ -71,33 +69,20 @@ function requestedScope(ctx: Context, token: Artifact | undefined): string {
   return typeof scope === "string" ? [...new Set(scope.split(" "))].toSorted().join(" ") : "";
 }
 
-/** What the rules are built from. */
-interface RefreshTokensParts {
-  readonly configuration: Configuration;
-  readonly accounts: Pick<AccountInternals, "record">;
-  readonly units: UnitsOfWork;
-  readonly apis: Pick<ApiTokens, "choose" | "resourceServer">;
-  readonly cleanup: Pick<AccessCleanup, "grantAdded">;
-}
+type Services = Pick<ProviderServices, "configuration" | "accounts" | "units" | "cleanup">;
 
 export class RefreshTokens {
-  readonly #configuration: Configuration;
-  readonly #accounts: Pick<AccountInternals, "record">;
-  readonly #units: UnitsOfWork;
+  readonly #services: Services;
   readonly #apis: Pick<ApiTokens, "choose" | "resourceServer">;
-  readonly #cleanup: Pick<AccessCleanup, "grantAdded">;
 
-  constructor({ configuration, accounts, units, apis, cleanup }: RefreshTokensParts) {
+  constructor(services: Services, apis: Pick<ApiTokens, "choose" | "resourceServer">) {
+    this.#services = services;
     this.#apis = apis;
-    this.#configuration = configuration;
-    this.#accounts = accounts;
-    this.#units = units;
-    this.#cleanup = cleanup;
   }
 
   /** The rules of the client, with the service's rules for what it leaves out. */
   rules(ctx: Context): RefreshTokenRules {
-    return rulesOf(this.#configuration, clientRecord(ctx.oidc.client));
+    return rulesOf(this.#services.configuration, clientRecord(ctx.oidc.client));
   }
 
   /**
@@ -107,7 +92,7 @@ export class RefreshTokens {
    */
   grant(original: GrantHandler): GrantHandler {
     return async (ctx) => {
-      const unit = this.#units.required();
+      const unit = this.#services.units.required();
       const presented = ctx.oidc.params.refresh_token;
       if (typeof presented !== "string") return original(ctx);
       const found = await unit.find("RefreshToken", artifactKey(presented));
@@ -116,7 +101,7 @@ export class RefreshTokens {
       if (found.consumedAt !== undefined) {
         const windowEnd = found.consumedAt + this.rules(ctx).reuseWindow * 1000;
         const elapsed = performance.now() - unit.receivedAt;
-        if (this.#configuration.clock.now() - elapsed <= windowEnd) {
+        if (this.#services.configuration.clock.now() - elapsed <= windowEnd) {
           await this.#apis.choose(ctx, found);
           ctx.body = await this.#repeatedResponse(ctx, presented, found, thumbprint);
           return;
@@ -132,7 +117,7 @@ export class RefreshTokens {
 
   /** `ttl.RefreshToken`: a rotated token expires when the first one would have, unless it slides. */
   lifetime(ctx: Context | undefined): number {
-    const { lifetimes, clock } = this.#configuration;
+    const { lifetimes, clock } = this.#services.configuration;
     const rotated = ctx?.oidc.entities.RotatedRefreshToken;
     if (ctx === undefined || rotated === undefined) return lifetimes.refreshToken;
     const { sliding, maxAge } = this.rules(ctx);
@@ -144,42 +129,42 @@ export class RefreshTokens {
   /** `ttl.Grant`. */
   grantLifetime(ctx: Context | undefined): number {
     const client = ctx?.oidc.client;
-    return grantLifetime(this.#configuration, client && clientRecord(client));
+    return grantLifetime(this.#services.configuration, client && clientRecord(client));
   }
 
   /** The client gets the first tokens of this grant: from now on the grant lives as long as its tokens can, and counts. */
   keepGrant(ctx: Context, grantKey: string | undefined): void {
-    const unit = this.#units.required();
+    const unit = this.#services.units.required();
     const grant = grantKey === undefined ? undefined : unit.known("Grant", grantKey);
     if (grant === undefined) return;
-    const { clock } = this.#configuration;
+    const { clock } = this.#services.configuration;
     const exp = seconds(clock) + this.grantLifetime(ctx);
     const usedAt = Math.floor(clock.now());
     unit.save({ ...grant, payload: { ...grant.payload, exp }, expiresAt: exp * 1000, usedAt });
     const { accountId, clientId } = grant;
     if (accountId === undefined || clientId === undefined) return;
-    unit.whenCommitted(() => this.#cleanup.grantAdded(accountId, clientId));
+    unit.whenCommitted(() => this.#services.cleanup.grantAdded(accountId, clientId));
   }
 
   /** Stores that the grant is used, as precisely as finding the least recently used one needs. */
   #noteUse(grantKey: string | undefined): void {
-    const unit = this.#units.required();
+    const unit = this.#services.units.required();
     const grant = grantKey === undefined ? undefined : unit.known("Grant", grantKey);
-    const now = Math.floor(this.#configuration.clock.now());
+    const now = Math.floor(this.#services.configuration.clock.now());
     if (grant?.usedAt === undefined || now - grant.usedAt < USE_INTERVAL_MS) return;
     unit.save({ ...grant, usedAt: now });
   }
 
   /** Stores the response for requests that repeat this one within the reuse window. */
   #keepResponse(ctx: Context, presented: string, found: Artifact, jkt: string | undefined): void {
-    const unit = this.#units.required();
+    const unit = this.#services.units.required();
     const body = ctx.body as SealedResponse["body"];
     const expiresAt = unit.known("AccessToken", accessTokenKey(body))?.expiresAt ?? 0;
     const resource = exchangeOf(ctx).api?.identifier;
     const response: SealedResponse = { body, scope: requestedScope(ctx, found), resource, jkt, expiresAt };
     const sealed = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(response));
     const { reuseWindow } = this.rules(ctx);
-    const until = this.#configuration.clock.now() + reuseWindow * 1000 + MAX_REQUEST_MS;
+    const until = this.#services.configuration.clock.now() + reuseWindow * 1000 + MAX_REQUEST_MS;
     unit.attachReplay("RefreshToken", sealed, until);
   }
 
@@ -189,11 +174,11 @@ export class RefreshTokens {
     consumed: Artifact,
     thumbprint: string | undefined,
   ): Promise<Record<string, unknown>> {
-    const unit = this.#units.required();
+    const unit = this.#services.units.required();
     const refused = new errors.InvalidGrant("refresh token already used");
     const text = consumed.replay && decrypt(replayKey(presented), consumed.key, consumed.replay);
     const grant = consumed.grantKey && (await unit.find("Grant", consumed.grantKey));
-    const account = consumed.accountId && (await this.#accounts.record(consumed.accountId));
+    const account = consumed.accountId && (await this.#services.accounts.record(consumed.accountId));
     if (!text || !grant || !account) throw refused;
     if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
     const { body, scope, resource, jkt, expiresAt } = JSON.parse(text) as SealedResponse;
@@ -205,7 +190,7 @@ export class RefreshTokens {
     const { api } = exchangeOf(ctx);
     if (api?.identifier !== resource || api?.tokens === "jwt")
       return { ...body, ...(await this.#anotherToken(ctx, presented, jkt)) };
-    const left = expiresAt / 1000 - seconds(this.#configuration.clock);
+    const left = expiresAt / 1000 - seconds(this.#services.configuration.clock);
     // A missing access token was revoked, unless it has expired: then the new refresh token is what counts.
     if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
     return { ...body, expires_in: Math.max(0, left) };
@@ -247,7 +232,7 @@ export class RefreshTokens {
   async #prolong(ctx: Context): Promise<void> {
     const token = ctx.oidc.entities.RefreshToken;
     if (token?.iiat === undefined || token.exp === undefined) return;
-    const { lifetimes, clock } = this.#configuration;
+    const { lifetimes, clock } = this.#services.configuration;
     const end = Math.min(seconds(clock) + lifetimes.refreshToken, token.iiat + this.rules(ctx).maxAge);
     if (end <= token.exp) return;
     token.exp = end;

@@ -1,18 +1,14 @@
 /** The sign-in sessions of an account: where and when each is used, and how their owner ends them. */
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
-import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
-import type { ArtifactStore } from "../../records/artifacts/artifact-store.ts";
 import type { StoredArtifact } from "../../records/artifacts/artifact.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
 import { originOf, systemFamily } from "../../records/audit/origin.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
+import { withoutFailing } from "../../core/events.ts";
 import { acrOf } from "../authentication.ts";
-import type { BackchannelLogout } from "./backchannel-logout.ts";
 import { exchangeOf } from "../exchange.ts";
-import type { UnitsOfWork } from "../unit-of-work.ts";
+import type { ProviderServices } from "../services.ts";
 
 /** The last use of a session, as it is stored with it. */
 export interface SessionUse {
@@ -48,8 +44,7 @@ export function storeSessionUse(provider: Provider, clock: Clock): void {
 /** An account that signs in in one browser more may have too many sessions. */
 export function countSessions(
   provider: Provider,
-  units: UnitsOfWork,
-  cleanup: Pick<AccessCleanup, "sessionAdded">,
+  { units, cleanup }: Pick<ProviderServices, "units" | "cleanup">,
 ): void {
   provider.on("interaction.ended", ({ oidc: { session, result } }) => {
     const sub = session?.accountId;
@@ -104,17 +99,6 @@ export interface SignInSessions {
   keep(uid: string, generation: number, shown?: readonly string[]): Promise<void>;
 }
 
-/** What the sessions are built from. */
-export interface SignInSessionsParts {
-  readonly artifacts: ArtifactStore;
-  readonly backchannel: Pick<BackchannelLogout, "sessionsEnded">;
-  readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note">;
-  readonly clock: Clock;
-  /** Seconds since the sign-in. */
-  readonly sessionMax: number;
-}
-
 /** The members of a session that oidc-provider and this service store. */
 interface SessionPayload extends UsedSession {
   readonly iat?: number;
@@ -127,8 +111,15 @@ const SESSION = "Session";
 /** Sessions of one page. */
 const LISTED = 50;
 
-export function createSignInSessions(parts: SignInSessionsParts): SignInSessions {
-  const { artifacts, backchannel, events, audit, clock, sessionMax } = parts;
+export function createSignInSessions({
+  configuration,
+  storage,
+  backchannel,
+  events,
+  audit,
+}: Pick<ProviderServices, "configuration" | "storage" | "backchannel" | "events" | "audit">): SignInSessions {
+  const { clock, lifetimes } = configuration;
+  const { artifacts } = storage;
 
   /** The session; `undefined` if it is no longer valid. */
   function toSession(
@@ -136,7 +127,7 @@ export function createSignInSessions(parts: SignInSessionsParts): SignInSessions
     { uid, accountId, payload }: StoredArtifact,
   ): SignInSession | undefined {
     const { iat = 0, loginTs = 0, generation, use } = payload as SessionPayload;
-    const isCurrent = generation === sessions_generation && loginTs > seconds(clock) - sessionMax;
+    const isCurrent = generation === sessions_generation && loginTs > seconds(clock) - lifetimes.sessionMax;
     if (uid === undefined || accountId !== sub || !isCurrent) return undefined;
     const { at = loginTs, ...where } = use ?? {};
     return { uid, firstUse: iat, lastUse: at, ...where };

@@ -5,6 +5,7 @@ import { createUnitsOfWork, type Unit, type UnitsOfWork } from "../../provider/u
 import { openArtifact } from "../../records/artifacts/sealed-artifact.ts";
 import type { Artifact } from "../../records/artifacts/artifact.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
+import { readConfiguration } from "../../config/read.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 
@@ -26,20 +27,25 @@ export interface OidcStage {
 
 export async function openOidcStage(): Promise<OidcStage> {
   const clock = new ManualClock();
-  const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
+  const configuration = readConfiguration({
+    deployments: { openid: { url: "http://127.0.0.1:1" } },
+    storage: "sqlite::memory:",
+    clock,
+  });
+  const storage = await openStorage(configuration);
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, SEALER, clock);
   return {
     clock,
     storage,
     units,
-    adapter: createOidcAdapter({
-      sessionMax: 7_776_000,
-      units,
-      clock,
-      userCodeDigest: (userCode) => `digest of ${userCode}`,
-      clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
-    }),
+    adapter: createOidcAdapter(
+      { configuration, units },
+      {
+        userCodeDigest: (userCode) => `digest of ${userCode}`,
+        clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
+      },
+    ),
     request(work) {
       const times = { receivedAt: performance.now(), deadline: clock.now() + 4_500 };
       return units.run(times, async (unit) => {

@@ -15,6 +15,7 @@ import {
 import { Changes } from "../../../records/records.ts";
 import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
+import { watchedAudit, watchedLogout } from "../../watched-parts.ts";
 import { newStorage } from "../../servers/storage.ts";
 import { readConfiguration } from "../../../config/read.ts";
 
@@ -31,27 +32,17 @@ let audited: AuditEvent[];
 
 beforeEach(async () => {
   clock = new TestClock();
-  storage = await openStorage(
-    readConfiguration({
-      ...(await newStorage()),
-      deployments: { openid: { url: "http://127.0.0.1:1" } },
-      proxy: false,
-      clock,
-    }),
-  );
-  notified = [];
-  audited = [];
-  sessions = createSignInSessions({
-    artifacts: storage.artifacts,
-    backchannel: {
-      sessionsEnded: async (_sub, ended) =>
-        void notified.push(...ended.map(({ payload }) => String(payload["uid"]))),
-    },
-    events: createEvents(() => undefined),
-    audit: { note: (event) => void audited.push(event) },
+  const configuration = readConfiguration({
+    ...(await newStorage()),
+    deployments: { openid: { url: "http://127.0.0.1:1" } },
+    proxy: false,
     clock,
-    sessionMax: SESSION_MAX,
   });
+  storage = await openStorage(configuration);
+  const events = createEvents(() => undefined);
+  const [audit, backchannel] = [watchedAudit(), watchedLogout()];
+  [notified, audited] = [backchannel.ended, audit.noted];
+  sessions = createSignInSessions({ configuration, storage, events, audit, backchannel });
 });
 afterEach(() => storage.close());
 

@@ -1,0 +1,24 @@
+/** The parts that this floor adds to those of the records. */
+import type { DeploymentKind } from "../config/configuration.ts";
+import type { StorageServices } from "../records/services.ts";
+import type { AccessCleanup } from "./access-cleanup.ts";
+import type { AccountInternals, Accounts } from "./account.ts";
+import type { ClientInternals, Clients } from "./clients/client.ts";
+import type { ServiceKeys } from "./keys/service-keys.ts";
+import type { AttemptLimits } from "./limits/attempt-limits.ts";
+import type { Passwords } from "./passwords/passwords.ts";
+import type { Confirmations } from "./people/confirmations.ts";
+
+export interface AccountServices extends StorageServices {
+  readonly keys: ServiceKeys;
+  readonly passwords: Passwords;
+  readonly confirmations: Confirmations;
+  readonly limits: AttemptLimits;
+  readonly cleanup: AccessCleanup;
+  readonly accounts: Accounts & AccountInternals;
+  readonly clients: Clients & ClientInternals;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment: DeploymentKind | undefined;
+  /** Called after a commit that stored mail. */
+  readonly onMail: () => void;
+}

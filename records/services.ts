@@ -1,0 +1,32 @@
+/** The parts that every floor above the records is built from. The composition root makes them first. */
+import type { Logger } from "pino";
+import type { Configuration } from "../config/configuration.ts";
+import type { Clock } from "../core/clock.ts";
+import type { ServiceEmitter } from "../core/events.ts";
+import type { Outage } from "../core/outages.ts";
+import type { Sealer } from "../core/sealing.ts";
+import type { AuditCollector } from "./audit/collector.ts";
+import type { Storage } from "./storage.ts";
+
+/**
+ * Each floor adds its own parts in a file of this name, and a module takes what it needs:
+ * `Pick<StorageServices, "clock" | "storage">`. See docs/decisions/0066.
+ */
+export interface StorageServices {
+  readonly configuration: Configuration;
+  /** That of the configuration. */
+  readonly clock: Clock;
+  readonly storage: Storage;
+  /** Seals and opens what must be readable again. */
+  readonly sealer: Sealer;
+  readonly events: ServiceEmitter;
+  /** Takes what happens, for the audit log. `storage.audit` has what is stored. */
+  readonly audit: AuditCollector;
+  readonly logger: Logger;
+  /** Opens the outage log of a background job, by its name. */
+  readonly outages: (work: string) => Outage;
+  /** Receives warnings for the operator, without secrets. */
+  readonly onWarning: (text: string) => void;
+  /** Receives unexpected errors, without request data. */
+  readonly onDefect: (error: unknown) => void;
+}

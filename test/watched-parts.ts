@@ -1,0 +1,42 @@
+/** Parts that record what they are told, for tests that build the others with the composition root. */
+import type { AuditCollector } from "../records/audit/collector.ts";
+import type { AuditEvent } from "../records/audit/audit-event.ts";
+import type { BackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
+
+/** An audit that stores nothing. */
+export interface WatchedAudit extends AuditCollector {
+  readonly noted: AuditEvent[];
+  readonly refusals: AuditEvent[];
+}
+
+export function watchedAudit(): WatchedAudit {
+  const noted: AuditEvent[] = [];
+  const refusals: AuditEvent[] = [];
+  return {
+    noted,
+    refusals,
+    note: (event) => void noted.push(event),
+    noteRefusal: (event) => void refusals.push(event),
+    flush: async () => undefined,
+    lost: () => 0,
+    close: async () => undefined,
+  };
+}
+
+/** A back-channel logout that tells no client. */
+export interface WatchedLogout extends BackchannelLogout {
+  /** The `uid`s of sessions that have ended. */
+  readonly ended: string[];
+}
+
+export function watchedLogout(): WatchedLogout {
+  const ended: string[] = [];
+  return {
+    ended,
+    add: () => undefined,
+    sessionsEnded: async (_sub, sessions) =>
+      void ended.push(...sessions.map(({ payload }) => String(payload["uid"]))),
+    settled: async () => true,
+    stop: async () => undefined,
+  };
+}
