@@ -33,10 +33,11 @@ import { createNotifier } from "../notifier/notifier.ts";
 import { createBackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
 import { type Health, keptSessions, storageHealth } from "../records/health.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
+import { createStorageServices } from "../records/services.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import type { Seed } from "./seed.ts";
-import { accountServices, httpServices, type Services, storageServices } from "./services.ts";
+import { createAccountServices, createHttpServices, type Services } from "./services.ts";
 import { checkStart, putInternalClients } from "./start-checks.ts";
 
 /** A running service; see `createSignInService`. */
@@ -179,15 +180,11 @@ async function build(
     const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
     open.defer(() => keys.signing.stop());
     const { sealer } = keys;
-    const base = storageServices({ configuration, storage, sealer, logger });
+    const base = createStorageServices({ configuration, storage, sealer, logger });
     const { clock, events, audit, outages, onWarning } = base;
     open.defer(() => audit.close());
     await checkStart(base, { isServer });
-    const notifier = await createNotifier({
-      ...base,
-      opensQueue: isServer ? "at once" : "when needed",
-      onFault: base.onDefect,
-    });
+    const notifier = await createNotifier(base, { opensQueue: isServer ? "at once" : "when needed" });
     // If the start fails, it may have opened a connection to the queue.
     open.defer(() => notifier.stop(0));
     const metrics = createMetrics(events, storage, {
@@ -202,7 +199,7 @@ async function build(
     let http: Services | undefined;
     let closing: Promise<void> | undefined;
     const backchannel = createBackchannelLogout(() => http!.currentProvider().provider, events, onWarning);
-    const below = accountServices(
+    const below = createAccountServices(
       {
         ...base,
         keys,
@@ -229,7 +226,7 @@ async function build(
       : undefined;
     if (isServer) await putInternalClients(configuration, clients, onWarning);
     const logRequest = createRequestLog(logger, keys.networks);
-    http = httpServices(
+    http = createHttpServices(
       {
         ...below,
         backchannel,

@@ -15,10 +15,6 @@ import { createPeople } from "../accounts/people/people.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import type { EndpointServices } from "../compat/exchange.ts";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
-import { clockOfDurations } from "../core/clock.ts";
-import { createEvents } from "../core/events.ts";
-import { describeDefect } from "../core/logger.ts";
-import { createOutages } from "../core/outages.ts";
 import { createSigner, deriveKey, hmac } from "../core/sealing.ts";
 import { createAccountGate } from "../interactions/account/gate.ts";
 import { createAccountPages } from "../interactions/account/pages.ts";
@@ -57,36 +53,12 @@ import {
 } from "../provider/sessions/cookies.ts";
 import { createSignInSessions } from "../provider/sessions/sessions.ts";
 import { createUnitsOfWork } from "../provider/unit-of-work.ts";
-import { createAuditCollector } from "../records/audit/collector.ts";
 import { tellingRefusals } from "../records/rate-limits.ts";
 import type { StorageServices } from "../records/services.ts";
 
 /** Everything that a service is made of. */
 export interface Services extends PageServices, EndpointServices {
   readonly pages: PageServices["pages"];
-}
-
-/** The parts that everything else is built from. */
-export function storageServices(
-  given: Pick<StorageServices, "configuration" | "storage" | "sealer" | "logger">,
-  replaced: Partial<StorageServices> = {},
-): StorageServices {
-  const { configuration, storage, logger } = given;
-  const { clock } = configuration;
-  const onDefect = (error: unknown): void =>
-    logger.error({ defect: describeDefect(error) }, "unexpected error");
-  const onWarning = (text: string): void => logger.warn(text);
-  const outages = createOutages(logger, clockOfDurations(clock));
-  return {
-    ...given,
-    clock,
-    outages,
-    onWarning,
-    onDefect,
-    events: createEvents(onDefect),
-    audit: createAuditCollector(storage.audit, outages("recording what happens"), onWarning),
-    ...replaced,
-  };
 }
 
 /** What the accounts are built from, besides the storage. */
@@ -98,7 +70,7 @@ type Given = StorageServices &
   };
 
 /** The rules of the accounts. @param replaced parts that are not made here. */
-export function accountServices(
+export function createAccountServices(
   given: Given,
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
   replaced: Partial<AccountServices> = {},
@@ -150,7 +122,7 @@ export function accountServices(
 }
 
 /** Everything behind the endpoints. oidc-provider checks its settings: a mistake stops the start. */
-export function httpServices(
+export function createHttpServices(
   given: AccountServices & Pick<ProviderServices, "backchannel" | "onProvider">,
   {
     notifications,

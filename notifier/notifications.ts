@@ -1,7 +1,7 @@
 /** The public calls for notifications: lists, reports and operations. */
 import type { NotificationType } from "../accounts/plan.ts";
 import type { AuditAction } from "../records/audit/actions.ts";
-import type { AuditDetail, AuditStore } from "../records/audit/audit-event.ts";
+import type { AuditDetail } from "../records/audit/audit-event.ts";
 import {
   type Delivery,
   type DeliveryAttempt,
@@ -15,14 +15,7 @@ import {
   untouchedReceiver,
 } from "../records/deliveries/delivery.ts";
 import { answerContext } from "../records/deliveries/delivery-kinds.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
-import type { Clock } from "../core/clock.ts";
 import { callerFor, type CallOptions, checked } from "../accounts/arguments.ts";
-import type { ServiceEmitter } from "../core/events.ts";
-import type { Sealer } from "../core/sealing.ts";
-import type { Outbox } from "../records/people/outbox.ts";
-import type { Attempt } from "./sending/deliver.ts";
-import type { CircuitBreaker } from "./sending/breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
 import {
   anyText,
@@ -35,7 +28,8 @@ import {
   redriveOptions,
 } from "./notifications-schema.ts";
 import type { DeliveryPageInput } from "./notifications-schema.ts";
-import type { ReceiverReport, Receivers, TestResult } from "./receivers.ts";
+import type { ReceiverReport, TestResult } from "./receivers.ts";
+import type { NotifierServices } from "./services.ts";
 
 /** A delivery without its payload. Times are milliseconds since the epoch, except `at`. */
 export interface ShownDelivery extends Omit<Delivery, "isHead"> {
@@ -149,35 +143,28 @@ const LAST_HOUR = { number: 12, lengthMs: 300_000 };
 const PAGE = 500;
 const BY_HAND = "by_hand";
 
-/** The calls on one storage. They work whether or not a worker runs in this process. */
-export function createNotifications({
-  storage: { deliveries, directory, audit, outbox },
-  receivers,
-  breaker,
-  sealer,
-  attempt,
-  events,
-  clock,
-  wake,
-  onMail,
-}: {
-  readonly storage: {
-    readonly deliveries: DeliveryStore;
-    readonly directory: Pick<DirectoryRecords, "findEntry" | "findEntries" | "findAccount">;
-    readonly audit: Pick<AuditStore, "append">;
-    readonly outbox: Pick<Outbox, "held" | "release">;
-  };
-  readonly receivers: Receivers;
-  readonly breaker: CircuitBreaker;
-  readonly sealer: Sealer;
-  readonly attempt: Attempt;
-  readonly events: ServiceEmitter;
-  readonly clock: Clock;
-  /** Called when more may be due than before. */
-  readonly wake: () => void;
-  /** Called when mail is due. */
-  readonly onMail: () => void;
-}): Notifications {
+/**
+ * The calls on one storage. They work whether or not a worker runs in this process.
+ * @param wake.deliveries called when more may be due than before.
+ * @param wake.mail called when mail is due.
+ */
+export function createNotifications(
+  {
+    storage,
+    receivers,
+    breaker,
+    sealer,
+    deliverer,
+    events,
+    clock,
+  }: Pick<
+    NotifierServices,
+    "storage" | "receivers" | "breaker" | "sealer" | "deliverer" | "events" | "clock"
+  >,
+  wake: { readonly deliveries: () => void; readonly mail: () => void },
+): Notifications {
+  const { deliveries, directory, audit, outbox } = storage;
+
   /**
    * Writes the audit record of a request before it is carried out, so that nothing happens without one. It says what
    * was requested, not the result. The subject is a `webhook-id` or the name of a receiver.
@@ -235,7 +222,7 @@ export function createNotifications({
       const results = await deliveries.redrive([key], { supersedable: force ? [] : SUPERSEDABLE });
       const result = results.get(key) ?? "unknown";
       if (result === "redriven") events.emit("delivery.redriven", { id: key });
-      wake();
+      wake.deliveries();
       return result;
     },
     async redriveAll(filter = {}, options = {}) {
@@ -245,7 +232,7 @@ export function createNotifications({
       await record("delivery.redrive_all", receiver, caller, { ...rest, force });
       return redriveMatching(deliveries, wanted, force ? [] : SUPERSEDABLE, (redriven) => {
         for (const id of redriven) events.emit("delivery.redriven", { id });
-        wake();
+        wake.deliveries();
       });
     },
     async sendNow(id, options = {}) {
@@ -253,7 +240,7 @@ export function createNotifications({
       if ((await deliveries.find(checked("id", anyText, id))) === undefined) return "unknown";
       await record("delivery.send_now", id, caller);
       const result = await deliveries.sendNow(id);
-      wake();
+      wake.deliveries();
       return result;
     },
     async discard(id, options = {}) {
@@ -262,7 +249,7 @@ export function createNotifications({
       await record("delivery.discard", id, caller);
       const discarded = await deliveries.discard(id, BY_HAND);
       if (discarded) events.emit("delivery.discarded", { id });
-      wake();
+      wake.deliveries();
       return discarded;
     },
     async pause(receiver, options = {}) {
@@ -276,7 +263,7 @@ export function createNotifications({
       const name = checked("receiver", receiverName, receiver);
       await record("receiver.resume", name, checked("options", callOptions, options));
       const resumed = await breaker.resume(name);
-      wake();
+      wake.deliveries();
       return resumed;
     },
     async resumeRestored(options = {}) {
@@ -290,15 +277,15 @@ export function createNotifications({
       const held = await outbox.held();
       if (held > 0) await audit.append({ ...callerFor(caller.actor), action: "mail.resume" });
       const mails = held > 0 ? await outbox.release() : 0;
-      wake();
-      onMail();
+      wake.deliveries();
+      wake.mail();
       return { receivers: resumed.toSorted(), mails };
     },
     heldMails: () => outbox.held(),
     async test(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
       await record("receiver.test", name, checked("options", callOptions, options));
-      return receivers.test(name, attempt, clock);
+      return receivers.test(name, deliverer.attempt, clock);
     },
     async explain(action) {
       return explain(checked("action", explainedAction, action), directory, deliveries, clock);
@@ -306,7 +293,7 @@ export function createNotifications({
     async acknowledgements(sub) {
       return acknowledgements(deliveries, checked("sub", anyText, sub));
     },
-    receivers: () => receivers.report(deliveries),
+    receivers: () => receivers.report(),
     lastHour: () => deliveries.recent(LAST_HOUR),
   };
 }

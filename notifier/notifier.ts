@@ -1,47 +1,18 @@
 /** Combines everything that is sent in the background: notifications, with their public calls, and mail. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { Logger } from "pino";
 import type { AskedHealth, AskedPart } from "../records/health.ts";
-import type { Storage } from "../records/storage.ts";
-import type { Configuration } from "../config/configuration.ts";
 import { countText, HELD_SINCE, RESTORED } from "../records/deliveries/delivery.ts";
-import type { ServiceEmitter } from "../core/events.ts";
-import type { Outage } from "../core/outages.ts";
-import type { Sealer } from "../core/sealing.ts";
-import { CircuitBreaker, logReceivers } from "./sending/breaker.ts";
-import { createDeliverer } from "./sending/deliver.ts";
+import type { StorageServices } from "../records/services.ts";
+import { logReceivers } from "./sending/breaker.ts";
 import { LaneWorker } from "./sending/lane-worker.ts";
 import { createNotifications, type Notifications } from "./notifications.ts";
 import { MailSender } from "./mail/sender.ts";
 import { configuredMailer } from "./mail/transport.ts";
-import { Poller } from "./poller.ts";
-import { type ReceiverReport, Receivers } from "./receivers.ts";
-import type { Scheduler } from "./poller.ts";
+import { LOOKING, Poller, type Scheduler } from "./poller.ts";
+import type { ReceiverReport } from "./receivers.ts";
+import { createNotifierServices } from "./services.ts";
 import { createUpkeep } from "./upkeep.ts";
-
-export interface NotifierOptions {
-  readonly configuration: Pick<
-    Configuration,
-    "notifications" | "clock" | "queue" | "deployments" | "interactions" | "mail" | "mailer"
-  >;
-  readonly storage: Pick<Storage, "directory" | "deliveries" | "outbox" | "audit" | "now">;
-  readonly sealer: Sealer;
-  readonly events: ServiceEmitter;
-  /** Whether the worker keeps the process alive because the process does nothing else; default `false`. */
-  readonly keepAlive?: boolean;
-  /**
-   * When a queue in Redis is opened, which writes to it: `when needed` is for a process that may have nothing to
-   * deliver. Default `at once`, so that the start fails if it can't be used.
-   */
-  readonly opensQueue?: "at once" | "when needed";
-  /** Opens the outage log of a background job, by its name. */
-  readonly outages: (work: string) => Outage;
-  /** Called with unexpected errors. */
-  readonly onFault: (error: unknown) => void;
-  /** For problems that an operator should fix, without secrets. */
-  readonly logger: Pick<Logger, "warn">;
-}
 
 export interface Notifier {
   readonly notifications: Notifications;
@@ -95,10 +66,10 @@ function named(what: string, reports: readonly ReceiverReport[]): string[] {
 }
 
 /** Tells operators that a restored service does not yet send what waited. */
-async function tellHeld(
-  { deliveries, outbox }: Pick<Storage, "deliveries" | "outbox">,
-  onWarning: (text: string) => void,
-): Promise<void> {
+async function tellHeld({
+  storage: { deliveries, outbox },
+  onWarning,
+}: Pick<StorageServices, "storage" | "onWarning">): Promise<void> {
   const [receivers, mails] = await Promise.all([deliveries.receivers(), outbox.held()]);
   if (mails === 0 && ![...receivers.values()].some(({ reason }) => reason === RESTORED)) return;
   onWarning(
@@ -145,66 +116,42 @@ class OpenedWhenNeeded implements Scheduler {
   }
 }
 
-/** @throws StorageUnavailable when the Redis of `config.queue` can't be used. */
-export async function createNotifier({
-  configuration,
-  storage,
-  sealer,
-  events,
-  keepAlive = false,
-  opensQueue = "at once",
-  outages,
-  onFault,
-  logger,
-}: NotifierOptions): Promise<Notifier> {
-  const { notifications: settings, clock, queue } = configuration;
-  const onWarning = (text: string): void => logger.warn(text);
-  const { deliveries } = storage;
-  const deliverer = createDeliverer({ settings, clock });
-  const { attempt } = deliverer;
-  const receivers = new Receivers(storage.directory, sealer);
-  const breaker = new CircuitBreaker(deliveries, settings.breaker, events, clock);
-  logReceivers(events, logger, clock);
+/**
+ * @param process.keepAlive whether the worker keeps the process alive because the process does nothing else; default `false`.
+ * @param process.opensQueue when a queue in Redis is opened, which writes to it: `when needed` is for a process that may have
+ * nothing to deliver. Default `at once`, so that the start fails if it can't be used.
+ * @throws StorageUnavailable when the Redis of `config.queue` can't be used.
+ */
+export async function createNotifier(
+  given: StorageServices,
+  {
+    keepAlive = false,
+    opensQueue = "at once",
+  }: { readonly keepAlive?: boolean; readonly opensQueue?: "at once" | "when needed" } = {},
+): Promise<Notifier> {
+  const { configuration, storage, outages, onDefect } = given;
+  const { notifications: settings, queue } = configuration;
+  const services = createNotifierServices(given);
+  logReceivers(services);
   const owner = `${hostname()} ${process.pid} ${randomBytes(4).toString("hex")}`;
-  const delivering = { deliveries, receivers, breaker, events, clock };
-  const worker = new LaneWorker({ ...delivering, sealer, attempt, settings, owner });
+  const worker = new LaneWorker(services, owner);
 
   async function openScheduler(): Promise<Scheduler> {
-    const outage = outages("looking for deliveries that are due");
-    if (queue === "embedded") return new Poller({ deliveries, worker, clock, settings, keepAlive, outage });
+    if (queue === "embedded") return new Poller(services, { worker, keepAlive, outage: outages(LOOKING) });
     // Loaded only when it is chosen.
     const { openBullScheduler } = await import("./bullmq/scheduler.ts");
-    const queueOutage = outages("using the queue");
-    return openBullScheduler({
-      url: queue,
-      deliveries,
-      worker,
-      clock,
-      settings,
-      outage,
-      queueOutage,
-      onFault,
-      onWarning,
-    });
+    return openBullScheduler(services, { worker });
   }
 
-  if (settings.worker) await tellHeld(storage, onWarning);
+  if (settings.worker) await tellHeld(given);
   const scheduler =
-    opensQueue === "at once" ? await openScheduler() : new OpenedWhenNeeded(openScheduler, onFault);
+    opensQueue === "at once" ? await openScheduler() : new OpenedWhenNeeded(openScheduler, onDefect);
   const wake = (): void => scheduler.wake();
-  const outage = outages("upkeep of deliveries");
-  const upkeep = createUpkeep({
-    ...delivering,
-    clock: { now: () => storage.now() },
-    retention: settings.retention,
-    wake,
-    outage,
-  });
+  const upkeep = createUpkeep(services, wake);
   const mailer = configuredMailer(configuration);
-  const mail =
-    mailer && new MailSender({ configuration, mailer, outbox: storage.outbox, sealer, events, outages });
+  const mail = mailer && new MailSender(services, mailer);
   const onMail = (): void => mail?.wake();
-  const notifications = createNotifications({ ...delivering, storage, sealer, attempt, wake, onMail });
+  const notifications = createNotifications(services, { deliveries: wake, mail: onMail });
   let stopping: Promise<void> | undefined;
 
   async function stop(grace: number): Promise<void> {
@@ -212,7 +159,7 @@ export async function createNotifier({
     // Hands back what the scheduler claimed in the meantime.
     await worker.stop(grace);
     await scheduler.close();
-    deliverer.close();
+    services.deliverer.close();
   }
 
   return {

@@ -8,6 +8,7 @@ import type { Claim, DeliveryStore } from "../records/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Outage } from "../core/outages.ts";
+import type { StorageServices } from "../records/services.ts";
 import type { LaneWorker } from "./sending/lane-worker.ts";
 
 /**
@@ -96,17 +97,19 @@ const MAX_RETRY_MS = 2000;
 /** The shortest time that a timer can measure. */
 const MIN_SLEEP_MS = 1;
 
-export interface PollerOptions {
-  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue"> &
-    Partial<Pick<DeliveryStore, "watch">>;
+/** The name of the work in the log. */
+export const LOOKING = "looking for deliveries that are due";
+
+/** How a poller polls. */
+export interface Polling {
+  /** Runs what is claimed. */
   readonly worker: Pick<LaneWorker, "run" | "lease">;
-  readonly clock: Clock;
-  /** `poll`: the longest time between two polls, in seconds. */
-  readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
-  /** Whether waiting for the next poll keeps the process alive. */
-  readonly keepAlive: boolean;
   /** Records whether polls succeed; the next poll retries one that failed. */
   readonly outage: Outage;
+  /** The longest time between two polls, in seconds. Default: that of the configuration. */
+  readonly poll?: number;
+  /** Whether waiting for the next poll keeps the process alive. Default: `false`. */
+  readonly keepAlive?: boolean | undefined;
   /**
    * Passes on receivers for which this process has no slot, or which it does not deliver to.
    * @returns milliseconds until the next poll, if they are still due then.
@@ -117,7 +120,10 @@ export interface PollerOptions {
 export class Poller implements Scheduler {
   ok = true;
   readonly queueProblem: undefined;
-  readonly #options: PollerOptions;
+  readonly #deliveries: DeliveryStore;
+  readonly #clock: Clock;
+  readonly #settings: NotificationSettings;
+  readonly #polling: Polling;
   /** Occupied slots of each receiver. */
   readonly #running = new Map<string, number>();
   #occupied = 0;
@@ -131,20 +137,26 @@ export class Poller implements Scheduler {
   #endWatch: () => void = () => undefined;
   #loop: Promise<void> | undefined;
 
-  constructor(options: PollerOptions) {
-    this.#options = options;
+  constructor(
+    { storage, clock, configuration }: Pick<StorageServices, "storage" | "clock" | "configuration">,
+    polling: Polling,
+  ) {
+    this.#deliveries = storage.deliveries;
+    this.#clock = clock;
+    this.#settings = configuration.notifications;
+    this.#polling = polling;
   }
 
   /** A process that does not deliver polls only if it can pass on what is due. */
   wake(): void {
     this.#awake = true;
     this.#interrupt?.();
-    if (this.#options.passOn !== undefined) this.#begin();
+    if (this.#polling.passOn !== undefined) this.#begin();
   }
 
   start(): void {
     this.#delivers = true;
-    this.#endWatch = this.#options.deliveries.watch?.(() => this.wake()) ?? this.#endWatch;
+    this.#endWatch = this.#deliveries.watch(() => this.wake());
     this.#awake = true;
     this.#interrupt?.();
     this.#begin();
@@ -167,9 +179,9 @@ export class Poller implements Scheduler {
 
   /** Polls once and starts due deliveries. @returns milliseconds until the next known delivery is due. */
   async pass(): Promise<number> {
-    const { deliveries, clock, passOn } = this.#options;
-    const due = await deliveries.dueReceivers();
-    const now = clock.now();
+    const { passOn } = this.#polling;
+    const due = await this.#deliveries.dueReceivers();
+    const now = this.#clock.now();
     const ready = due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver);
     if (!this.#delivers && passOn !== undefined) return ready.length === 0 ? Infinity : passOn(ready);
     this.#served = new Map(due.map(({ receiver }) => [receiver, this.#served.get(receiver) ?? 0] as const));
@@ -196,7 +208,7 @@ export class Poller implements Scheduler {
   }
 
   #share(receivers: readonly string[]): Map<string, number> {
-    const { concurrency } = this.#options.settings;
+    const { concurrency } = this.#settings;
     const { total, perReceiver } = concurrency;
     const reserved = reservedSlots(concurrency);
     const requests = receivers.map((receiver) => ({
@@ -209,12 +221,11 @@ export class Poller implements Scheduler {
 
   /** Claims and starts at most `share` deliveries. Their slots are occupied from the call on. @returns how many. */
   async #claim(receiver: string, share: number): Promise<number> {
-    const { deliveries, worker } = this.#options;
     this.#served.set(receiver, this.#passes);
     this.#occupy(receiver, share);
     let claims: Claim[] = [];
     try {
-      claims = await deliveries.claimDue(receiver, share, worker.lease);
+      claims = await this.#deliveries.claimDue(receiver, share, this.#polling.worker.lease);
     } finally {
       this.#occupy(receiver, claims.length - share);
     }
@@ -223,7 +234,7 @@ export class Poller implements Scheduler {
   }
 
   async #deliver(claim: Claim): Promise<void> {
-    await this.#options.worker.run(claim, performance.now() + TIME_SLICE_MS);
+    await this.#polling.worker.run(claim, performance.now() + TIME_SLICE_MS);
     this.#occupy(claim.delivery.receiver, -1);
     this.wake();
   }
@@ -236,8 +247,8 @@ export class Poller implements Scheduler {
   }
 
   async #run(): Promise<void> {
-    const { settings, outage } = this.#options;
-    const intervalMs = settings.poll * 1000;
+    const { outage, poll = this.#settings.poll } = this.#polling;
+    const intervalMs = poll * 1000;
     while (!this.#stopped) {
       this.#awake = false;
       let sleepMs: number;
@@ -263,7 +274,7 @@ export class Poller implements Scheduler {
     if (this.#stopped) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = milliseconds === Infinity ? undefined : setTimeout(resolve, milliseconds);
-      if (!this.#options.keepAlive) timer?.unref();
+      if (!this.#polling.keepAlive) timer?.unref();
       this.#interrupt = () => {
         clearTimeout(timer);
         resolve();

@@ -1,9 +1,8 @@
 /** Receivers: how to reach one, a test of one, and a report about all of them. */
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
+import { type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
-import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import {
   openReceiver,
@@ -13,9 +12,9 @@ import {
   signingSecrets,
 } from "../accounts/receivers.ts";
 import { SignInError } from "../core/errors.ts";
-import type { Sealer } from "../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./sending/deliver.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../accounts/plan.ts";
+import type { StorageServices } from "../records/services.ts";
 
 /** The result of a test. */
 export interface TestResult {
@@ -68,18 +67,16 @@ function testType(types: readonly string[]): NotificationType {
 }
 
 export class Receivers {
-  readonly #directory: Pick<DirectoryRecords, "findEntry" | "listEntries">;
-  readonly #sealer: Sealer;
+  readonly #services: Pick<StorageServices, "storage" | "sealer">;
   /** The target of each receiver, for as long as its record stays the same: opening it costs more than reading it. */
   readonly #targets = new Map<string, { readonly record: ReceiverRecord; readonly target: AttemptTarget }>();
 
-  constructor(directory: Pick<DirectoryRecords, "findEntry" | "listEntries">, sealer: Sealer) {
-    this.#directory = directory;
-    this.#sealer = sealer;
+  constructor(services: Pick<StorageServices, "storage" | "sealer">) {
+    this.#services = services;
   }
 
   async #find({ kind, key }: ReceiverName): Promise<ReceiverRecord | undefined> {
-    return (await this.#directory.findEntry(kind, key))?.receiver ?? undefined;
+    return (await this.#services.storage.directory.findEntry(kind, key))?.receiver ?? undefined;
   }
 
   async isConfigured(receiver: string): Promise<boolean> {
@@ -98,7 +95,7 @@ export class Receivers {
     const known = this.#targets.get(receiver);
     if (known !== undefined && isDeepStrictEqual(known.record, record)) return known.target;
     try {
-      const opened = openReceiver(this.#sealer, name.kind, name.key, record);
+      const opened = openReceiver(this.#services.sealer, name.kind, name.key, record);
       const { url, client_id, client_secret, signing_secret } = opened;
       const target = { url, client_id, client_secret, signing_secrets: signingSecrets(signing_secret) };
       this.#targets.set(receiver, { record, target });
@@ -136,10 +133,11 @@ export class Receivers {
   }
 
   /** All receivers that are configured or have deliveries or state, ordered by name. */
-  async report(deliveries: Pick<DeliveryStore, "receivers" | "counts">): Promise<ReceiverReport[]> {
+  async report(): Promise<ReceiverReport[]> {
+    const { directory, deliveries } = this.#services.storage;
     const entries = await Promise.all(
       KINDS.map(async (kind) =>
-        (await this.#directory.listEntries(kind)).flatMap(({ key, receiver }) =>
+        (await directory.listEntries(kind)).flatMap(({ key, receiver }) =>
           receiver === null ? [] : [[receiverName(kind, key), receiver] as const],
         ),
       ),

@@ -1,12 +1,7 @@
 /** Background maintenance: repairs lanes, finishes interrupted releases, parks for removed receivers, and purges. */
-import { type DeliveryStore, untouchedReceiver } from "../records/deliveries/delivery.ts";
-import type { NotificationSettings } from "../config/configuration.ts";
-import type { Clock } from "../core/clock.ts";
-import type { ServiceEmitter } from "../core/events.ts";
-import type { Outage } from "../core/outages.ts";
-import type { CircuitBreaker } from "./sending/breaker.ts";
+import { untouchedReceiver } from "../records/deliveries/delivery.ts";
 import { RECEIVER_REMOVED } from "./sending/lane-worker.ts";
-import type { Receivers } from "./receivers.ts";
+import type { NotifierServices } from "./services.ts";
 
 export interface Upkeep {
   /** Runs all steps once. */
@@ -17,27 +12,26 @@ export interface Upkeep {
   stop(): Promise<void>;
 }
 
-export interface UpkeepOptions {
-  readonly deliveries: DeliveryStore;
-  readonly receivers: Pick<Receivers, "isConfigured">;
-  readonly breaker: Pick<CircuitBreaker, "release">;
-  readonly retention: NotificationSettings["retention"];
-  /** The time of the storage, which decides what is too old. */
-  readonly clock: Clock;
-  readonly events: ServiceEmitter;
-  /** Called when more may be due than before. */
-  readonly wake: () => void;
-  /** Records whether passes succeed; the next pass retries one that failed. */
-  readonly outage: Outage;
-}
-
 const PASS_INTERVAL_MS = 60_000;
 const RETRY_INTERVAL_MS = 5_000;
 /** Deliveries or lanes in one step, so that other requests to the storage don't wait long. */
 const STEP = 500;
 
-export function createUpkeep(options: UpkeepOptions): Upkeep {
-  const { deliveries, receivers, breaker, retention, clock, events, wake, outage } = options;
+/** @param wake called when more may be due than before. */
+export function createUpkeep(
+  {
+    configuration,
+    storage,
+    receivers,
+    breaker,
+    events,
+    outages,
+  }: Pick<NotifierServices, "configuration" | "storage" | "receivers" | "breaker" | "events" | "outages">,
+  wake: () => void,
+): Upkeep {
+  const { deliveries } = storage;
+  const { retention } = configuration.notifications;
+  const outage = outages("upkeep of deliveries");
   const stopping = new AbortController();
   const goesOn = (): boolean => !stopping.signal.aborted;
   let running: Promise<void> = Promise.resolve();
@@ -76,7 +70,8 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
   }
 
   async function purge(): Promise<void> {
-    const now = clock.now();
+    // What is too old is decided by the time of the storage.
+    const now = storage.now();
     const payloads = now - retention.payloads * 1000;
     const records = now - retention.records * 1000;
     while ((await deliveries.purge({ payloads, records, limit: STEP })) === STEP && goesOn());

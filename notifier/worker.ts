@@ -1,5 +1,6 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
 import { watchHistory } from "../records/storage-identity.ts";
+import { createStorageServices } from "../records/services.ts";
 import { openStorage } from "../records/storage.ts";
 import { MAIL_KINDS } from "../records/people/mail-kinds.ts";
 import { processInfo } from "../config/process-info.ts";
@@ -8,12 +9,10 @@ import type { Configuration } from "../config/configuration.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isInMemory } from "../config/storage-address.ts";
 import { ConfigurationError } from "../core/errors.ts";
-import { createEvents, type ServiceEmitter } from "../core/events.ts";
+import type { ServiceEmitter } from "../core/events.ts";
 import { type Health, storageHealth } from "../records/health.ts";
-import { createLogger, describeDefect, droppedLines } from "../core/logger.ts";
+import { createLogger, droppedLines } from "../core/logger.ts";
 import { createMetrics } from "../core/metrics.ts";
-import { clockOfDurations } from "../core/clock.ts";
-import { createOutages } from "../core/outages.ts";
 import { openSealer } from "../accounts/keys/service-keys.ts";
 import type { Notifications } from "./notifications.ts";
 import { createNotifier } from "./notifier.ts";
@@ -47,53 +46,44 @@ export async function startWorker(configuration: Configuration): Promise<Notific
     ]);
   }
   const logger = configuration.logger ?? createLogger();
-  const onDefect = (error: unknown): void =>
-    logger.error({ defect: describeDefect(error) }, "unexpected error");
-  const onWarning = (text: string): void => logger.warn(text);
   // The worker needs no codes, tokens or sessions, so it opens no second store for them.
-  const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, onWarning);
+  const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, (text) =>
+    logger.warn(text),
+  );
+  const open = new AsyncDisposableStack();
+  open.defer(() => storage.close());
   try {
     const sealer = await openSealer(configuration, storage);
-    const events = createEvents(onDefect);
-    const outages = createOutages(logger, clockOfDurations(configuration.clock));
-    const notifier = await createNotifier({
-      configuration: { ...configuration, notifications: { ...configuration.notifications, worker: true } },
-      storage,
-      sealer,
-      events,
-      keepAlive: true,
-      outages,
-      onFault: onDefect,
-      logger,
-    });
+    const delivering = { ...configuration, notifications: { ...configuration.notifications, worker: true } };
+    const services = createStorageServices({ configuration: delivering, storage, sealer, logger });
+    const { events, audit, outages } = services;
+    const notifier = await createNotifier(services, { keepAlive: true });
+    open.defer(() => notifier.stop(DELIVERIES_DRAIN_MS));
     const history = await watchHistory(
       storage.watch,
       outages("looking whether the storage has gone back"),
       ({ what, fix }) => logger.error(`${what}: ${fix}`),
     );
+    open.defer(() => history.stop());
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "worker", sealer),
       droppedLines: () => droppedLines(logger),
-      lostAudit: () => 0,
+      lostAudit: () => audit.lost(),
       isQueueUp: () => notifier.isUp(),
       signingKeys: async () => [],
       known: { endpoints: [], limits: [], mails: MAIL_KINDS },
     });
     notifier.start();
     let closing: Promise<void> | undefined;
-    async function close(): Promise<void> {
-      await Promise.all([notifier.stop(DELIVERIES_DRAIN_MS), history.stop()]);
-      await storage.close();
-    }
     return {
       notifications: notifier.notifications,
       events,
       health: () => storageHealth(storage, notifier.health("worker")),
       metrics: () => metrics.text(),
-      close: () => (closing ??= close()),
+      close: () => (closing ??= open.disposeAsync()),
     };
   } catch (error) {
-    await storage.close();
+    await open.disposeAsync();
     throw error;
   }
 }

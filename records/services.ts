@@ -1,11 +1,12 @@
 /** The parts that every floor above the records is built from. The composition root makes them first. */
 import type { Logger } from "pino";
 import type { Configuration } from "../config/configuration.ts";
-import type { Clock } from "../core/clock.ts";
-import type { ServiceEmitter } from "../core/events.ts";
-import type { Outage } from "../core/outages.ts";
+import { type Clock, clockOfDurations } from "../core/clock.ts";
+import { createEvents, type ServiceEmitter } from "../core/events.ts";
+import { describeDefect } from "../core/logger.ts";
+import { createOutages, type Outage } from "../core/outages.ts";
 import type { Sealer } from "../core/sealing.ts";
-import type { AuditCollector } from "./audit/collector.ts";
+import { type AuditCollector, createAuditCollector } from "./audit/collector.ts";
 import type { Storage } from "./storage.ts";
 
 /**
@@ -29,4 +30,27 @@ export interface StorageServices {
   readonly onWarning: (text: string) => void;
   /** Receives unexpected errors, without request data. */
   readonly onDefect: (error: unknown) => void;
+}
+
+/** @param replaced parts that are not made here. */
+export function createStorageServices(
+  given: Pick<StorageServices, "configuration" | "storage" | "sealer" | "logger">,
+  replaced: Partial<StorageServices> = {},
+): StorageServices {
+  const { configuration, storage, logger } = given;
+  const { clock } = configuration;
+  const onDefect = (error: unknown): void =>
+    logger.error({ defect: describeDefect(error) }, "unexpected error");
+  const onWarning = (text: string): void => logger.warn(text);
+  const outages = createOutages(logger, clockOfDurations(clock));
+  return {
+    ...given,
+    clock,
+    outages,
+    onWarning,
+    onDefect,
+    events: createEvents(onDefect),
+    audit: createAuditCollector(storage.audit, outages("recording what happens"), onWarning),
+    ...replaced,
+  };
 }

@@ -1,10 +1,10 @@
 /** Delivers what is due by the clock of a test, and waits for it. */
-import { createDeliverer } from "../notifier/sending/deliver.ts";
-import { CircuitBreaker } from "../notifier/sending/breaker.ts";
+import { createLogger } from "../core/logger.ts";
 import { LaneWorker } from "../notifier/sending/lane-worker.ts";
-import { Receivers } from "../notifier/receivers.ts";
+import { createNotifierServices } from "../notifier/services.ts";
 import type { Sealer } from "../core/sealing.ts";
 import type { SignInService } from "../lib/service.ts";
+import { createStorageServices } from "../records/services.ts";
 import type { Storage } from "../records/storage.ts";
 
 /** Lanes of one receiver that are delivered in parallel. */
@@ -20,24 +20,15 @@ export interface TestDelivering {
 
 export function createTestDelivering(
   { configuration, events }: SignInService,
-  { deliveries, directory }: Storage,
+  storage: Storage,
   sealer: Sealer,
 ): TestDelivering {
-  const { notifications: settings, clock } = configuration;
-  const deliverer = createDeliverer({ settings, clock });
-  const worker = new LaneWorker({
-    deliveries,
-    receivers: new Receivers(directory, sealer),
-    breaker: new CircuitBreaker(deliveries, settings.breaker, events, clock),
-    sealer,
-    attempt: deliverer.attempt,
-    settings,
-    events,
-    clock,
-    owner: "test",
-    // Each delay is exactly that of `notifications.retryDelays`.
-    random: () => 0.5,
-  });
+  const { clock, logger = createLogger() } = configuration;
+  const base = createStorageServices({ configuration, storage, sealer, logger }, { events });
+  const services = createNotifierServices(base);
+  // Each delay is exactly that of `notifications.retryDelays`.
+  const worker = new LaneWorker(services, "test", () => 0.5);
+  const { deliveries } = storage;
   return {
     async deliverDue() {
       for (;;) {
@@ -51,7 +42,7 @@ export function createTestDelivering(
     },
     async close() {
       await worker.stop(0);
-      deliverer.close();
+      services.deliverer.close();
     },
   };
 }

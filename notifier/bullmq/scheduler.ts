@@ -8,32 +8,23 @@
 import type { Job, Queue, Worker } from "bullmq";
 import { asFault, reason } from "../../adapters/redis/connection.ts";
 import { unusable } from "../../adapters/redis/startup.ts";
-import type { NotificationSettings } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/storage-address.ts";
-import type { Clock } from "../../core/clock.ts";
-import type { DeliveryStore } from "../../records/deliveries/delivery.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { LaneWorker } from "../sending/lane-worker.ts";
-import { Poller, type Scheduler } from "../poller.ts";
+import type { StorageServices } from "../../records/services.ts";
+import { LOOKING, Poller, type Scheduler } from "../poller.ts";
 import { type OpenedRedis, openRedis, PURPOSE } from "./connection.ts";
 import { within } from "../../core/with-timeout.ts";
 
-export interface BullSchedulerOptions {
-  /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
-  readonly url: string;
-  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue">;
+type Services = Pick<
+  StorageServices,
+  "configuration" | "storage" | "clock" | "outages" | "onDefect" | "onWarning"
+>;
+
+/** How the scheduler works. */
+interface Scheduling {
   readonly worker: Pick<LaneWorker, "run" | "lease">;
-  readonly clock: Clock;
-  readonly settings: Pick<NotificationSettings, "concurrency">;
-  /** Records whether polls succeed; the next poll tries again. */
-  readonly outage: Outage;
-  /** Records whether Redis can be used. */
-  readonly queueOutage: Outage;
-  /** Called with unexpected errors. */
-  readonly onFault: (error: unknown) => void;
-  /** Called with problems that an operator should fix. */
-  readonly onWarning: (text: string) => void;
   /** Between two polls of a worker without a wake-up; default a minute. */
   readonly intervalMs?: number;
   /** Time-out of the first connection; default 10,000. */
@@ -130,9 +121,10 @@ class WakeUps {
  * @throws ConfigurationError for a Redis that can't be the queue.
  * @throws StorageUnavailable when it can't be used.
  */
-export async function openBullScheduler(options: BullSchedulerOptions): Promise<Scheduler> {
-  const { settings, connectTimeoutMs = CONNECT_TIMEOUT_MS, onWarning } = options;
-  const address = readRedisAddress(options.url);
+export async function openBullScheduler(services: Services, scheduling: Scheduling): Promise<Scheduler> {
+  const { configuration, onWarning } = services;
+  const { connectTimeoutMs = CONNECT_TIMEOUT_MS } = scheduling;
+  const address = readRedisAddress(configuration.queue);
   if (typeof address === "string") throw new ConfigurationError([`config.queue: ${address}`]);
   const redis = await openRedis({ address, timeoutMs: connectTimeoutMs, onWarning });
   const { DelayedError, Job: BullJob, Queue: BullQueue, Worker: BullWorker } = await import("bullmq");
@@ -159,7 +151,7 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
         ...common,
         connection: redis.forWorker(),
         autorun: false,
-        concurrency: settings.concurrency.total,
+        concurrency: configuration.notifications.concurrency.total,
         lockDuration: LOCK_MS,
         stalledInterval: STALLED_MS,
         runRetryDelay: RECONNECT_MS,
@@ -172,14 +164,15 @@ export async function openBullScheduler(options: BullSchedulerOptions): Promise<
   );
   const heartbeat = (): Promise<unknown> =>
     redis.client.set(`${common.prefix}:heartbeat`, "", "PX", HEARTBEAT_KEPT_MS);
-  return new BullScheduler(options, { redis, queue, wakeUps, makeWorker, heartbeat });
+  return new BullScheduler(services, scheduling, { redis, queue, wakeUps, makeWorker, heartbeat });
 }
 
 /** @param serve returns whether there was a slot for the receiver; otherwise another worker gets the wake-up. */
 type MakeWorker = (serve: (receiver: string) => Promise<boolean>) => Worker<WakeUp>;
 
 class BullScheduler implements Scheduler {
-  readonly #options: BullSchedulerOptions;
+  readonly #services: Services;
+  readonly #outage: Outage;
   readonly #redis: OpenedRedis;
   readonly #queue: Queue<WakeUp>;
   readonly #makeWorker: MakeWorker;
@@ -196,7 +189,8 @@ class BullScheduler implements Scheduler {
   #jobsClosed: Promise<void> = Promise.resolve();
 
   constructor(
-    options: BullSchedulerOptions,
+    services: Services,
+    { worker, intervalMs = MINUTE_MS }: Scheduling,
     bull: {
       readonly redis: OpenedRedis;
       readonly queue: Queue<WakeUp>;
@@ -206,18 +200,17 @@ class BullScheduler implements Scheduler {
       readonly heartbeat: () => Promise<unknown>;
     },
   ) {
-    this.#options = options;
+    this.#services = services;
+    this.#outage = services.outages("using the queue");
     this.#redis = bull.redis;
     this.#queue = bull.queue;
     this.#makeWorker = bull.makeWorker;
     this.#wakeUps = bull.wakeUps;
     this.#heartbeat = bull.heartbeat;
-    const { deliveries, worker, clock, settings, intervalMs = MINUTE_MS, outage } = options;
-    this.#poller = new Poller({
-      deliveries,
+    const outage = services.outages(LOOKING);
+    this.#poller = new Poller(services, {
       worker,
-      clock,
-      settings: { concurrency: settings.concurrency, poll: intervalMs / 1000 },
+      poll: intervalMs / 1000,
       keepAlive: true,
       outage: {
         // A poll that found nothing due did not need Redis.
@@ -247,18 +240,17 @@ class BullScheduler implements Scheduler {
 
   /** Never rejects. */
   async #beat(): Promise<void> {
-    const { queueOutage } = this.#options;
     try {
       await this.#heartbeat();
       this.#refusal = undefined;
-      queueOutage.worked();
+      this.#outage.worked();
     } catch (error) {
       // Closing the connections makes commands fail, which is no fault.
       if (this.#stopped) return;
       const fault = asFault(error, this.#lost);
       this.#refusal = fault.reason;
       fault.call = { store: "queue", operation: "write" };
-      queueOutage.failed(fault);
+      this.#outage.failed(fault);
     }
   }
 
@@ -288,7 +280,7 @@ class BullScheduler implements Scheduler {
       .waitUntilReady()
       .then(() => (this.#stopped ? undefined : jobs.run()))
       .catch((error: unknown) => {
-        if (!this.#stopped) this.#options.onFault(error);
+        if (!this.#stopped) this.#services.onDefect(error);
       });
     this.#poller.start();
   }
@@ -315,8 +307,9 @@ class BullScheduler implements Scheduler {
   async #leaveRest(): Promise<void> {
     if (this.#jobs === undefined) return;
     try {
-      const now = this.#options.clock.now();
-      const due = await this.#options.deliveries.dueReceivers();
+      const { clock, storage } = this.#services;
+      const now = clock.now();
+      const due = await storage.deliveries.dueReceivers();
       await this.#wakeUps.request(due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver));
     } catch {
       return;

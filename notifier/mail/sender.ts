@@ -3,11 +3,10 @@
  * until it is out of date. If a process dies after sending, the mail is sent again with the same Message-ID.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration } from "../../config/configuration.ts";
-import type { MailFailure, ServiceEmitter } from "../../core/events.ts";
+import type { MailFailure } from "../../core/events.ts";
 import type { RenderMail } from "../../accounts/people/messages.ts";
 import type { AskedHealth } from "../../records/health.ts";
-import type { Outbox } from "../../records/people/outbox.ts";
+import type { StorageServices } from "../../records/services.ts";
 import { openMail, type StoredMail } from "../../records/people/mail-kinds.ts";
 import type { Outage } from "../../core/outages.ts";
 import type { Sealer } from "../../core/sealing.ts";
@@ -15,18 +14,10 @@ import { ATTEMPT_TIMEOUT_MS, createMailTransport, MailRefused, type SendMail } f
 import type { Mailer, SmtpSettings } from "../../config/mail.ts";
 import { within } from "../../core/with-timeout.ts";
 
-export interface MailSenderOptions {
-  readonly configuration: Pick<
-    Configuration,
-    "clock" | "deployments" | "interactions" | "mail" | "notifications"
-  >;
-  readonly mailer: SmtpSettings | Mailer;
-  readonly outbox: Outbox;
-  readonly sealer: Sealer;
-  readonly events: ServiceEmitter;
-  /** Opens the outage log of a background job, by its name. */
-  readonly outages: (work: string) => Outage;
-}
+type Services = Pick<
+  StorageServices,
+  "configuration" | "clock" | "storage" | "sealer" | "events" | "outages"
+>;
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -50,7 +41,7 @@ function recipient(sealer: Sealer, mail: StoredMail): string {
 }
 
 export class MailSender {
-  readonly #options: MailSenderOptions;
+  readonly #services: Services;
   readonly #send: SendMail;
   readonly #storageOutage: Outage;
   readonly #mailOutage: Outage;
@@ -63,11 +54,11 @@ export class MailSender {
   #endWatch: () => void = () => undefined;
   #loop: Promise<void> = Promise.resolve();
 
-  constructor(options: MailSenderOptions) {
-    this.#options = options;
-    this.#send = createMailTransport(options.mailer);
-    this.#storageOutage = options.outages("looking for mail that is due");
-    this.#mailOutage = options.outages("sending mail");
+  constructor(services: Services, mailer: SmtpSettings | Mailer) {
+    this.#services = services;
+    this.#send = createMailTransport(mailer);
+    this.#storageOutage = services.outages("looking for mail that is due");
+    this.#mailOutage = services.outages("sending mail");
   }
 
   /**
@@ -76,13 +67,13 @@ export class MailSender {
    */
   async health(): Promise<AskedHealth> {
     const failure = this.#failure;
-    if (failure === undefined || (await this.#options.outbox.nextDue()) === undefined)
+    if (failure === undefined || (await this.#services.storage.outbox.nextDue()) === undefined)
       return { ok: true, detail: "" };
     return { ok: false, detail: `the last mail could not be sent: ${failure}` };
   }
 
   start(): void {
-    this.#endWatch = this.#options.outbox.watch(() => this.wake());
+    this.#endWatch = this.#services.storage.outbox.watch(() => this.wake());
     this.#loop = this.#run();
   }
 
@@ -101,7 +92,8 @@ export class MailSender {
 
   /** Sends everything that is due. @returns milliseconds until the next mail is due. */
   async pass(): Promise<number> {
-    const { outbox, configuration, sealer } = this.#options;
+    const { storage, clock, sealer } = this.#services;
+    const { outbox } = storage;
     const recipientOf = (mail: StoredMail): string => recipient(sealer, mail);
     while (!this.#stopped) {
       const mails = await outbox.claim(BATCH, LEASE_MS, recipientOf);
@@ -112,11 +104,12 @@ export class MailSender {
       await Promise.all(deliveries);
     }
     const due = await outbox.nextDue();
-    return due === undefined ? Infinity : due - configuration.clock.now();
+    return due === undefined ? Infinity : due - clock.now();
   }
 
   async #deliver(mail: StoredMail): Promise<void> {
-    const { outbox, events } = this.#options;
+    const { storage, events } = this.#services;
+    const { outbox } = storage;
     const { kind } = mail;
     const refusal = await this.#attempt(mail);
     if (refusal === undefined || refusal === "nobody") {
@@ -148,7 +141,7 @@ export class MailSender {
   }
 
   async #message(mail: StoredMail): Promise<Parameters<SendMail>[0]> {
-    const { configuration, sealer } = this.#options;
+    const { configuration, sealer } = this.#services;
     this.#render ??= import("../../accounts/people/messages.ts").then(({ createMessages }) =>
       createMessages(configuration),
     );
@@ -159,12 +152,12 @@ export class MailSender {
   /** `null` if the mail is out of date by then. */
   #retryAt({ attempts, expiresAt }: StoredMail): number | null {
     const wait = RETRY_DELAYS_MS[attempts - 1] ?? RETRY_DELAYS_MS.at(-1) ?? 0;
-    const at = Math.floor(this.#options.configuration.clock.now() + wait);
+    const at = Math.floor(this.#services.clock.now() + wait);
     return at < expiresAt ? at : null;
   }
 
   async #run(): Promise<void> {
-    const interval = this.#options.configuration.notifications.poll * SECOND;
+    const interval = this.#services.configuration.notifications.poll * SECOND;
     while (!this.#stopped) {
       // Before the poll, so that mail stored during it wakes the next one.
       this.#sleeping = new AbortController();

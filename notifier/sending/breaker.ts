@@ -12,7 +12,7 @@ import {
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
-import type { Logger } from "pino";
+import type { StorageServices } from "../../records/services.ts";
 
 /** The state after a failed attempt. `probe`: the attempt was made while the receiver was held back. */
 export function afterFailure(
@@ -74,19 +74,19 @@ const STEP = 500;
 
 /** Records what attempts and operators say about a receiver, and emits the events. */
 export class CircuitBreaker {
-  readonly #deliveries: Pick<DeliveryStore, "receiver" | "changeReceiver" | "releaseHeld">;
+  readonly #deliveries: DeliveryStore;
   readonly #settings: NotificationSettings["breaker"];
   readonly #events: ServiceEmitter;
   readonly #clock: Clock;
 
-  constructor(
-    deliveries: Pick<DeliveryStore, "receiver" | "changeReceiver" | "releaseHeld">,
-    settings: NotificationSettings["breaker"],
-    events: ServiceEmitter,
-    clock: Clock,
-  ) {
-    this.#deliveries = deliveries;
-    this.#settings = settings;
+  constructor({
+    storage,
+    configuration,
+    events,
+    clock,
+  }: Pick<StorageServices, "storage" | "configuration" | "events" | "clock">) {
+    this.#deliveries = storage.deliveries;
+    this.#settings = configuration.notifications.breaker;
     this.#events = events;
     this.#clock = clock;
   }
@@ -169,7 +169,11 @@ const LOG_INTERVAL_MS = 60_000;
  * Logs receivers in few lines: one when a receiver begins to fail, one when it is held back, or is paused because nothing can be sent to
  * it, and one when it works again. One that fails and works by turns is logged at most once a minute.
  */
-export function logReceivers(events: ServiceEmitter, logger: Pick<Logger, "warn">, clock: Clock): void {
+export function logReceivers({
+  events,
+  logger,
+  clock,
+}: Pick<StorageServices, "events" | "logger" | "clock">): void {
   const logged = new Map<string, { at: number; isQuiet: boolean }>();
 
   function begins(receiver: string, detail: object, text: string): void {

@@ -3,41 +3,13 @@
  * the source of truth: a worker that dies in between loses its lease, and the delivery is sent again with the same id.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import {
-  type AttemptRecord,
-  type Claim,
-  type DeliveryStore,
-  failureOf,
-  type Finished,
-  type FinishOptions,
-  type LeaseTerms,
-  type Outcome,
-} from "../../records/deliveries/delivery.ts";
-import type { NotificationSettings } from "../../config/configuration.ts";
-import type { Clock } from "../../core/clock.ts";
+import { type AttemptRecord, type Claim, failureOf, type Finished, type FinishOptions, type LeaseTerms, type Outcome } from "../../records/deliveries/delivery.ts";
 import { answerContext, deliveryContext } from "../../records/deliveries/delivery-kinds.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
-import type { ServiceEmitter } from "../../core/events.ts";
-import type { Sealer } from "../../core/sealing.ts";
-import type { Attempt, AttemptResult, AttemptTarget } from "./deliver.ts";
-import type { CircuitBreaker } from "./breaker.ts";
-import { NO_KEY, type Receivers } from "../receivers.ts";
+import type { AttemptResult, AttemptTarget } from "./deliver.ts";
+import { NO_KEY } from "../receivers.ts";
 import { type Verdict, verdictOf } from "../retry-schedule.ts";
-
-export interface LaneWorkerOptions {
-  readonly deliveries: Pick<DeliveryStore, "finish">;
-  readonly receivers: Pick<Receivers, "target">;
-  readonly breaker: CircuitBreaker;
-  readonly sealer: Sealer;
-  readonly attempt: Attempt;
-  readonly settings: Pick<NotificationSettings, "retryDelays" | "timeouts">;
-  readonly events: ServiceEmitter;
-  readonly clock: Clock;
-  /** Identifies this worker in its leases. */
-  readonly owner: string;
-  /** Returns numbers from 0 to 1; default `Math.random`. */
-  readonly random?: () => number;
-}
+import type { NotifierServices } from "../services.ts";
 
 /** How much longer than an attempt a lease lasts: time for the round trips to the storage. */
 const LEASE_MARGIN_MS = 15_000;
@@ -51,22 +23,31 @@ type Prepared =
   | { readonly target: AttemptTarget; readonly body: string }
   | { readonly outcome: Outcome; readonly paused?: string };
 
+type Services = Pick<
+  NotifierServices,
+  "configuration" | "clock" | "storage" | "sealer" | "events" | "receivers" | "breaker" | "deliverer"
+>;
+
 export class LaneWorker {
   /** The terms under which this worker claims. */
   readonly lease: LeaseTerms;
-  readonly #options: LaneWorkerOptions;
+  readonly #services: Services;
   readonly #random: () => number;
   readonly #attemptTimeoutMs: number;
   readonly #running = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #stopping = false;
 
-  constructor(options: LaneWorkerOptions) {
-    this.#attemptTimeoutMs = options.settings.timeouts.total * 1000;
+  /**
+   * @param owner identifies this worker in its leases.
+   * @param random returns numbers from 0 to 1.
+   */
+  constructor(services: Services, owner: string, random: () => number = Math.random) {
+    this.#attemptTimeoutMs = services.configuration.notifications.timeouts.total * 1000;
     const span = this.#attemptTimeoutMs + LEASE_MARGIN_MS;
-    this.lease = { owner: options.owner, span, holdAgain: span };
-    this.#options = options;
-    this.#random = options.random ?? Math.random;
+    this.lease = { owner, span, holdAgain: span };
+    this.#services = services;
+    this.#random = random;
   }
 
   /**
@@ -77,7 +58,7 @@ export class LaneWorker {
   async run(claim: Claim, sliceEnd = 0): Promise<void> {
     const run = this.#runLanes(claim, sliceEnd).catch((error: unknown) => {
       const code = error instanceof SignInError ? error.code : "unexpected";
-      this.#options.events.emit("fault", { where: "notifications", code });
+      this.#services.events.emit("fault", { where: "notifications", code });
     });
     this.#running.add(run);
     await run;
@@ -106,7 +87,7 @@ export class LaneWorker {
   /** Handles one delivery. @returns the claim of the next one if it may be sent now. */
   async #step(claim: Claim, sliceEnd: number): Promise<Claim | undefined> {
     const { delivery } = claim;
-    const { attempt, breaker, settings } = this.#options;
+    const { deliverer, breaker, configuration } = this.#services;
     const prepared = await this.#prepare(claim);
     // Hand it back if the worker was stopped just after the claim, so that another can claim it immediately. Also if
     // the process was suspended for so long that the lease could end during the attempt.
@@ -118,9 +99,9 @@ export class LaneWorker {
       return next;
     }
     const { signal } = this.#abort;
-    const result = await attempt(prepared.target, prepared.body, { id: delivery.id, signal });
+    const result = await deliverer.attempt(prepared.target, prepared.body, { id: delivery.id, signal });
     const verdict = verdictOf(result, delivery, {
-      delays: settings.retryDelays,
+      delays: configuration.notifications.retryDelays,
       random: this.#random,
       signal,
     });
@@ -128,11 +109,11 @@ export class LaneWorker {
   }
 
   #isLate({ leaseEnd }: Claim): boolean {
-    return leaseEnd - this.#options.clock.now() < this.#attemptTimeoutMs;
+    return leaseEnd - this.#services.clock.now() < this.#attemptTimeoutMs;
   }
 
   async #prepare({ delivery }: Claim): Promise<Prepared> {
-    const { receivers, sealer } = this.#options;
+    const { receivers, sealer } = this.#services;
     const target = await receivers.target(delivery.receiver);
     if (target === "no key") return { outcome: { kind: "kept" }, paused: NO_KEY };
     if (target === "not configured") return { outcome: { kind: "parked", reason: RECEIVER_REMOVED } };
@@ -148,7 +129,7 @@ export class LaneWorker {
     result: AttemptResult,
     verdict: Verdict & { readonly sliceEnd: number },
   ): Promise<Claim | undefined> {
-    const { breaker } = this.#options;
+    const { breaker } = this.#services;
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
     const attempt = verdict.recorded ? this.#toRecord(claim.delivery.id, result) : undefined;
@@ -171,7 +152,7 @@ export class LaneWorker {
   #toRecord(id: string, result: AttemptResult): AttemptRecord {
     const { startedAt, duration } = result;
     if (result.kind === "answered") {
-      const { sealer } = this.#options;
+      const { sealer } = this.#services;
       const answer = result.answer === "" ? null : sealer.seal(answerContext(id), result.answer);
       return { startedAt, duration, status: result.status, error: null, answer };
     }
@@ -188,11 +169,11 @@ export class LaneWorker {
     outcome: Outcome,
     options: Omit<FinishOptions, "lease"> = {},
   ): Promise<Finished> {
-    const { deliveries, clock } = this.#options;
+    const { storage, clock } = this.#services;
     const end = performance.now() + claim.leaseEnd - clock.now();
     for (;;) {
       try {
-        return await deliveries.finish(claim, outcome, {
+        return await storage.deliveries.finish(claim, outcome, {
           ...options,
           ...(!this.#stopping && { lease: this.lease }),
         });
@@ -205,7 +186,7 @@ export class LaneWorker {
   }
 
   #emitResult({ delivery }: Claim, { status, error }: AttemptRecord, outcome: Outcome): void {
-    const { events, clock } = this.#options;
+    const { events, clock } = this.#services;
     const { id, receiver, sub, type } = delivery;
     const about = { id, receiver, sub, type, attempts: delivery.attempts + 1 };
     if (outcome.kind === "delivered") {
@@ -221,6 +202,6 @@ export class LaneWorker {
     if (outcome.kind !== "parked") return;
     const { id, receiver, sub, type } = delivery;
     const { reason } = outcome;
-    this.#options.events.emit("delivery.parked", { id, receiver, sub, type, attempts, reason });
+    this.#services.events.emit("delivery.parked", { id, receiver, sub, type, attempts, reason });
   }
 }

@@ -1,20 +1,22 @@
 /** The worker over a real storage in memory, with a clock that is moved by hand and attempts that the test answers. */
 import type { NewDelivery } from "../../records/deliveries/delivery.ts";
 import type { ReceiverRecord } from "../../records/directory/directory.ts";
+import { pino } from "pino";
+import { createStorageServices, type StorageServices } from "../../records/services.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { createDirectory, type Directory } from "../../accounts/directory.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
+import { readConfiguration } from "../../config/read.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/sending/deliver.ts";
-import { CircuitBreaker } from "../../notifier/sending/breaker.ts";
 import { LaneWorker } from "../../notifier/sending/lane-worker.ts";
 import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import { Poller } from "../../notifier/poller.ts";
-import { Receivers } from "../../notifier/receivers.ts";
+import { createNotifierServices, type NotifierServices } from "../../notifier/services.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
 import { ManualClock, store } from "../records/rules/stage.ts";
 import { defaults } from "../../config/schema.ts";
@@ -101,7 +103,12 @@ function toResult(answer: number | object, startedAt: number): AttemptResult {
   return { ...timing, ...given } as AttemptResult;
 }
 
-const wake = (): void => undefined;
+const nothing = (): void => undefined;
+const wake = { deliveries: nothing, mail: nothing };
+
+function rethrow(error: unknown): never {
+  throw error;
+}
 
 export async function openWorld(
   changes: Partial<NotificationSettings> = {},
@@ -109,12 +116,14 @@ export async function openWorld(
 ): Promise<World> {
   const clock = new ManualClock();
   const start = clock.now();
-  const storage = await openStorage({ storage: path, artifacts: path, clock });
   const settings = { ...defaults.notifications, ...changes };
+  const deployments = { openid: { url: "http://127.0.0.1:1" } };
+  const configuration = {
+    ...readConfiguration({ deployments, storage: path, clock }),
+    notifications: settings,
+  };
+  const storage = await openStorage(configuration);
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-  const events = createEvents((error) => {
-    throw error;
-  });
   const posted: Posted[] = [];
   const world = { answer: () => 200 } as { answer: Answer };
   const attempt: Attempt = async (target, body, { id, signal }) => {
@@ -123,8 +132,13 @@ export async function openWorld(
     posted.push(post);
     return toResult(await world.answer(post, signal), startedAt);
   };
-  const common = { sealer, events, clock, settings, attempt };
-  const directory = createDirectory({ storage, sealer, deployments: {} });
+  const base = createStorageServices(
+    { configuration, storage, sealer, logger: pino({ level: "silent" }) },
+    { events: createEvents(rethrow), outages: () => ({ failed: rethrow, worked: () => undefined }) },
+  );
+  const servicesOn = (change: Partial<StorageServices>, send: Attempt = attempt): NotifierServices =>
+    createNotifierServices({ ...base, ...change }, { deliverer: { attempt: send, close: () => undefined } });
+  const directory = createDirectory({ ...base, deployments: {} });
   return Object.assign(world, {
     storage,
     clock,
@@ -132,28 +146,18 @@ export async function openWorld(
     sealer,
     settings,
     posted,
-    emitted: listen(events),
-    notifications: createNotifications({
-      ...common,
-      ...partsOf(common, storage),
-      storage,
-      wake,
-      onMail: wake,
-    }),
-    notificationsOn(change: Partial<Storage>) {
-      const changed = { ...storage, ...change };
-      return createNotifications({
-        ...common,
-        ...partsOf(common, changed),
-        storage: changed,
-        events: createEvents(() => undefined),
-        attempt: () => Promise.reject(new Error("nothing is to be sent")),
+    emitted: listen(base.events),
+    notifications: createNotifications(servicesOn({}), wake),
+    notificationsOn: (change: Partial<Storage>) =>
+      createNotifications(
+        servicesOn({ storage: { ...storage, ...change }, events: createEvents(() => undefined) }, () =>
+          Promise.reject(new Error("nothing is to be sent")),
+        ),
         wake,
-        onMail: wake,
-      });
-    },
+      ),
     now: () => clock.now() - start,
-    worker: (change: (storage: Storage) => Storage = (same) => same) => createWorker(common, change(storage)),
+    worker: (change: (storage: Storage) => Storage = (same) => same) =>
+      createWorker(servicesOn({ storage: change(storage) }), clock),
     async receiver(service: string, more: Partial<ReceiverSettings> = {}) {
       const receiver = { ...receiverSettings(service), ...more };
       await directory.services.put(service, { name: service, receiver });
@@ -176,31 +180,8 @@ function listen(events: ServiceEmitter): (readonly [name: string, argument: obje
   return emitted;
 }
 
-interface Common {
-  readonly sealer: Sealer;
-  readonly events: ServiceEmitter;
-  readonly clock: ManualClock;
-  readonly settings: NotificationSettings;
-  readonly attempt: Attempt;
-}
-
-function partsOf({ sealer, settings, events, clock }: Common, { directory, deliveries }: Storage) {
-  const receivers = new Receivers(directory, sealer);
-  return { receivers, breaker: new CircuitBreaker(deliveries, settings.breaker, events, clock) };
-}
-
-const outage = {
-  failed(error: unknown): never {
-    throw error;
-  },
-  worked: () => undefined,
-};
-
-function createWorker(common: Common, storage: Storage): Worker {
-  const { clock, settings } = common;
-  const { deliveries } = storage;
-  const parts = { ...common, ...partsOf(common, storage), deliveries };
-  const lanes = new LaneWorker({ ...parts, owner: "worker", random: () => 0.5 });
+function createWorker(services: NotifierServices, clock: ManualClock): Worker {
+  const lanes = new LaneWorker(services, "worker", () => 0.5);
   const running = new Set<Promise<void>>();
   const watched = {
     lease: lanes.lease,
@@ -210,8 +191,8 @@ function createWorker(common: Common, storage: Storage): Worker {
       return run.finally(() => running.delete(run));
     },
   };
-  const poller = new Poller({ ...parts, worker: watched, keepAlive: false, outage });
-  const upkeep = createUpkeep({ ...parts, retention: settings.retention, wake, outage });
+  const poller = new Poller(services, { worker: watched, outage: services.outages("poll") });
+  const upkeep = createUpkeep(services, nothing);
   async function settle(): Promise<number> {
     for (;;) {
       const next = await poller.pass();

@@ -1,6 +1,8 @@
 /** Workers over one storage and a real Redis; attempts are answered by the test. */
 import type { Redis } from "ioredis";
 import type { NewDelivery } from "../../../records/deliveries/delivery.ts";
+import { pino } from "pino";
+import { createStorageServices } from "../../../records/services.ts";
 import { openStorage } from "../../../records/storage.ts";
 import type { Storage } from "../../../records/storage.ts";
 import type { NotificationSettings } from "../../../config/configuration.ts";
@@ -8,12 +10,12 @@ import { createSystemClock } from "../../../core/clock.ts";
 import { createDirectory } from "../../../accounts/directory.ts";
 import { createEvents } from "../../../core/events.ts";
 import { createOutages } from "../../../core/outages.ts";
+import { readConfiguration } from "../../../config/read.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import type { Attempt } from "../../../notifier/sending/deliver.ts";
 import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
-import { CircuitBreaker } from "../../../notifier/sending/breaker.ts";
 import { LaneWorker } from "../../../notifier/sending/lane-worker.ts";
-import { Receivers } from "../../../notifier/receivers.ts";
+import { createNotifierServices } from "../../../notifier/services.ts";
 import type { Scheduler } from "../../../notifier/poller.ts";
 import { store } from "../../records/rules/stage.ts";
 import { receiverSettings } from "../stage.ts";
@@ -66,19 +68,27 @@ export async function until(true_: () => boolean | Promise<boolean>): Promise<vo
 
 export async function openBullStage(changes: Partial<NotificationSettings> = {}): Promise<BullStage> {
   const clock = createSystemClock();
-  const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
-  const { deliveries } = storage;
   const settings = { ...defaults.notifications, retryDelays: [0.05, 0.05, 0.05], ...changes };
+  const deployments = { openid: { url: "http://127.0.0.1:1" } };
+  const configuration = {
+    ...readConfiguration({ deployments, storage: "sqlite::memory:", clock }),
+    notifications: settings,
+  };
+  const storage = await openStorage(configuration);
+  const { deliveries } = storage;
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
   const faults: unknown[] = [];
   const warnings: string[] = [];
   const posted: Posted[] = [];
   const workers: BullWorker[] = [];
-  const onFault = (error: unknown): void => void faults.push(error);
+  const onDefect = (error: unknown): void => void faults.push(error);
   const onWarning = (text: string): void => void warnings.push(text);
   const healed: unknown[] = [];
-  const outages = createOutages({ error: onFault, warn: (what: unknown) => void healed.push(what) }, clock);
-  const events = createEvents(onFault);
+  const outages = createOutages({ error: onDefect, warn: (what: unknown) => void healed.push(what) }, clock);
+  const base = createStorageServices(
+    { configuration, storage, sealer, logger: pino({ level: "silent" }) },
+    { outages, onDefect, onWarning, events: createEvents(onDefect) },
+  );
   const directory = createDirectory({ storage, sealer, deployments: {} });
   const stage = { answer: () => 200 } as { answer: BullStage["answer"] };
   const attempt: Attempt = async (_target, body, { id, signal }) => {
@@ -106,21 +116,14 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
     nothingWaits: () => until(async () => (await waiting()) === 0),
     async worker(url: string, interval = 60_000) {
       const owner = `worker ${workers.length}`;
-      const receivers = new Receivers(storage.directory, sealer);
-      const breaker = new CircuitBreaker(deliveries, settings.breaker, events, clock);
-      const common = { deliveries, receivers, breaker, sealer, events, clock, settings };
-      const lanes = new LaneWorker({ ...common, attempt, owner });
-      const scheduler = await openBullScheduler({
-        url,
-        deliveries,
+      const services = createNotifierServices(
+        { ...base, configuration: { ...configuration, queue: url } },
+        { deliverer: { attempt, close: () => undefined } },
+      );
+      const lanes = new LaneWorker(services, owner);
+      const scheduler = await openBullScheduler(services, {
         worker: lanes,
-        clock,
-        settings,
         intervalMs: interval,
-        outage: outages("look"),
-        queueOutage: outages("queue"),
-        onFault,
-        onWarning,
         connectTimeoutMs: 1000,
       });
       const worker = {
