@@ -37,8 +37,9 @@ import { createStorageServices } from "../records/services.ts";
 import { openStorage, type Storage } from "../records/storage.ts";
 import { watchHistory } from "../records/storage-identity.ts";
 import type { Seed } from "./seed.ts";
-import { createAccountServices, createHttpServices, type Services } from "./services.ts";
-import { checkStart, putInternalClients } from "./start-checks.ts";
+import { createAccountServices } from "./account-services.ts";
+import { createHttpServices, type Services } from "./services.ts";
+import { checkStart, putInternalClients, sayPasskeysAreOff } from "./start-checks.ts";
 
 /** A running service; see `createSignInService`. */
 export interface SignInService {
@@ -259,6 +260,7 @@ async function build(
     }
     open.defer(async () => void (await Promise.all([routes.drain(), notifier.stop(DELIVERIES_DRAIN_MS)])));
     await warmedUp;
+    if (isServer) sayPasskeysAreOff(base);
     const catalog = createDirectory({ ...base, deployments: configuration.deployments });
     return {
       routes: () => routes.middleware,

@@ -7,7 +7,7 @@ import type { Configuration } from "../config/configuration.ts";
 import { databaseFile } from "../config/storage-address.ts";
 import { isResealPending } from "../records/secrets.ts";
 import type { StorageServices } from "../records/services.ts";
-import { mailDeploymentOf } from "./services.ts";
+import { mailDeploymentOf } from "./account-services.ts";
 import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 
 /** @throws ConfigurationError if the storage belongs to another issuer, or to passkeys of other domains. */
@@ -30,15 +30,21 @@ export async function checkStart(
   }
   await requireIssuer(configuration, storage.directory);
   if (!isServer) return;
-  const relyingParty = relyingPartyOf(configuration);
-  await checkPasskeyDomains(storage.records, relyingParty);
+  await checkPasskeyDomains(storage.records, relyingPartyOf(configuration));
   await warnAboutNetwork(configuration, onWarning);
-  if (relyingParty === undefined)
-    logger.info(
-      configuration.interactions.passkeys.enabled
-        ? "passkeys are off: browsers make none for an IP address; use a host name, such as localhost"
-        : "passkeys are off: interactions.passkeys.enabled is false",
-    );
+}
+
+/** Says why people are offered no passkeys, once the service has started. */
+export function sayPasskeysAreOff({
+  configuration,
+  logger,
+}: Pick<StorageServices, "configuration" | "logger">): void {
+  if (relyingPartyOf(configuration) !== undefined) return;
+  logger.info(
+    configuration.interactions.passkeys.enabled
+      ? "passkeys are off: browsers make none for an IP address; use a host name, such as localhost"
+      : "passkeys are off: interactions.passkeys.enabled is false",
+  );
 }
 
 /** Warns about a database that several machines could damage. */

@@ -2,7 +2,7 @@
 import type { AccountClaims } from "oidc-provider";
 import type { Deployment } from "../config/configuration.ts";
 import { isObject } from "../core/untrusted-json.ts";
-import type { AccountRecord } from "../records/directory/directory.ts";
+import type { AccountRecord, Consent } from "../records/directory/directory.ts";
 import { fullName } from "../accounts/names.ts";
 import { FIELD_OF_CLAIM } from "../accounts/profile-fields.ts";
 
@@ -84,6 +84,9 @@ export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
 export const KNOWN_CLAIMS: ReadonlySet<string> = new Set(
   [...Object.values(scopeClaims).flat(), ...SIGN_IN_CLAIMS].filter((claim) => claim !== ROLES),
 );
+
+/** Everything that a user can allow a client. */
+export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
 
 /** All claims about a user. oidc-provider selects those that were requested and granted. */
 export function claimsAbout(record: AccountRecord): AccountClaims {

@@ -1,4 +1,9 @@
 /** Parts that record what they are told, for tests that build the others with the composition root. */
+import { createSecretKey } from "node:crypto";
+import { type ServiceKeys } from "../accounts/keys/service-keys.ts";
+import { fixedSigningKeys } from "../accounts/keys/signing-keys.ts";
+import type { Sealer } from "../core/sealing.ts";
+import type { StoredArtifact } from "../records/artifacts/artifact.ts";
 import type { AuditCollector } from "../records/audit/collector.ts";
 import type { AuditEvent } from "../records/audit/audit-event.ts";
 import type { BackchannelLogout } from "../provider/sessions/backchannel-logout.ts";
@@ -35,8 +40,25 @@ export function watchedLogout(): WatchedLogout {
     ended,
     add: () => undefined,
     sessionsEnded: async (_sub, sessions) =>
-      void ended.push(...sessions.map(({ payload }) => String(payload["uid"]))),
+      void ended.push(...sessions.map((session) => (session as Partial<StoredArtifact>).uid ?? "")),
     settled: async () => true,
     stop: async () => undefined,
+  };
+}
+
+/** Keys that cost no time to make. */
+export function fixedKeys(sealer: Sealer): ServiceKeys {
+  const key = createSecretKey(Buffer.alloc(32, 8));
+  return {
+    sealer,
+    cookies: ["a key for the cookies of tests"],
+    signing: fixedSigningKeys([{ kty: "RSA", kid: "of tests", alg: "RS256" }]),
+    clientSecrets: createSecretKey(Buffer.alloc(32, 9)),
+    forms: [key],
+    rateLimits: key,
+    networks: key,
+    confirmations: key,
+    seeds: key,
+    userCodes: key,
   };
 }

@@ -3,7 +3,15 @@
  * the source of truth: a worker that dies in between loses its lease, and the delivery is sent again with the same id.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { type AttemptRecord, type Claim, failureOf, type Finished, type FinishOptions, type LeaseTerms, type Outcome } from "../../records/deliveries/delivery.ts";
+import {
+  type AttemptRecord,
+  type Claim,
+  failureOf,
+  type Finished,
+  type FinishOptions,
+  type LeaseTerms,
+  type Outcome,
+} from "../../records/deliveries/delivery.ts";
 import { answerContext, deliveryContext } from "../../records/deliveries/delivery-kinds.ts";
 import { SignInError, StorageUnavailable } from "../../core/errors.ts";
 import type { AttemptResult, AttemptTarget } from "./deliver.ts";

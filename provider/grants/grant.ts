@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { errors, type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord, ApiRecord, ClientRecord, Consent } from "../../records/directory/directory.ts";
+import type { AccountRecord, ApiRecord, ClientRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { generationAt } from "../../accounts/generations.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
@@ -16,14 +16,11 @@ import {
   type OidcAccount,
 } from "../account.ts";
 import { CODE_KEPT_SECONDS } from "../adapter.ts";
-import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "../claims.ts";
+import { ALL_FIELDS, GRANTABLE } from "../claims.ts";
 import { clientRecord } from "../clients.ts";
 import { allowedScopes } from "../apis.ts";
 import { callerOf, exchangeOf } from "../exchange.ts";
 import type { ProviderServices } from "../services.ts";
-
-/** Everything that a user can allow a client. */
-export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
 
 /** The scopes of this service in a scope that may also have scopes of APIs. */
 export const ownScopes = (scope: string): string[] =>

@@ -1,7 +1,7 @@
-import { createSecretKey, type KeyObject } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import { type Logger, pino } from "pino";
 import type { NewDelivery } from "../../records/deliveries/delivery.ts";
-import type { AccountRecord, Consent } from "../../records/directory/directory.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import { KINDS } from "../../records/all-kinds.ts";
@@ -11,19 +11,20 @@ import { type AuditEvent, SYSTEM } from "../../records/audit/audit-event.ts";
 import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { OwnershipLimits, PasswordRules } from "../../config/configuration.ts";
-import { AccessCleanup } from "../../accounts/access-cleanup.ts";
+import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
-import { createAccounts } from "../../accounts/accounts.ts";
 import type { ClientInternals, Clients } from "../../accounts/clients/client.ts";
-import { createConfirmations } from "../../accounts/people/confirmations.ts";
-import { createClients } from "../../accounts/clients/clients.ts";
 import { createDirectory, type Directory, type DirectoryInternals } from "../../accounts/directory.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
 import { createSealer, type Sealer } from "../../core/sealing.ts";
 import { type NotificationBody, NOTIFICATION_TYPES } from "../../accounts/plan.ts";
+import { readConfiguration } from "../../config/read.ts";
 import { defaults } from "../../config/schema.ts";
+import { createAccountServices } from "../../lib/account-services.ts";
+import { createStorageServices } from "../../records/services.ts";
+import { fixedKeys, watchedAudit, watchedLogout } from "../watched-parts.ts";
 
 export const RULES: PasswordRules = {
   memory: 19_456,
@@ -43,9 +44,6 @@ export const RECEIVER: ReceiverSettings = {
   client_secret: "receiver secret",
   types: NOTIFICATION_TYPES,
 };
-
-/** The scopes and claims that users can allow. */
-export const GRANTABLE: Consent = { scopes: ["openid", "email", "profile"], claims: ["name", "gender"] };
 
 /** The clients of the {@link seed} domain: of the services "1" and "2". */
 export const CLIENTS: readonly string[] = ["one", "two"];
@@ -106,65 +104,50 @@ export async function openDomain(options: Partial<Options> = {}): Promise<Domain
 
 function build(opened: Storage, clock: Domain["clock"], options: Partial<Options>): Domain {
   const storage = options.storage?.(opened) ?? opened;
-  const events = createEvents((error) => {
-    throw error;
-  });
+  const { sendsLogoutTokens = true, production = false, limits = defaults.limits } = options;
+  const deployment = { url: "http://127.0.0.1:1" };
+  const deployments = sendsLogoutTokens ? { openid: deployment } : { oauth2: deployment };
+  const configuration = {
+    ...readConfiguration({ deployments, storage: "sqlite::memory:", clock }),
+    production,
+    limits,
+  };
   const counts: Counts = { hash: 0, verify: 0, verifyNothing: 0 };
   const notified: NewDelivery[] = [];
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-  const key = createSecretKey(Buffer.alloc(32, 8));
-  const audited: AuditEvent[] = [];
-  const signedOut: string[] = [];
-  const cleanup = new AccessCleanup({
-    storage,
-    clock,
-    limits: options.limits ?? defaults.limits,
-    events,
-    onAudit: (event) => void audited.push(event),
-    onSessions: async (_sub, sessions) => void signedOut.push(...sessions.map(({ uid = "" }) => uid)),
+  const keys = fixedKeys(sealer);
+  const logger = pino({ level: "silent" });
+  const [audit, backchannel] = [watchedAudit(), watchedLogout()];
+  const events = createEvents((error) => {
+    throw error;
   });
-  const accounts = createAccounts({
-    storage,
-    cleanup,
-    clock,
-    events,
-    sealer,
-    mailDeployment: undefined,
-    profile: "documented",
-    operators: [],
-    codeKey: key,
-    failureKey: key,
-    confirmations: createConfirmations({ records: storage.records, clock, sealer, key }),
-    grantable: GRANTABLE,
-    passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
-    notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),
-  });
-  const clients = createClients({
-    storage,
-    cleanup,
-    clock,
-    events,
-    secretKey: createSecretKey(Buffer.alloc(32, 9)),
-    idTokenAlgorithms: () => ["RS256"],
-    sendsLogoutTokens: options.sendsLogoutTokens ?? true,
-    production: options.production ?? false,
-    forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
-  });
+  const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
+  const { accounts, clients, cleanup } = createAccountServices(
+    {
+      ...base,
+      keys,
+      backchannel,
+      onMail: () => undefined,
+      onDeliveries: options.notify ?? ((deliveries) => notified.push(...deliveries)),
+    },
+    {},
+    { passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts) },
+  );
   return {
     storage,
     accounts,
     clients,
     directory: createDirectory({ storage, sealer, deployments: {} }),
-    seedKey: key,
-    logger: pino({ level: "silent" }),
+    seedKey: keys.seeds,
+    logger,
     sealer,
     clock,
     counts,
     notified,
     ended: recorded(events, "session.ended"),
     cleanup,
-    audited,
-    signedOut,
+    audited: audit.noted,
+    signedOut: backchannel.ended,
     changed: recorded(events, "account.changed"),
     faults: recorded(events, "fault"),
     reopen: (changes = {}) => build(opened, clock, { ...options, ...changes }),

@@ -3,19 +3,11 @@ import { changeAccount } from "../../records/rules/stage.ts";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { SYSTEM } from "../../../records/audit/audit-event.ts";
+import { GRANTABLE } from "../../../provider/claims.ts";
 import { consentOf } from "../../../accounts/clients/consents.ts";
 import type { Consent } from "../../../records/directory/directory.ts";
 import { StorageUnavailable } from "../../../core/errors.ts";
-import {
-  CLIENTS,
-  codeOf,
-  consent,
-  type Domain,
-  GRANTABLE,
-  openDomain,
-  seed,
-  withCommit,
-} from "../open-domain.ts";
+import { CLIENTS, codeOf, consent, type Domain, openDomain, seed, withCommit } from "../open-domain.ts";
 
 const REDIRECT = { redirect_uris: ["https://c.example/cb"] };
 

@@ -1,23 +1,19 @@
 /** Registration, resets and changes of address over a real storage, with the mail that they store. */
-import { createSecretKey, randomBytes } from "node:crypto";
+import { pino } from "pino";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
-import type { EndedAccess } from "../../../accounts/access-cleanup.ts";
+import { AccessCleanup, type EndedAccess } from "../../../accounts/access-cleanup.ts";
 import type { AccountInternals, Accounts } from "../../../accounts/account.ts";
-import { createAccounts } from "../../../accounts/accounts.ts";
 import { createEvents, type ServiceEvents } from "../../../core/events.ts";
 import { type MailKind, type NewMail, openMail } from "../../../records/people/mail-kinds.ts";
 import { createPasswords, type Passwords } from "../../../accounts/passwords/passwords.ts";
 import type { AddressChanges } from "../../../accounts/people/address-changes.ts";
-import { createConfirmations } from "../../../accounts/people/confirmations.ts";
 import type { PasswordResets } from "../../../accounts/people/password-resets.ts";
-import { createPeople } from "../../../accounts/people/people.ts";
 import type { Registrations } from "../../../accounts/people/registrations.ts";
 import type { AskedAt } from "../../../accounts/people/requests.ts";
-import { createAttemptLimits } from "../../../accounts/limits/attempt-limits.ts";
-import { type CheckedPassword, createPasswordCheck } from "../../../accounts/limits/password-check.ts";
+import type { CheckedPassword } from "../../../accounts/limits/password-check.ts";
 import type { RelyingParty } from "../../../accounts/factors/passkeys.ts";
-import { createSecondFactors, type SecondFactors } from "../../../accounts/factors/factors.ts";
+import type { SecondFactors } from "../../../accounts/factors/factors.ts";
 import { KINDS } from "../../../records/all-kinds.ts";
 import { Records } from "../../../records/records.ts";
 import { createSealer } from "../../../core/sealing.ts";
@@ -25,7 +21,12 @@ import { openStorage, type Storage } from "../../../records/storage.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { newStorage } from "../../servers/storage.ts";
 import type { RegistrationSettings } from "../../../config/pages.ts";
+import type { Configuration } from "../../../config/configuration.ts";
+import { readConfiguration } from "../../../config/read.ts";
 import { defaults } from "../../../config/schema.ts";
+import { createAccountServices, createPeopleServices } from "../../../lib/account-services.ts";
+import { createStorageServices, type StorageServices } from "../../../records/services.ts";
+import { fixedKeys, watchedAudit, watchedLogout } from "../../watched-parts.ts";
 import type { RateLimits } from "../../../config/rate-limits.ts";
 
 export const PASSWORD = "grapefruit under the stairs";
@@ -44,6 +45,8 @@ export const RELYING_PARTY: RelyingParty = {
   origins: ["https://login.example", "https://id.login.example"],
   name: "Example",
 };
+
+const PASSKEYS = { rpId: RELYING_PARTY.id, previousRpIds: [...RELYING_PARTY.previousIds] };
 
 /** Each is from a different network, so that the limits per caller don't apply. */
 export function from(number: number): AskedAt {
@@ -104,6 +107,22 @@ export interface PeopleStage {
   mail(): Promise<Mail>;
 }
 
+const nothing = (): void => undefined;
+
+/** Removes nothing. */
+class WatchedCleanup extends AccessCleanup {
+  readonly changed: EndedAccess[] = [];
+
+  constructor({ configuration, ...services }: StorageServices) {
+    const { limits } = configuration;
+    super({ ...services, limits, onAudit: () => undefined, onSessions: async () => undefined });
+  }
+
+  override async accountChanged(ended: EndedAccess): Promise<void> {
+    this.changed.push(ended);
+  }
+}
+
 /**
  * @param replaced the functions that compare and hash passwords, where they differ.
  * @param through wraps the store that the parts use.
@@ -116,76 +135,42 @@ export async function openPeople(
 ): Promise<PeopleStage> {
   const clock = new TestClock();
   const { keys: _keys, ...addresses } = await newStorage();
-  const passwords = { ...PASSWORDS, ...replaced };
-  const configuration = { artifacts: addresses.storage, ...addresses, clock };
+  const configurationWith = (registration: RegistrationSettings): Configuration => {
+    const read = readConfiguration({
+      ...addresses,
+      clock,
+      proxy: false,
+      deployments: { openid: { url: "https://login.example" }, oauth2: { url: "https://id.login.example" } },
+      mail: { url: "smtp://mail.example" },
+      secondFactor: { offer: true, remember: 30 },
+      interactions: { passkeys: PASSKEYS, theme: { name: RELYING_PARTY.name } },
+    });
+    return { ...read, rateLimits, interactions: { ...read.interactions, registration } };
+  };
+  const configuration = configurationWith(settings);
   const storage = await openStorage(configuration, undefined, through);
   const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
-  const { directory, outbox } = storage;
+  const { outbox } = storage;
   const ended: ServiceEvents["session.ended"][] = [];
   const events = createEvents(console.error);
   events.on("session.ended", (each) => void ended.push(each));
-  const changed: EndedAccess[] = [];
-  const key = createSecretKey(randomBytes(32));
-  const confirmations = createConfirmations({ records: storage.records, clock, sealer, key });
-  const accounts = createAccounts({
-    storage,
-    clock,
-    sealer,
-    events,
-    grantable: { scopes: [], claims: [] },
-    passwords,
-    mailDeployment: "openid",
-    profile: "documented",
-    operators: [],
-    codeKey: key,
-    failureKey: key,
-    confirmations,
-    cleanup: { accountChanged: async (each) => void changed.push(each) },
-  });
-  const limits = createAttemptLimits(rateLimits, storage.rateLimits, key);
-  const mailed = { mailDeployment: "openid", onMail: () => undefined } as const;
-  const check = createPasswordCheck(accounts, { store: storage.signIns, key, sealer, clock, ...mailed });
-  const refusals: AuditEvent[] = [];
-  const noted: AuditEvent[] = [];
-  const peopleWith = (registration: RegistrationSettings) =>
-    createPeople(
-      {
-        interactions: { ...defaults.interactions, registration },
-        mail: { url: "smtp://mail.example" },
-      },
-      {
-        directory,
-        accounts,
-        confirmations,
-        passwords,
-        limits,
-        audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
-        clock,
-      },
-      console.error,
-    );
-  const people = peopleWith(settings);
-  const otherFactors = (): SecondFactors =>
-    createSecondFactors(
-      {
-        interactions: defaults.interactions,
-        secondFactor: { offer: true, remember: 30 },
-        deployments: {},
-      },
-      {
-        records: new Records(storage.records.store, clock, KINDS),
-        auditStore: storage.audit,
-        clock,
-        sealer,
-        codeKey: key,
-        accounts,
-        confirmations,
-        limits,
-        audit: { note: (event) => void noted.push(event), noteRefusal: (event) => void refusals.push(event) },
-        relyingParty: RELYING_PARTY,
-        ...mailed,
-      },
-    );
+  const audit = watchedAudit();
+  const logger = pino({ level: "silent" });
+  const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
+  const cleanup = new WatchedCleanup(base);
+  const services = createAccountServices(
+    {
+      ...base,
+      keys: fixedKeys(sealer),
+      backchannel: watchedLogout(),
+      onMail: nothing,
+      onDeliveries: nothing,
+    },
+    {},
+    { cleanup, passwords: { ...PASSWORDS, ...replaced } },
+  );
+  const { accounts, limits } = services;
+  const { people, passwordCheck, secondFactors } = createPeopleServices(services);
   async function mails(): Promise<Mail[]> {
     const claims = await outbox.claim(1_000, 60_000);
     await Promise.all(claims.map((claim) => outbox.remove(claim)));
@@ -200,11 +185,13 @@ export async function openPeople(
     clock,
     accounts,
     registrations: people.registrations as Registrations,
-    registrationsWith: (other) => peopleWith(other).registrations as Registrations,
+    registrationsWith: (other) =>
+      createPeopleServices({ ...services, configuration: configurationWith(other) }).people
+        .registrations as Registrations,
     passwordResets: people.passwordResets as PasswordResets,
     addressChanges: people.addressChanges as AddressChanges,
     signIn: (name, password, { address, device: read }) =>
-      check.check({
+      passwordCheck.check({
         way: "form",
         name,
         password,
@@ -212,12 +199,16 @@ export async function openPeople(
         limit: (limited, device) => limits.signIn({ ...limited, address, device }),
         ...(read && { device: read }),
       }),
-    factors: otherFactors(),
-    otherFactors,
-    refusals,
-    noted,
+    factors: secondFactors,
+    otherFactors: () =>
+      createPeopleServices({
+        ...services,
+        storage: { ...storage, records: new Records(storage.records.store, clock, KINDS) },
+      }).secondFactors,
+    refusals: audit.refusals,
+    noted: audit.noted,
     ended,
-    changed,
+    changed: cleanup.changed,
     mails,
     async mail() {
       const waiting = (await mails()).filter(({ to }) => to !== "");

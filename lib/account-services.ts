@@ -1,0 +1,134 @@
+/** The composition root of the rules: accounts, clients, and what people do. It loads nothing of HTTP. */
+import { AccessCleanup } from "../accounts/access-cleanup.ts";
+import { createAccounts } from "../accounts/accounts.ts";
+import { createClients } from "../accounts/clients/clients.ts";
+import { createSecondFactors, relyingPartyOf } from "../accounts/factors/factors.ts";
+import { createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
+import { createNewBrowsers } from "../accounts/limits/new-browsers.ts";
+import { createPasswordCheck } from "../accounts/limits/password-check.ts";
+import { createBreachCheck } from "../accounts/passwords/breach-check.ts";
+import { passwordLength } from "../accounts/passwords/password-rules.ts";
+import { createPasswords, type PasswordContext } from "../accounts/passwords/passwords.ts";
+import { createConfirmations } from "../accounts/people/confirmations.ts";
+import { createPeople } from "../accounts/people/people.ts";
+import type { AccountServices } from "../accounts/services.ts";
+import type { Configuration, DeploymentKind } from "../config/configuration.ts";
+import { GRANTABLE } from "../provider/claims.ts";
+import type { ProviderServices } from "../provider/services.ts";
+import type { NewDelivery } from "../records/deliveries/delivery.ts";
+import { tellingRefusals } from "../records/rate-limits.ts";
+import type { StorageServices } from "../records/services.ts";
+
+/** What the accounts are built from, besides the storage. */
+type Given = StorageServices &
+  Pick<AccountServices, "keys" | "onMail"> &
+  Pick<ProviderServices, "backchannel"> & {
+    /** Called after a commit that stored deliveries. */
+    readonly onDeliveries: (deliveries: readonly NewDelivery[]) => void;
+  };
+
+/** The rules of the accounts. @param replaced parts that are not made here. */
+export function createAccountServices(
+  given: Given,
+  hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
+  replaced: Partial<AccountServices> = {},
+): AccountServices {
+  const { configuration, storage, clock, events, audit, keys, backchannel, onMail } = given;
+  const { deployments, profile, operators, production } = configuration;
+  const mailDeployment = mailDeploymentOf(configuration);
+  const passwords =
+    replaced.passwords ?? createPasswords(configuration.passwords, { ...passwordContext(given), ...hashing });
+  const confirmations = createConfirmations({ ...given, records: storage.records, key: keys.confirmations });
+  const limits = createAttemptLimits(
+    configuration.rateLimits,
+    tellingRefusals(storage.rateLimits, (limit) => events.emit("limit.refused", { limit })),
+    keys.rateLimits,
+  );
+  const cleanup =
+    replaced.cleanup ??
+    new AccessCleanup({
+      storage,
+      clock,
+      limits: configuration.limits,
+      events,
+      onAudit: (event) => audit.note(event),
+      onSessions: (sub, sessions) => backchannel.sessionsEnded(sub, sessions),
+    });
+  const accounts = createAccounts({
+    ...given,
+    cleanup,
+    passwords,
+    confirmations,
+    mailDeployment,
+    profile,
+    operators,
+    grantable: GRANTABLE,
+    codeKey: keys.confirmations,
+    failureKey: keys.rateLimits,
+    notify: given.onDeliveries,
+  });
+  const clients = createClients({
+    ...given,
+    cleanup,
+    forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
+    secretKey: keys.clientSecrets,
+    sendsLogoutTokens: deployments.openid !== undefined,
+    idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
+    production,
+  });
+  return { ...given, mailDeployment, passwords, confirmations, limits, cleanup, accounts, clients, onMail };
+}
+
+/** What people do with mail and with second factors, and the checks of a sign-in. */
+export function createPeopleServices(
+  services: AccountServices,
+): Pick<ProviderServices, "people" | "secondFactors" | "passwordCheck" | "newBrowsers"> {
+  const { configuration, storage, keys, accounts, onWarning } = services;
+  const mails = { ...services, store: storage.signIns, key: keys.rateLimits };
+  return {
+    people: createPeople(configuration, { ...services, directory: storage.directory }, onWarning),
+    secondFactors: createSecondFactors(configuration, {
+      ...services,
+      records: storage.records,
+      auditStore: storage.audit,
+      codeKey: keys.confirmations,
+      relyingParty: relyingPartyOf(configuration),
+    }),
+    passwordCheck: createPasswordCheck(accounts, mails),
+    newBrowsers: createNewBrowsers(mails),
+  };
+}
+
+/** How passwords are checked. The names of the service and of its hosts are refused. */
+function passwordContext({
+  configuration,
+  outages,
+}: Pick<StorageServices, "configuration" | "outages">): PasswordContext {
+  const { passwords, profile, interactions, deployments, fetch: ownFetch } = configuration;
+  const hosts = [deployments.oauth2, deployments.openid].flatMap((each) =>
+    each === undefined ? [] : [each.host, new URL(each.url).hostname],
+  );
+  const { breachCheck } = passwords;
+  return {
+    length: passwordLength(passwords, profile),
+    service: [interactions.theme.name ?? "", ...hosts],
+    breaches:
+      breachCheck &&
+      createBreachCheck({
+        url: breachCheck.url,
+        timeoutMs: breachCheck.timeout * 1000,
+        fetch: ownFetch ?? ((target, init) => fetch(target, init)),
+        outage: outages("asking whether a new password is known from a breach"),
+      }),
+  };
+}
+
+/** The deployment that mail leads to; `undefined` if no mail is sent. */
+export function mailDeploymentOf({
+  deployments,
+  mail,
+  mailer,
+}: Pick<Configuration, "deployments" | "mail" | "mailer">): DeploymentKind | undefined {
+  if (mailer === undefined && mail === undefined) return undefined;
+  return deployments.openid === undefined ? "oauth2" : "openid";
+}
