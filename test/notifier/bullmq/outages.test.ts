@@ -90,7 +90,7 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
     );
     expect(stage.faults).toMatchObject([
       {
-        work: "queue",
+        work: "using the queue",
         defect: {
           reason: expect.stringMatching(/^ECONNREFUSED|no answer$/u),
           store: "queue",

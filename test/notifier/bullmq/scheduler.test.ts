@@ -109,7 +109,7 @@ describe("over Redis", () => {
     await stage.nothingWaits();
     expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2", "d3"]);
     await until(() => scheduler.ok);
-    expect(stage.faults).toEqual([expect.objectContaining({ work: "queue", failures: 1 })]);
+    expect(stage.faults).toEqual([expect.objectContaining({ work: "using the queue", failures: 1 })]);
     expect(stage.healed).toEqual([expect.objectContaining({ failures: expect.any(Number) })]);
   });
 
