@@ -58,13 +58,15 @@ export async function startWorker(configuration: Configuration): Promise<Notific
     const services = createStorageServices({ configuration: delivering, storage, sealer, logger });
     const { events, audit, outages } = services;
     const notifier = await createNotifier(services, { keepAlive: true });
-    open.defer(() => notifier.stop(DELIVERIES_DRAIN_MS));
+    // If the start fails, it may have opened a connection to the queue.
+    open.defer(() => notifier.stop(0));
     const history = await watchHistory(
       storage.watch,
       outages("looking whether the storage has gone back"),
       ({ what, fix }) => logger.error(`${what}: ${fix}`),
     );
-    open.defer(() => history.stop());
+    // At once: nothing more is claimed.
+    open.defer(async () => void (await Promise.all([notifier.stop(DELIVERIES_DRAIN_MS), history.stop()])));
     const metrics = createMetrics(events, storage, {
       info: processInfo(configuration, "worker", sealer),
       droppedLines: () => droppedLines(logger),

@@ -46,6 +46,14 @@ export const RELYING_PARTY: RelyingParty = {
   name: "Example",
 };
 
+/** Those of the relying party. */
+const { deployments: DEPLOYMENTS } = readConfiguration({
+  deployments: { openid: { url: "https://login.example" }, oauth2: { url: "https://id.login.example" } },
+  storage: "postgresql://database.example/sign_in",
+  keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
+  proxy: 1,
+});
+
 const PASSKEYS = { rpId: RELYING_PARTY.id, previousRpIds: [...RELYING_PARTY.previousIds] };
 
 /** Each is from a different network, so that the limits per caller don't apply. */
@@ -139,13 +147,17 @@ export async function openPeople(
     const read = readConfiguration({
       ...addresses,
       clock,
-      proxy: false,
-      deployments: { openid: { url: "https://login.example" }, oauth2: { url: "https://id.login.example" } },
+      deployments: { openid: { url: "http://127.0.0.1:1" } },
       mail: { url: "smtp://mail.example" },
       secondFactor: { offer: true, remember: 30 },
       interactions: { passkeys: PASSKEYS, theme: { name: RELYING_PARTY.name } },
     });
-    return { ...read, rateLimits, interactions: { ...read.interactions, registration } };
+    return {
+      ...read,
+      deployments: DEPLOYMENTS,
+      rateLimits,
+      interactions: { ...read.interactions, registration },
+    };
   };
   const configuration = configurationWith(settings);
   const storage = await openStorage(configuration, undefined, through);
