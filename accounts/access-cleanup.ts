@@ -2,9 +2,8 @@
  * Removes, in the background, what has ended: sessions, grants with their codes and tokens, and what else names a deleted
  * account. Generations and epochs decide at once, so no request waits for this, however much there is.
  */
-import type { OwnershipLimits } from "../config/configuration.ts";
 import type { Clock } from "../core/clock.ts";
-import { type ServiceEmitter, withoutFailing } from "../core/events.ts";
+import { withoutFailing } from "../core/events.ts";
 import { FairQueue } from "../core/fair-queue.ts";
 import { KeyedBatches } from "../core/keyed-batches.ts";
 import { Running } from "../core/running.ts";
@@ -21,7 +20,7 @@ import {
 } from "../records/directory/directory-kinds.ts";
 import { CONFIRMATION, CONFIRMATION_PURPOSES } from "../records/people/confirmation-kinds.ts";
 import type { Transaction } from "../records/records.ts";
-import type { Storage } from "../records/storage.ts";
+import type { StorageServices } from "../records/services.ts";
 import { generationAt } from "./generations.ts";
 
 /** What a change of an account has ended. */
@@ -39,15 +38,7 @@ export interface EndedAccess {
 /** Called with sessions that have ended, before they are removed. */
 export type OnSessions = (sub: string, sessions: readonly StoredArtifact[]) => Promise<void>;
 
-interface CleanupOptions {
-  readonly storage: Pick<Storage, "records" | "artifacts" | "directory">;
-  readonly clock: Clock;
-  readonly limits: OwnershipLimits;
-  readonly events: ServiceEmitter;
-  /** Records what ended because an account had too much. */
-  readonly onAudit: (event: AuditEvent) => void;
-  readonly onSessions: OnSessions;
-}
+type Services = Pick<StorageServices, "configuration" | "storage" | "clock" | "events" | "audit">;
 
 /** A list of artifacts, some of which have ended. */
 interface EndedList {
@@ -95,7 +86,8 @@ const carriedBy = ({ payload }: StoredArtifact): Carried => payload;
 const NEVER = -1;
 
 export class AccessCleanup {
-  readonly #options: CleanupOptions;
+  readonly #services: Services;
+  readonly #onSessions: OnSessions;
   readonly #queue = new FairQueue(AT_ONCE);
   readonly #running = new Running();
   /** One count at a time for each owner. */
@@ -104,8 +96,9 @@ export class AccessCleanup {
     return [];
   });
 
-  constructor(options: CleanupOptions) {
-    this.#options = options;
+  constructor(services: Services, onSessions: OnSessions) {
+    this.#services = services;
+    this.#onSessions = onSessions;
   }
 
   /**
@@ -123,31 +116,31 @@ export class AccessCleanup {
 
   /** The account is signed in in another browser: beyond `limits.sessions` the least recently used session ends. */
   sessionAdded(sub: string): void {
-    const { sessions } = this.#options.limits;
+    const { sessions } = this.#services.configuration.limits;
     if (sessions === false) return;
     const query = { model: "Session", account: sub } as const;
     this.#keepLimit(["session", sub], query, sessions, () => {
-      this.#options.events.emit("session.ended", { sub, reason: "limit" });
+      this.#services.events.emit("session.ended", { sub, reason: "limit" });
       return { ...SYSTEM, action: "session.ended", subject: sub, reason: "limit" };
     });
   }
 
   /** A client has exchanged a code of the account: beyond `limits.grants` the least recently used grant ends. */
   grantAdded(sub: string, client_id: string): void {
-    const { grants } = this.#options.limits;
+    const { grants } = this.#services.configuration.limits;
     if (grants === false) return;
     const query = { model: "Grant", holder: { account: sub, client: client_id } } as const;
     this.#keepLimit(["grant", sub, client_id], query, grants, () => {
-      this.#options.events.emit("family.revoked", { sub, client_id, reason: "limit" });
+      this.#services.events.emit("family.revoked", { sub, client_id, reason: "limit" });
       return { ...SYSTEM, action: "family.revoked", subject: sub, client: client_id, reason: "limit" };
     });
   }
 
   /** Removes what was still written for the accounts and clients that ended a while ago. */
   async removeDue(): Promise<void> {
-    const { records } = this.#options.storage;
+    const { records } = this.#services.storage;
     const due = await records.list<StoredRemoval>(
-      { ...BY_REMOVAL_DUE, to: Math.floor(this.#options.clock.now()) },
+      { ...BY_REMOVAL_DUE, to: Math.floor(this.#services.clock.now()) },
       DUE_AT_A_TIME,
     );
     for (const { value } of due) {
@@ -172,14 +165,14 @@ export class AccessCleanup {
   async #background(where: string, work: (() => Promise<void>) | undefined): Promise<void> {
     const end = this.#running.begin();
     const leave = await this.#queue.enter(undefined);
-    await withoutFailing(this.#options.events, where, async () => work?.());
+    await withoutFailing(this.#services.events, where, async () => work?.());
     leave();
     end();
   }
 
   /** Removes the first page of each list now, and the other pages in the background. */
   #begin(listsOf: () => Promise<readonly EndedList[]>): Promise<void> {
-    return withoutFailing(this.#options.events, WORK, async () => {
+    return withoutFailing(this.#services.events, WORK, async () => {
       for (const list of await listsOf()) {
         const next = await this.#removePage(list, undefined);
         if (next !== undefined) void this.#background(WORK, () => this.#removeAll(list, next));
@@ -192,7 +185,7 @@ export class AccessCleanup {
     { query, isOver, before }: EndedList,
     after: string | undefined,
   ): Promise<string | undefined> {
-    const { artifacts } = this.#options.storage;
+    const { artifacts } = this.#services.storage;
     const page = await artifacts.page(query, { after });
     const over = page.artifacts.filter(isOver);
     await before?.(over);
@@ -229,7 +222,7 @@ export class AccessCleanup {
 
   /** Sessions, whose clients are told. */
   #sessions(sub: string, isOver: EndedList["isOver"]): EndedList {
-    const before = (ended: readonly StoredArtifact[]): Promise<void> => this.#options.onSessions(sub, ended);
+    const before = (ended: readonly StoredArtifact[]): Promise<void> => this.#onSessions(sub, ended);
     return { query: { model: "Session", account: sub }, isOver, before };
   }
 
@@ -242,7 +235,7 @@ export class AccessCleanup {
       return (grant) => (carriedBy(grant).generations?.tokens ?? NEVER) < account.tokens_generation;
     const { services, clients } = grants;
     if (services.length + clients.length === 0) return undefined;
-    const all = services.length === 0 ? [] : await this.#options.storage.directory.listClients();
+    const all = services.length === 0 ? [] : await this.#services.storage.directory.listClients();
     const serviceOf = new Map(all.map(({ client_id, service }) => [client_id, service]));
     return (grant) => {
       const { clientId = "" } = grant;
@@ -257,7 +250,7 @@ export class AccessCleanup {
 
   /** Everything that names a deleted account. Its confirmations are removed at once. */
   async #listsOfDeleted(sub: string): Promise<readonly EndedList[]> {
-    const { records } = this.#options.storage;
+    const { records } = this.#services.storage;
     // A restore has brought it back.
     if ((await records.find(ACCOUNT.ref(sub))) !== undefined) return [];
     await records.transact((tx) => {
@@ -271,7 +264,7 @@ export class AccessCleanup {
   }
 
   async #endedListsOfClient(client_id: string): Promise<readonly EndedList[]> {
-    const { value: client } = (await this.#options.storage.records.find(CLIENT.ref(client_id))) ?? {};
+    const { value: client } = (await this.#services.storage.records.find(CLIENT.ref(client_id))) ?? {};
     const isOver = (grant: StoredArtifact): boolean =>
       client === undefined || carriedBy(grant).generations?.epoch !== client.tokens_epoch;
     return [{ query: { model: "Grant", client: client_id }, isOver }];
@@ -280,11 +273,11 @@ export class AccessCleanup {
   /** @param ended reports that something ended, and returns the event for the audit. */
   #keepLimit(owner: readonly string[], query: ArtifactQuery, most: number, ended: () => AuditEvent): void {
     const trim = async (): Promise<void> => {
-      if ((await this.#options.storage.artifacts.count(query, most + 1)) <= most) return;
+      if ((await this.#services.storage.artifacts.count(query, most + 1)) <= most) return;
       let seen = 0;
       const isOver = (): boolean => (seen += 1) > most;
       const before = async (over: readonly StoredArtifact[]): Promise<void> =>
-        over.forEach(() => this.#options.onAudit(ended()));
+        over.forEach(() => this.#services.audit.note(ended()));
       await this.#removeAll({ query, isOver, before });
     };
     void this.#trims.add(JSON.stringify(owner), trim);

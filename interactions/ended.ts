@@ -2,10 +2,9 @@
 import type { ServiceContext } from "../provider/exchange.ts";
 import { artifactKey } from "../provider/adapter.ts";
 import type { EndedReason } from "../provider/pages.ts";
-import type { UnitsOfWork } from "../provider/unit-of-work.ts";
-import type { ClientInternals } from "../accounts/clients/client.ts";
+import type { ProviderServices } from "../provider/services.ts";
+import { cookieName } from "../provider/sessions/cookies.ts";
 import type { Artifact } from "../records/artifacts/artifact.ts";
-import type { Clock } from "../core/clock.ts";
 import { hasCookie } from "../core/cookies.ts";
 import { receivedQuery, type RequestSeals, type SealedRequest } from "./again.ts";
 import { clientLook } from "./protocol.ts";
@@ -36,15 +35,6 @@ export interface EndedSignIns {
   find(ctx: ServiceContext, sent?: SentAgain): Promise<EndedSignIn>;
 }
 
-export interface EndedParts {
-  readonly seals: RequestSeals;
-  readonly units: UnitsOfWork;
-  readonly clients: Pick<ClientInternals, "record">;
-  /** The name of the cookie that a browser has for a sign-in until that expires. */
-  readonly interactionCookie: string;
-  readonly clock: Clock;
-}
-
 /** The longest e-mail address. */
 const MAX_NAME_LENGTH = 254;
 
@@ -60,8 +50,17 @@ interface StoredSignIn {
   readonly parJti?: string;
 }
 
-export function createEndedSignIns(parts: EndedParts): EndedSignIns {
-  const { seals, units, clients, interactionCookie, clock } = parts;
+export function createEndedSignIns(
+  {
+    configuration,
+    units,
+    clients,
+    clock,
+  }: Pick<ProviderServices, "configuration" | "units" | "clients" | "clock">,
+  seals: RequestSeals,
+): EndedSignIns {
+  // A browser has it for a sign-in until that expires.
+  const interactionCookie = cookieName(configuration, "interaction");
 
   /** The stored sign-in at this address. Another browser may have it. */
   async function stored(uid: string): Promise<Artifact | undefined> {

@@ -33,27 +33,19 @@ export function createAccountServices(
   hashing: Pick<PasswordContext, "isCheap" | "onHashed">,
   replaced: Partial<AccountServices> = {},
 ): AccountServices {
-  const { configuration, storage, clock, events, audit, keys, backchannel, onMail } = given;
+  const { configuration, storage, events, keys, backchannel, onMail } = given;
   const { deployments, profile, operators, production } = configuration;
   const mailDeployment = mailDeploymentOf(configuration);
   const passwords =
     replaced.passwords ?? createPasswords(configuration.passwords, { ...passwordContext(given), ...hashing });
-  const confirmations = createConfirmations({ ...given, records: storage.records, key: keys.confirmations });
+  const confirmations = createConfirmations(given, keys.confirmations, onMail);
   const limits = createAttemptLimits(
     configuration.rateLimits,
     tellingRefusals(storage.rateLimits, (limit) => events.emit("limit.refused", { limit })),
     keys.rateLimits,
   );
   const cleanup =
-    replaced.cleanup ??
-    new AccessCleanup({
-      storage,
-      clock,
-      limits: configuration.limits,
-      events,
-      onAudit: (event) => audit.note(event),
-      onSessions: (sub, sessions) => backchannel.sessionsEnded(sub, sessions),
-    });
+    replaced.cleanup ?? new AccessCleanup(given, (sub, sessions) => backchannel.sessionsEnded(sub, sessions));
   const accounts = createAccounts({
     ...given,
     cleanup,
@@ -83,10 +75,9 @@ export function createAccountServices(
 export function createPeopleServices(
   services: AccountServices,
 ): Pick<ProviderServices, "people" | "secondFactors" | "passwordCheck" | "newBrowsers"> {
-  const { configuration, storage, keys, accounts, onWarning } = services;
-  const mails = { ...services, store: storage.signIns, key: keys.rateLimits };
+  const { configuration, storage, keys } = services;
   return {
-    people: createPeople(configuration, { ...services, directory: storage.directory }, onWarning),
+    people: createPeople(services),
     secondFactors: createSecondFactors(configuration, {
       ...services,
       records: storage.records,
@@ -94,8 +85,8 @@ export function createPeopleServices(
       codeKey: keys.confirmations,
       relyingParty: relyingPartyOf(configuration),
     }),
-    passwordCheck: createPasswordCheck(accounts, mails),
-    newBrowsers: createNewBrowsers(mails),
+    passwordCheck: createPasswordCheck(services),
+    newBrowsers: createNewBrowsers(services),
   };
 }
 

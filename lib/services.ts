@@ -103,11 +103,10 @@ function signInSteps(services: PageParts): Pick<Services, "flow" | "ended" | "in
     ...cookiesOf(services),
     forms: createSigner(keys.forms),
     seals: createRequestSeals(formKeys(services, "sign-in again"), services.clock),
-    interactionCookie: cookieName(configuration, "interaction"),
     enrolments: secondFactors.enrolments,
     ui: configuration.interactions.ui,
   };
-  const ended = createEndedSignIns(parts);
+  const ended = createEndedSignIns(services, parts.seals);
   const flow = createSignInFlow({ ...parts, protocol: createSignInProtocol(parts) });
   const html = createInteractionHandlers({ ...parts, flow, ended });
   const json = createJsonHandlers({ ...parts, flow, ended });

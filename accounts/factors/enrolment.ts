@@ -14,16 +14,9 @@ import type { Records } from "../../records/records.ts";
 import { type AccountInternals, isDisabled, stateOf } from "../account.ts";
 import { normalName } from "../names.ts";
 import type { Attempt, AttemptLimits } from "../limits/attempt-limits.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Confirmations, Unproven } from "../people/confirmations.ts";
-import {
-  type AskedAt,
-  askedFor,
-  callerAs,
-  type Limited,
-  mailWith,
-  type PeopleOptions,
-  refusalOf,
-} from "../people/requests.ts";
+import { type AskedAt, askedFor, callerAs, type Limited, mailWith, refusalOf } from "../people/requests.ts";
 import { matchingStep } from "./codes.ts";
 import {
   type ChangedFactors,
@@ -184,7 +177,7 @@ export interface EnrolmentsOptions {
   readonly accounts: AccountInternals;
   readonly confirmations: Confirmations;
   readonly limits: Pick<AttemptLimits, "mail" | "notMailed" | "recipient" | "change" | "firstFactor">;
-  readonly audit: PeopleOptions["audit"];
+  readonly audit: AuditCollector;
   /** Missing if passkeys are off. */
   readonly passkeys: Passkeys | undefined;
   readonly issuer: string;

@@ -3,7 +3,7 @@ import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noticeTo } from "../../records/people/mail-kinds.ts";
 import { hmac } from "../../core/sealing.ts";
-import type { SignInNoticeOptions } from "./password-check.ts";
+import type { SignInNotices } from "./password-check.ts";
 
 export interface NewBrowsers {
   /**
@@ -20,13 +20,13 @@ export interface NewBrowsers {
 }
 
 export function createNewBrowsers({
-  store,
-  key,
+  storage,
+  keys,
   sealer,
   clock,
   mailDeployment,
   onMail,
-}: SignInNoticeOptions): NewBrowsers {
+}: SignInNotices): NewBrowsers {
   return {
     async note(account, { interaction, userAgent }) {
       const { sub } = account;
@@ -39,8 +39,8 @@ export function createNewBrowsers({
           at: now,
           params: families(userAgent),
         });
-      const id = hmac(key, JSON.stringify(["new browser", interaction, sub]));
-      if (await store.noteNewBrowser(sub, id, mail && { mail, sealer })) onMail();
+      const id = hmac(keys.rateLimits, JSON.stringify(["new browser", interaction, sub]));
+      if (await storage.signIns.noteNewBrowser(sub, id, mail && { mail, sealer })) onMail();
     },
   };
 }

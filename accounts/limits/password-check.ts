@@ -7,17 +7,14 @@
  * window, for each name as typed: no count spans the names of one account, because that would reveal which belong
  * together.
  */
-import { type KeyObject, randomUUID } from "node:crypto";
-import type { DeploymentKind } from "../../config/configuration.ts";
-import type { Clock } from "../../core/clock.ts";
+import { randomUUID } from "node:crypto";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { AccountInternals } from "../account.ts";
 import { hasSecondFactor } from "../factors/factor.ts";
 import { readName, type SignInName } from "../names.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
-import type { Sealer } from "../../core/sealing.ts";
-import { failureSubject, type SignInStore, type SignInWay } from "../../records/people/sign-ins.ts";
+import { failureSubject, type SignInWay } from "../../records/people/sign-ins.ts";
 import type { Attempt } from "./attempt-limits.ts";
+import type { AccountServices } from "../services.ts";
 
 /** What a device cookie is compared with. */
 export type DeviceAccount = Pick<AccountRecord, "sub" | "password_generation">;
@@ -65,23 +62,24 @@ export interface PasswordCheck {
 /** Failures in a row after which further tries are limited. */
 const FAILURES_BEFORE_LIMIT = 100;
 
-/** The options for counting sign-ins and notifying their owner. */
-export interface SignInNoticeOptions {
-  readonly store: SignInStore;
-  /** The HMAC key under which names, accounts and sign-ins are stored. */
-  readonly key: KeyObject;
-  readonly sealer: Sealer;
-  readonly clock: Clock;
-  /** The deployment that mail leads to; `undefined` if no mail is sent. */
-  readonly mailDeployment: DeploymentKind | undefined;
-  /** Called after a commit that stored mail. */
-  readonly onMail: () => void;
-}
+/** What counting sign-ins and notifying their owner is built from. */
+export type SignInNotices = Pick<
+  AccountServices,
+  "storage" | "keys" | "sealer" | "clock" | "mailDeployment" | "onMail"
+>;
 
-export function createPasswordCheck(
-  accounts: Pick<AccountInternals, "recordByName" | "authenticateRecord">,
-  { store, key, sealer, clock, mailDeployment, onMail }: SignInNoticeOptions,
-): PasswordCheck {
+export function createPasswordCheck({
+  accounts,
+  storage,
+  keys,
+  sealer,
+  clock,
+  mailDeployment,
+  onMail,
+}: SignInNotices & Pick<AccountServices, "accounts">): PasswordCheck {
+  const { signIns: store } = storage;
+  const { rateLimits: key } = keys;
+
   function noticeFor(account: AccountRecord | undefined): StoredMail | undefined {
     if (account === undefined || mailDeployment === undefined) return undefined;
     const now = clock.now();

@@ -5,7 +5,7 @@ import { canonicalEmail, enteredEmailProblem, normalName } from "../names.ts";
 import { NameTaken } from "../../core/errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
-import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleOptions } from "./requests.ts";
+import { type AskedAt, callerAs, askedFor, type Limited, mailWith, type PeopleServices } from "./requests.ts";
 
 type AddressChangeStarted =
   /** Mail is on its way to the new address. If another account has that address, the mail says so. */
@@ -61,10 +61,11 @@ export interface EarlierAddress {
 
 /** @param domains the domains that need no dot. */
 export function createAddressChanges(
-  options: PeopleOptions,
+  services: PeopleServices,
   domains: readonly string[] | undefined,
 ): AddressChanges {
-  const { directory, accounts, confirmations } = options;
+  const { storage, accounts, confirmations } = services;
+  const { directory } = storage;
   const purpose = "address-change";
 
   return {
@@ -73,14 +74,14 @@ export function createAddressChanges(
       const email = canonicalEmail(address);
       const record = await directory.findAccount(sub);
       if (record === undefined || isDisabled(record)) return { kind: "gone" };
-      const asked = await askedFor(options, normalName(email), at, { limit: "mail", purpose: "address" });
+      const asked = await askedFor(services, normalName(email), at, { limit: "mail", purpose: "address" });
       if (asked.kind === "limited") return asked;
       const { record: holder } = asked;
       const { allowed: isFree } = await asked.recipient(normalName(email));
       const isTaken = holder !== undefined && holder.sub !== sub;
       const kind = isTaken ? "known-address" : "confirm-address";
       const locale = (isTaken ? holder : record).locale ?? at.locale;
-      const mail = mailWith(options, { kind, to: isFree ? email : "", locale, deployment: at.deployment });
+      const mail = mailWith(services, { kind, to: isFree ? email : "", locale, deployment: at.deployment });
       await confirmations.issue<NewAddress>({
         purpose,
         subject: sub,

@@ -5,8 +5,7 @@
  */
 import { type KeyObject, randomBytes } from "node:crypto";
 import type { RecordData } from "../../adapters/record-store.ts";
-import type { Clock } from "../../core/clock.ts";
-import { hmac, isEqual, type Sealer } from "../../core/sealing.ts";
+import { hmac, isEqual } from "../../core/sealing.ts";
 import {
   CONFIRMATION,
   confirmationContext,
@@ -16,7 +15,8 @@ import {
   UNDOING,
 } from "../../records/people/confirmation-kinds.ts";
 import { MAIL, type NewMail, sealMail } from "../../records/people/mail-kinds.ts";
-import type { Records, Transaction } from "../../records/records.ts";
+import type { Transaction } from "../../records/records.ts";
+import type { StorageServices } from "../../records/services.ts";
 
 /** The proof that the person presents: the code as typed, or the token of the link. */
 export type ConfirmationProof = { readonly code: string } | { readonly link: string };
@@ -189,16 +189,6 @@ export function normalizeCode(typed: string, length: number = CODE_LENGTH): stri
   return code.length === length && CODE.test(code) ? code : undefined;
 }
 
-interface ConfirmationsOptions {
-  readonly records: Records;
-  readonly clock: Clock;
-  readonly sealer: Sealer;
-  /** The HMAC key of codes and links. */
-  readonly key: KeyObject;
-  /** Called after a commit that stored mail. */
-  readonly onMail?: () => void;
-}
-
 /** Either way two records change, so that an unknown name costs what a known one does. */
 async function putLasting(tx: Transaction, record: StoredConfirmation, { ms, of }: Lasting): Promise<void> {
   const { purpose, subject } = record;
@@ -215,13 +205,16 @@ async function putLasting(tx: Transaction, record: StoredConfirmation, { ms, of 
   }
 }
 
-export function createConfirmations({
-  records,
-  clock,
-  sealer,
-  key,
-  onMail,
-}: ConfirmationsOptions): Confirmations {
+/**
+ * @param key the HMAC key of codes and links.
+ * @param onMail called after a commit that stored mail.
+ */
+export function createConfirmations(
+  { storage, clock, sealer }: Pick<StorageServices, "storage" | "clock" | "sealer">,
+  key: KeyObject,
+  onMail: () => void,
+): Confirmations {
+  const { records } = storage;
   const codeHmac = (purpose: ConfirmationPurpose, subject: string, code: string): string =>
     hmac(key, JSON.stringify(["code", purpose, subject, code]));
   const sealed = (purpose: ConfirmationPurpose, subject: string, extra: object): string =>
@@ -264,7 +257,7 @@ export function createConfirmations({
     if (lasting === undefined) tx.overwrite(CONFIRMATION.record(record));
     else await putLasting(tx, record, lasting);
     tx.create(MAIL.record(sealMail(sealer, mail(secrets), record.createdAt)));
-    tx.afterCommit(() => onMail?.());
+    tx.afterCommit(() => onMail());
   }
 
   function opened<Extra>(value: StoredConfirmation): Pending<Extra> {

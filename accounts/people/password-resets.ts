@@ -19,7 +19,7 @@ import {
   callerAs,
   type Limited,
   mailWith,
-  type PeopleOptions,
+  type PeopleServices,
   refusalOf,
 } from "./requests.ts";
 
@@ -72,8 +72,8 @@ function lifetimeOfLast(fullFor: number): number | undefined {
   return Math.min(Math.max(fullFor * 1000, CONFIRMATION_LIFETIME_MS), DAY_MS);
 }
 
-export function createPasswordResets(options: PeopleOptions): PasswordResets {
-  const { accounts, confirmations, passwords, limits } = options;
+export function createPasswordResets(services: PeopleServices): PasswordResets {
+  const { accounts, confirmations, passwords, limits } = services;
 
   function prove<T>(
     proof: ResetProof,
@@ -91,7 +91,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
   ): Promise<
     { readonly kind: "hash"; readonly hash: string } | Exclude<ResetFinished, Unproven | { kind: "done" }>
   > {
-    const limited = refusalOf(options, at, await limits.newPassword(sub), "account.password_reset");
+    const limited = refusalOf(services, at, await limits.newPassword(sub), "account.password_reset");
     if (limited !== undefined) return limited;
     const party = wideNetwork(at.address);
     if (await passwords.isBreached(password, party)) return { kind: "refused-password", problem: "breached" };
@@ -101,7 +101,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
   return {
     async start(interaction, login, at) {
       const name = readName(login);
-      const asked = await askedFor(options, name, at, { limit: "mail", purpose: "reset" });
+      const asked = await askedFor(services, name, at, { limit: "mail", purpose: "reset" });
       if (asked.kind === "limited") return asked;
       const { record } = asked;
       const found = record !== undefined && !isDisabled(record) ? record : undefined;
@@ -118,7 +118,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
         extra: stateOf(account ?? { email: name ?? "" }),
         lasting:
           lastsMs === undefined ? undefined : { ms: lastsMs, of: sent.allowed ? undefined : found?.sub },
-        mail: mailWith(options, {
+        mail: mailWith(services, {
           kind: "reset-password",
           to: account?.email ?? "",
           locale,
@@ -127,7 +127,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
           lastsMs,
         }),
       });
-      options.audit.note({
+      services.audit.note({
         ...at.caller,
         action: "password_reset.requested",
         ...(record && { subject: record.sub }),

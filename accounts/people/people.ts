@@ -1,11 +1,10 @@
 /** Everything that a person does with the help of mail: register, choose a new password, change the address. */
-import type { Configuration } from "../../config/configuration.ts";
 import { isClearSmtp } from "../../config/value-forms.ts";
 import { type AddressChanges, createAddressChanges } from "./address-changes.ts";
 import type { Confirmations } from "./confirmations.ts";
 import { createPasswordResets, type PasswordResets } from "./password-resets.ts";
 import { createRegistrations, type Registrations } from "./registrations.ts";
-import type { PeopleOptions } from "./requests.ts";
+import type { PeopleServices } from "./requests.ts";
 
 /** Which members exist depends on the configuration. Pages must not offer what is missing. */
 export interface People {
@@ -18,17 +17,10 @@ export interface People {
   readonly addressChanges?: AddressChanges;
 }
 
-/** @param onWarning gets messages for the operator. */
-export function createPeople(
-  {
-    interactions: { registration, reservedUsernames },
-    mail,
-    mailer,
-  }: Pick<Configuration, "interactions" | "mail" | "mailer">,
-  options: PeopleOptions,
-  onWarning: (text: string) => void,
-): People {
-  const { confirmations } = options;
+export function createPeople(services: PeopleServices): People {
+  const { configuration, confirmations, onWarning } = services;
+  const { mail, mailer } = configuration;
+  const { registration } = configuration.interactions;
   if (mail === undefined && mailer === undefined) {
     if (registration !== false)
       onWarning(
@@ -50,9 +42,9 @@ export function createPeople(
   return {
     confirmations,
     ...(settings !== false && {
-      registrations: createRegistrations({ ...options, settings, reservedUsernames }),
+      registrations: createRegistrations(services, settings),
     }),
-    passwordResets: createPasswordResets(options),
-    addressChanges: createAddressChanges(options, settings === false ? undefined : settings.domains),
+    passwordResets: createPasswordResets(services),
+    addressChanges: createAddressChanges(services, settings === false ? undefined : settings.domains),
   };
 }

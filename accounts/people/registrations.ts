@@ -27,7 +27,7 @@ import {
   callerAs,
   type Limited,
   mailWith,
-  type PeopleOptions,
+  type PeopleServices,
   refusalOf,
 } from "./requests.ts";
 import {
@@ -152,11 +152,6 @@ const GONE = { kind: "gone" } as const;
 
 const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
 
-interface RegistrationsOptions extends PeopleOptions {
-  readonly settings: RegistrationSettings;
-  readonly reservedUsernames: readonly string[];
-}
-
 /** Ends a registration whose address somebody else has taken. */
 function ended(pending: Pick<FoundConfirmation<PendingForm>, "remove">): typeof GONE {
   pending.remove();
@@ -171,9 +166,10 @@ function awaitingUsername(pending: Pick<FoundConfirmation<PendingForm>, "keep">)
   return { kind: "username-taken" };
 }
 
-export function createRegistrations(options: RegistrationsOptions): Registrations {
-  const { settings, reservedUsernames, directory, accounts, confirmations, passwords, limits, clock } =
-    options;
+export function createRegistrations(services: PeopleServices, settings: RegistrationSettings): Registrations {
+  const { configuration, storage, accounts, confirmations, passwords, limits, clock } = services;
+  const { reservedUsernames } = configuration.interactions;
+  const { directory } = storage;
   const { fields = {}, terms, domains, passwordless = false } = settings;
 
   /** Whether nobody can complete it any more, because registration without a password was turned off. */
@@ -255,7 +251,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   ): Promise<NewConfirmation<PendingForm>["mail"]> {
     const { allowed: isFree } = await recipient(normalName(email));
     const kind = known === undefined ? "confirm-registration" : "known-address";
-    const mail = mailWith(options, {
+    const mail = mailWith(services, {
       kind,
       to: isFree ? email : "",
       locale: known?.locale ?? language,
@@ -279,7 +275,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
   ): Promise<RegistrationConfirmed | Limited> {
     if (cannotComplete(form)) return GONE;
     const attempt = form.username === undefined ? undefined : await limits.usernameTaken(pending.subject);
-    const limited = attempt && refusalOf(options, at, attempt);
+    const limited = attempt && refusalOf(services, at, attempt);
     if (limited !== undefined) return limited;
     let revealed = false;
     try {
@@ -343,7 +339,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const problems = problemsOf(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
       const form = { ...typed, email: canonicalEmail(typed.email) };
-      const request = await askedFor(options, normalName(form.email), at, {
+      const request = await askedFor(services, normalName(form.email), at, {
         limit: "registration",
         purpose: "registration",
       });
@@ -378,7 +374,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
       const first = await confirmations.find<PendingForm>(place(interaction));
       if (first === undefined || first.confirmed || cannotComplete(first.extra)) return GONE;
       const { email } = first.extra;
-      const request = await askedFor(options, normalName(email), at, {
+      const request = await askedFor(services, normalName(email), at, {
         limit: "mail",
         purpose: "registration",
       });

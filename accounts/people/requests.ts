@@ -3,18 +3,16 @@ import { randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { AuditAction } from "../../records/audit/actions.ts";
 import type { Actor, Caller } from "../../records/audit/audit-event.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
+import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountInternals } from "../account.ts";
+import type { AccountServices } from "../services.ts";
 import type { SignInName } from "../names.ts";
 import type { MailKind, NewMail } from "../../records/people/mail-kinds.ts";
-import type { Passwords } from "../passwords/passwords.ts";
 import { type Attempt, type AttemptLimits, type MailPurpose, noteLimited } from "../limits/attempt-limits.ts";
 import { whoseLimit } from "../limits/limit-table.ts";
 import type { DeviceAccount } from "../limits/password-check.ts";
-import { CONFIRMATION_LIFETIME_MS, type Confirmations, type ConfirmationSecrets } from "./confirmations.ts";
+import { CONFIRMATION_LIFETIME_MS, type ConfirmationSecrets } from "./confirmations.ts";
 
 /** Where a request comes from. */
 export interface AskedAt {
@@ -44,23 +42,23 @@ export interface Limited {
   readonly whose?: string;
 }
 
-/** The parts of the service that need confirmed mail. */
-export interface PeopleOptions {
-  readonly directory: Pick<DirectoryRecords, "findAccount" | "findAccountByName">;
-  readonly accounts: AccountInternals;
-  readonly confirmations: Confirmations;
-  readonly passwords: Passwords;
-  readonly limits: Pick<
-    AttemptLimits,
-    "mail" | "registration" | "notMailed" | "recipient" | "usernameTaken" | "newPassword"
-  >;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly clock: Clock;
-}
+/** What registration, reset and change of address are built from. */
+export type PeopleServices = Pick<
+  AccountServices,
+  | "configuration"
+  | "storage"
+  | "clock"
+  | "audit"
+  | "accounts"
+  | "confirmations"
+  | "passwords"
+  | "limits"
+  | "onWarning"
+>;
 
 /** `undefined` if the attempt may go on. A refusal is counted in the audit. */
 export function refusalOf(
-  { audit }: Pick<PeopleOptions, "audit">,
+  { audit }: { readonly audit: Pick<AuditCollector, "noteRefusal"> },
   { caller }: AskedAt,
   attempt: Attempt,
   action: AuditAction = "mail.requested",
@@ -91,21 +89,22 @@ export interface AskedFor {
  * device cookie the points come first, and an unknown name costs the same reads and comparisons.
  */
 export async function askedFor<Limit extends "mail" | "registration">(
-  options: Pick<PeopleOptions, "accounts" | "audit"> & {
+  services: Parameters<typeof refusalOf>[0] & {
+    readonly accounts: Pick<AccountInternals, "recordByName">;
     readonly limits: Pick<AttemptLimits, Limit | "notMailed" | "recipient">;
   },
   name: SignInName | undefined,
   at: AskedAt,
   { limit, purpose }: { readonly limit: Limit; readonly purpose: MailPurpose },
 ): Promise<AskedFor | Limited> {
-  const { accounts, limits } = options;
+  const { accounts, limits } = services;
   const { address, device: deviceOf } = at;
   let record = deviceOf && (await accounts.recordByName(name));
   const own = deviceOf?.(record ?? { sub: randomUUID() });
   const device = record && own;
   const caller = { purpose, address, device };
   const attempt = await limits[limit]({ ...caller, name });
-  const limited = refusalOf(options, at, attempt);
+  const limited = refusalOf(services, at, attempt);
   if (limited !== undefined) return limited;
   if (deviceOf === undefined) record = await accounts.recordByName(name);
   return {
@@ -120,7 +119,7 @@ export async function askedFor<Limit extends "mail" | "registration">(
 
 /** The mail that brings a code and a link. @param to empty: nobody. */
 export function mailWith(
-  { clock }: Pick<PeopleOptions, "clock">,
+  { clock }: Pick<PeopleServices, "clock">,
   {
     kind,
     to,

@@ -34,13 +34,7 @@ beforeEach(async () => {
   wakes = 0;
   const { keys: _keys, ...addresses } = await newStorage();
   storage = await openStorage({ artifacts: addresses.storage, ...addresses, clock });
-  confirmations = createConfirmations({
-    records: storage.records,
-    clock,
-    sealer,
-    key,
-    onMail: () => (wakes += 1),
-  });
+  confirmations = createConfirmations({ storage, clock, sealer }, key, () => (wakes += 1));
 });
 afterEach(() => storage.close());
 

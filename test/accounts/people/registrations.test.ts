@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../../core/errors.ts";
 import { createPeople } from "../../../accounts/people/people.ts";
-import type { PeopleOptions } from "../../../accounts/people/requests.ts";
+import type { PeopleServices } from "../../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../../records/directory/directory.ts";
 import type { RegistrationForm } from "../../../accounts/people/registrations.ts";
 import { AT, from, openPeople, PASSWORD, PASSWORDS, type PeopleStage, wrongCode } from "./stage.ts";
@@ -416,19 +416,16 @@ describe("without mail", () => {
   it("there is no registration, and a warning says so", () => {
     const texts: string[] = [];
     const interactions = { ...defaults.interactions, registration: true };
-    const nothing = {} as PeopleOptions;
-    expect(Object.keys(createPeople({ interactions }, nothing, (text) => texts.push(text)))).toEqual([
-      "confirmations",
-    ]);
+    const peopleOf = (configuration: object): string[] => {
+      const services = { configuration, onWarning: (text: string) => void texts.push(text) };
+      return Object.keys(createPeople(services as unknown as PeopleServices));
+    };
+    expect(peopleOf({ interactions })).toEqual(["confirmations"]);
     expect(texts).toEqual([
       "interactions.registration is off: people confirm their address by mail, and `mail` is not set",
     ]);
     const off = { interactions: defaults.interactions, mail: { send: () => Promise.resolve() } };
-    expect(Object.keys(createPeople(off, nothing, (text) => texts.push(text)))).toEqual([
-      "confirmations",
-      "passwordResets",
-      "addressChanges",
-    ]);
+    expect(peopleOf(off)).toEqual(["confirmations", "passwordResets", "addressChanges"]);
     expect(texts).toHaveLength(1);
   });
 });

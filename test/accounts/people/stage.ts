@@ -25,7 +25,7 @@ import type { Configuration } from "../../../config/configuration.ts";
 import { readConfiguration } from "../../../config/read.ts";
 import { defaults } from "../../../config/schema.ts";
 import { createAccountServices, createPeopleServices } from "../../../lib/account-services.ts";
-import { createStorageServices, type StorageServices } from "../../../records/services.ts";
+import { createStorageServices } from "../../../records/services.ts";
 import { fixedKeys, watchedAudit, watchedLogout } from "../../watched-parts.ts";
 import type { RateLimits } from "../../../config/rate-limits.ts";
 
@@ -45,14 +45,6 @@ export const RELYING_PARTY: RelyingParty = {
   origins: ["https://login.example", "https://id.login.example"],
   name: "Example",
 };
-
-/** Those of the relying party. */
-const { deployments: DEPLOYMENTS } = readConfiguration({
-  deployments: { openid: { url: "https://login.example" }, oauth2: { url: "https://id.login.example" } },
-  storage: "postgresql://database.example/sign_in",
-  keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
-  proxy: 1,
-});
 
 const PASSKEYS = { rpId: RELYING_PARTY.id, previousRpIds: [...RELYING_PARTY.previousIds] };
 
@@ -121,11 +113,6 @@ const nothing = (): void => undefined;
 class WatchedCleanup extends AccessCleanup {
   readonly changed: EndedAccess[] = [];
 
-  constructor({ configuration, ...services }: StorageServices) {
-    const { limits } = configuration;
-    super({ ...services, limits, onAudit: () => undefined, onSessions: async () => undefined });
-  }
-
   override async accountChanged(ended: EndedAccess): Promise<void> {
     this.changed.push(ended);
   }
@@ -145,19 +132,17 @@ export async function openPeople(
   const { keys: _keys, ...addresses } = await newStorage();
   const configurationWith = (registration: RegistrationSettings): Configuration => {
     const read = readConfiguration({
-      ...addresses,
       clock,
-      deployments: { openid: { url: "http://127.0.0.1:1" } },
-      mail: { url: "smtp://mail.example" },
+      deployments: { openid: { url: "https://login.example" }, oauth2: { url: "https://id.login.example" } },
+      storage: "postgresql://database.example/sign_in",
+      keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
+      proxy: 1,
+      mail: { url: "smtps://mail.example" },
       secondFactor: { offer: true, remember: 30 },
       interactions: { passkeys: PASSKEYS, theme: { name: RELYING_PARTY.name } },
     });
-    return {
-      ...read,
-      deployments: DEPLOYMENTS,
-      rateLimits,
-      interactions: { ...read.interactions, registration },
-    };
+    const interactions = { ...read.interactions, registration };
+    return { ...read, artifacts: addresses.storage, ...addresses, rateLimits, interactions };
   };
   const configuration = configurationWith(settings);
   const storage = await openStorage(configuration, undefined, through);
@@ -169,7 +154,7 @@ export async function openPeople(
   const audit = watchedAudit();
   const logger = pino({ level: "silent" });
   const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
-  const cleanup = new WatchedCleanup(base);
+  const cleanup = new WatchedCleanup(base, async () => undefined);
   const services = createAccountServices(
     {
       ...base,
