@@ -99,7 +99,9 @@ function failuresOf({ name, message, assertionResults }) {
   const where = relative(root, name);
   const failed = assertionResults.filter(({ status }) => status === "failed");
   if (failed.length === 0) return [`${where}\n${message}`];
-  return failed.map(({ fullName, failureMessages }) => `${where}: ${fullName}\n${failureMessages.join("\n")}`);
+  return failed.map(
+    ({ fullName, failureMessages }) => `${where}: ${fullName}\n${failureMessages.join("\n")}`,
+  );
 }
 
 /** Counts the tests in jest's report. A file that can't be loaded is a failed test. */

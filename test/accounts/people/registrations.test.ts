@@ -417,7 +417,7 @@ describe("without mail", () => {
     const texts: string[] = [];
     const interactions = { ...defaults.interactions, registration: true };
     const peopleOf = (configuration: object): string[] => {
-      const services = { configuration, onWarning: (text: string) => void texts.push(text) };
+      const services = { configuration, storage: {}, onWarning: (text: string) => void texts.push(text) };
       return Object.keys(createPeople(services as unknown as PeopleServices));
     };
     expect(peopleOf({ interactions })).toEqual(["confirmations"]);
