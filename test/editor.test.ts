@@ -1,8 +1,7 @@
 /** What somebody who uses the package sees in an editor: the published declarations, not the sources. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { beforeAll, expect, it } from "@jest/globals";
 import { isObjectLiteralExpression, isPropertyAssignment } from "typescript/unstable/ast";
 import { API } from "typescript/unstable/sync";
 import { type Documented, withComments } from "../build/comments.ts";
@@ -10,16 +9,18 @@ import { ARGUMENTS, CONFIGURATION } from "../build/configuration.ts";
 import { walk } from "../build/syntax.ts";
 import { leavesOf } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
+import { newFolder } from "./closing.ts";
 import { installPacked, manifest, packInto } from "./installed.ts";
 
 const root = join(import.meta.dirname, "..");
-const work = mkdtempSync(join(tmpdir(), "sign-in-service-editor-"));
+const work = newFolder();
 const consumer = join(work, "consumer");
 const main = join(consumer, "main.ts");
 
 /** Calls with these keys. */
 const CALLS = `
 import { createSignInService } from "sign-in-service";
+
 const service = await createSignInService({
   deployments: { openid: { url: "http://localhost:3000", post: true } },
   lifetimes: { authorizationCode: 60 },
@@ -57,7 +58,6 @@ beforeAll(() => {
   writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify(TSCONFIG));
   writeFileSync(main, CALLS);
 }, 120_000);
-afterAll(() => rmSync(work, { recursive: true }));
 
 it.each([
   ["authorizationCode", "Lifetime of an authorization code, in seconds. Default 60."],

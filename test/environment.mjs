@@ -14,14 +14,15 @@ function open() {
   return counts;
 }
 
+const isLast = ({ type }) => type === "afterAll" || type === "afterEach";
+
 /**
- * Runs the `afterAll` hooks of a block in reverse order, so that a server outlives what a test file has opened on it. jest
- * runs them in the order of their definition, and those of imported modules come first.
+ * Runs the `afterAll` and `afterEach` hooks of a block in reverse order, so that a server outlives what a test file has opened
+ * on it. jest runs them in the order of their definition, and those of imported modules come first.
  */
 function closeLastOpenedFirst(block) {
   const { hooks } = block;
-  const last = hooks.filter(({ type }) => type === "afterAll").toReversed();
-  block.hooks = [...hooks.filter(({ type }) => type !== "afterAll"), ...last];
+  block.hooks = [...hooks.filter((hook) => !isLast(hook)), ...hooks.filter(isLast).toReversed()];
   for (const child of block.children) if (child.type === "describeBlock") closeLastOpenedFirst(child);
 }
 

@@ -5,25 +5,23 @@ import {
   existsSync,
   globSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { buildImage } from "./deploy/dockerfile.ts";
 import { freePorts } from "./examples/processes.ts";
 import { installPacked, linkPackages, manifest, packInto, run } from "./installed.ts";
+import { newFolder } from "./closing.ts";
 
 const root = join(import.meta.dirname, "..");
 /** The entry points. The package also exports a document. */
 const modules = Object.entries(manifest.exports).filter(([path]) => !path.endsWith(".json"));
 const entries = modules.map(([path]) => join(manifest.name, path));
-const work = mkdtempSync(join(tmpdir(), "sign-in-service-package-"));
+const work = newFolder();
 /** A project that has only this package installed. */
 const consumer = join(work, "consumer");
 const installed = join(consumer, "node_modules", manifest.name);
@@ -142,7 +140,6 @@ async function runs(
 
 describe("the packed package", () => {
   beforeAll(install, 120_000);
-  afterAll(() => rmSync(work, { recursive: true, force: true }));
 
   it("contains every file of its exports, and no sources", () => {
     for (const [, { types, default: file }] of modules) {

@@ -10,6 +10,7 @@ import { rounds } from "../rounds.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Server, SERVERS, through } from "./backends.ts";
 import { openAt } from "./open-at.ts";
+import { closing } from "../closing.ts";
 
 const clock = createSystemClock();
 const RECOVERY_TIMEOUT_MS = 30_000;
@@ -94,14 +95,12 @@ describe.each(SERVERS)("a store in $name", ({ start }) => {
     afterAll(() => server.close());
     beforeEach(async () => {
       const address = await server.newAddress();
-      wire = await Wire.to(Number(new URL(address).port));
-      opened = await openAt(through(wire.port, address), clock);
+      wire = closing(await Wire.to(Number(new URL(address).port)));
+      opened = closing(await openAt(through(wire.port, address), clock));
       await untilHealed();
     });
-    afterEach(async () => {
+    afterEach(() => {
       server.resume();
-      await opened.close();
-      await wire.close();
     });
 
     it("refuses every call while the server is down, and has everything acknowledged when it is back", async () => {

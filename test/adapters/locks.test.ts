@@ -3,12 +3,13 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
 import { Client } from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { find, ref, thing } from "../../testing/storage/stage.ts";
 import { BACKENDS, type Ground } from "./backends.ts";
 import { openAt } from "./open-at.ts";
+import { closing } from "../closing.ts";
 
 const clock = createSystemClock();
 
@@ -52,18 +53,16 @@ describe.each(BACKENDS.filter(({ name }) => name in LOCKS))("$name", ({ name, st
     const relying = { expect: [{ ref: ref("held"), version: "present" }], put: [thing("beside")] };
 
     beforeAll(async () => {
-      ground = await start();
+      ground = closing(await start());
     });
-    afterAll(() => ground.close());
     beforeEach(async () => {
       const address = await ground.newAddress();
-      store = await openAt(address, clock);
+      store = closing(await openAt(address, clock));
       await commit(4_500, { put: [thing("held")] });
       unlock = await LOCKS[name]?.(address);
     });
     afterEach(async () => {
       await unlock?.();
-      await store.close();
     });
 
     it.each([

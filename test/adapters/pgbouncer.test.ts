@@ -13,18 +13,18 @@ import { outcomes, ref, thing } from "../../testing/storage/stage.ts";
 import { describeStorage } from "../../testing/storage/suite.ts";
 import { openOwnPgBouncer, type OwnPgBouncer, type PgBouncerSettings } from "../servers/pgbouncer.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { closing } from "../closing.ts";
 
-const { afterAll, beforeAll, describe, expect, it } = runner;
+const { beforeAll, describe, expect, it } = runner;
 const PASSWORD = "the password of the pooler";
 const clock = createSystemClock();
 let server: OwnPostgres;
 let known: string;
 
 beforeAll(async () => {
-  server = await openOwnPostgres();
+  server = closing(await openOwnPostgres());
   known = await server.newDatabase();
 });
-afterAll(() => server.close());
 
 /** The settings that the documentation recommends. */
 function documented(): PgBouncerSettings {
@@ -91,9 +91,8 @@ describe("a PgBouncer that shares sessions", () => {
 describe("a PgBouncer in session mode", () => {
   let bouncer: OwnPgBouncer;
   beforeAll(async () => {
-    bouncer = await openOwnPgBouncer(known, documented(), { postgres: PASSWORD });
+    bouncer = closing(await openOwnPgBouncer(known, documented(), { postgres: PASSWORD }));
   });
-  afterAll(() => bouncer.close());
 
   async function newAddress(): Promise<string> {
     const url = new URL(bouncer.through(await server.newDatabase()));

@@ -1,6 +1,5 @@
 /** What the parameters of a PostgreSQL address do, with a server that speaks TLS and asks for passwords. */
-import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, chownSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
@@ -8,9 +7,10 @@ import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import { selfSigned } from "../notifier/peers.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const PASSWORD = "the first password";
-const folder = mkdtempSync(join(tmpdir(), "sign-in-postgres-address-"));
+const folder = newFolder();
 const at = (name: string): string => join(folder, name);
 const clock = new ManualClock();
 
@@ -39,7 +39,7 @@ function writeFor(data: string, name: string, text: string): string {
 }
 
 beforeAll(async () => {
-  server = await openOwnPostgres();
+  server = closing(await openOwnPostgres());
   database = new URL(await server.newDatabase());
   administrator = new Client({ connectionString: database.href });
   await administrator.connect();
@@ -67,8 +67,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await administrator.end();
-  await server.close();
-  rmSync(folder, { recursive: true });
 });
 
 function address(user: string, host: string, query: Readonly<Record<string, string>>): string {

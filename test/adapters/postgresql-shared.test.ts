@@ -1,22 +1,22 @@
 /** A database of PostgreSQL that the service shares with another role, which plants what would run as the service. */
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import { blocks } from "../examples/documents.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { closing } from "../closing.ts";
 
 const clock = new ManualClock();
 let server: OwnPostgres;
 
 beforeAll(async () => {
-  server = await openOwnPostgres();
+  server = closing(await openOwnPostgres());
   const url = await server.newDatabase();
   await as(url, "postgres", "CREATE ROLE service LOGIN; CREATE ROLE other LOGIN");
 }, 60_000);
-afterAll(() => server.close());
 
 /** Runs statements as this role. */
 async function as(url: string, role: string, text: string): Promise<readonly object[]> {

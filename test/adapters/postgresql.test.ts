@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer } from "node:net";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
 import { Connections, isTransient } from "../../adapters/postgresql/connection.ts";
 import { openPostgres } from "../../adapters/postgresql/record-store.ts";
@@ -16,13 +16,13 @@ import {
 import { thing } from "../../testing/storage/stage.ts";
 import { ManualClock } from "../records/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { closing } from "../closing.ts";
 
 let server: OwnPostgres;
 
 beforeAll(async () => {
-  server = await openOwnPostgres();
+  server = closing(await openOwnPostgres());
 });
-afterAll(() => server.close());
 
 describe("a PostgreSQL that can't be used", () => {
   const SECRET = "a-secret-that-is-nowhere";
@@ -104,10 +104,9 @@ describe("a table that the planner believes to be large", () => {
     );
     await store.commit({ id: "filled", deadline: clock.now() + 30_000, put });
     await store.close();
-    connections = await Connections.open(url.href);
+    connections = closing(await Connections.open(url.href));
     await connections.raw("ANALYZE");
   });
-  afterAll(() => connections.close());
 
   it.each([
     { ...GET_ONE, values: [1, "thing", "t1"] },
@@ -203,14 +202,13 @@ describe("a table that has grown since the statements were planned", () => {
     await fill(url, 0, 20);
     const alone = new URL(url);
     alone.searchParams.set("pool_size", "1");
-    connections = await Connections.open(alone.href);
+    connections = closing(await Connections.open(alone.href));
     for (const [index, { text, values }] of USES.entries()) {
       await connections.raw(`PREPARE planned${index} AS ${text}`);
       await connections.raw(`BEGIN; EXECUTE planned${index}(${literals(values)}); ROLLBACK`);
     }
     await fill(url, 20, SIZE);
   });
-  afterAll(() => connections.close());
 
   it.each([...USES.entries()].map(([index, { name, values }]) => ({ name, values, index })))(
     "is read only where its records are: $name",

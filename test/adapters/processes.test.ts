@@ -9,6 +9,7 @@ import { rounds } from "../rounds.ts";
 import { BACKENDS, type Ground } from "./backends.ts";
 import { openAt } from "./open-at.ts";
 import { StoreProcess } from "./two-processes.ts";
+import { closing } from "../closing.ts";
 
 const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } = runner;
 const clock = createSystemClock();
@@ -216,11 +217,10 @@ describe.each(BACKENDS)("two processes on $name", ({ name, start }) => {
 
     beforeAll(async () => {
       processes = [new StoreProcess(), new StoreProcess()];
-      ground = await start();
+      ground = closing(await start());
     });
     afterAll(async () => {
       await Promise.all(processes.map((each) => each.kill()));
-      await ground.close();
     });
 
     describeStorage(

@@ -1,8 +1,9 @@
 /** Reads of one tick are combined into one. */
-import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { batchReads } from "../../adapters/read-batches.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openSqlite } from "../../adapters/sqlite/record-store.ts";
+import { closing } from "../closing.ts";
 
 const PARENT = { kind: "grant", key: "g" };
 const child = (key: string) => ({ kind: "code", key });
@@ -11,7 +12,7 @@ let sent: number[] = [];
 let get: RecordStore["get"];
 
 beforeAll(async () => {
-  store = await openSqlite({ path: ":memory:", clock: Date });
+  store = closing(await openSqlite({ path: ":memory:", clock: Date }));
   await store.commit({
     id: "one",
     deadline: Date.now() + 1_000,
@@ -21,7 +22,6 @@ beforeAll(async () => {
     ],
   });
 });
-afterAll(() => store.close());
 beforeEach(() => {
   sent = [];
   get = batchReads((refs, options) => {

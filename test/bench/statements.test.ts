@@ -6,6 +6,7 @@ import { type Counts, OPERATIONS } from "../../bench/statements/operations.ts";
 import { postgresCounts, readCounts, sqliteCounts } from "../../bench/statements/statements.ts";
 import { type OwnPostgres, openOwnPostgres } from "../servers/postgresql.ts";
 import { DatabaseFiles } from "../adapters/sqlite/database-files.ts";
+import { closing } from "../closing.ts";
 
 /** Ids and times differ in length from run to run. */
 const BYTES_SLACK = 1.05;
@@ -27,11 +28,10 @@ describe("what an operation asks of a storage", () => {
 
   beforeAll(async () => {
     await files.create();
-    postgres = await openOwnPostgres();
+    postgres = closing(await openOwnPostgres());
   });
 
   afterAll(async () => {
-    await postgres.close();
     await files.remove();
   });
 

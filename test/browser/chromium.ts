@@ -1,9 +1,13 @@
 /** A real browser with its console messages. */
 import { readFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
 import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { AxeBuilder } from "@axe-core/playwright";
-import { expect } from "@jest/globals";
-import { type Browser, type BrowserContext, type CDPSession, chromium, type Page } from "playwright-core";
+import { afterAll, expect } from "@jest/globals";
+import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
+import { atEnd, beforeTests } from "../closing.ts";
 
 /** Where test/machine.mjs puts it. */
 const CHROMIUM = "/usr/bin/chromium-headless-shell";
@@ -30,43 +34,68 @@ export interface PageOptions {
   readonly userAgent?: string;
 }
 
-/** One browser for the tests of a file. */
-export class TestBrowser {
-  /** The problems reported on consoles since the last reset. */
-  readonly problems: string[] = [];
-  readonly #browser: Browser;
-  readonly #contexts: BrowserContext[] = [];
-
-  private constructor(browser: Browser) {
-    this.#browser = browser;
-  }
-
-  static async launch(): Promise<TestBrowser> {
-    return new TestBrowser(await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS }));
-  }
-
-  /** A page in a new context, whose console errors are problems. */
-  async newPage(options: PageOptions = {}): Promise<Page> {
-    const context = await this.#browser.newContext({ locale: "en-GB", ...options });
-    this.#contexts.push(context);
-    const page = await context.newPage();
-    page.on("console", (message) => {
-      if (/Content.Security.Policy|Refused/i.test(message.text())) this.problems.push(message.text());
-    });
-    page.on("pageerror", (error) => this.problems.push(error.message));
-    return page;
-  }
-
-  /** Closes all pages. @returns the problems there were. */
-  async settle(): Promise<string[]> {
-    for (const context of this.#contexts.splice(0)) await context.close();
-    return this.problems.splice(0);
-  }
-
-  async close(): Promise<void> {
-    await this.#browser.close();
-  }
+/** A browser for the tests of a file, which starts with its first page. */
+export interface TestBrowser {
+  /** A page in a new context, which closes at the end of the test or of the file. What its console complains about fails it. */
+  newPage(options?: PageOptions): Promise<Page>;
 }
+
+export function useBrowser(): TestBrowser {
+  let launched: Promise<Browser> | undefined;
+  afterAll(async () => (await launched)?.close());
+  return {
+    async newPage(options = {}) {
+      launched ??= chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+      const context = await (await launched).newContext({ locale: "en-GB", ...options });
+      const problems: string[] = [];
+      atEnd(async () => {
+        await context.close();
+        expect(problems).toEqual([]);
+      });
+      const page = await context.newPage();
+      page.on("console", (message) => {
+        if (/Content.Security.Policy|Refused/i.test(message.text())) problems.push(message.text());
+      });
+      page.on("pageerror", (error) => problems.push(error.message));
+      return page;
+    },
+  };
+}
+
+/** The page of a client, which shows what was sent there. */
+export interface ClientPage {
+  /** Where sign-ins come back to. */
+  readonly callback: string;
+  /** Resolves when the page has got a code. */
+  arrived(page: Page): Promise<void>;
+}
+
+/** A web server at a free port of the loopback, which closes at the end of the test or of the file. @returns its origin. */
+export async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  atEnd(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+export const useClientPage = (): ClientPage =>
+  beforeTests(async () => {
+    const origin = await serve((request, response) => {
+      void text(request).then((body) => {
+        const got = `<p id="got">${request.method} ${encodeURI(body)}</p>`;
+        response.setHeader("content-type", "text/html");
+        return response.end(`<!doctype html><title>Client</title><h1>Client</h1>${got}`);
+      });
+    });
+    const callback = `${origin}/callback`;
+    return {
+      callback,
+      arrived: (page) => page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`)),
+    };
+  });
 
 /** Fills in the login form that is open. */
 export async function signIn(page: Page, account: { username: string; password: string }): Promise<void> {

@@ -1,11 +1,12 @@
 /** The account page and the console in a real browser, by keyboard, and checked by axe. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "../flows/running-service.ts";
-import { signIn, TestBrowser, violations } from "./chromium.ts";
+import { signIn, useBrowser, violations } from "./chromium.ts";
+import { closing } from "../closing.ts";
 
-let browser: TestBrowser;
+const browser = useBrowser();
 let running: RunningService;
 let inbox: Inbox;
 let list: string;
@@ -15,8 +16,7 @@ let parked: string;
 let person: string;
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  inbox = await openInbox();
+  inbox = closing(await openInbox());
   inbox.react = () => (response) => response.writeHead(500).end(`<h1>Broken</h1>${"x".repeat(500)}`);
   running = await startService({
     config: {
@@ -41,16 +41,6 @@ beforeAll(async () => {
   });
   await accounts.update(sub, { name: "Grace" });
   parked = await failed;
-});
-
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await running?.close();
-  await inbox?.close();
 });
 
 /** An operator on the list page. */

@@ -2,14 +2,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
-import { signIn, TestBrowser, violations } from "./chromium.ts";
+import { signIn, useBrowser, violations } from "./chromium.ts";
 
-let browser: TestBrowser;
+const browser = useBrowser();
 let demo: Running;
 let client: string;
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
   const port = await freePorts(3);
   client = `http://localhost:${port + 1}/`;
   demo = start("cli/main.ts", { args: ["serve", "--demo", "--port", `${port}`] });
@@ -18,7 +17,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await demo?.stop("SIGKILL");
-  await browser?.close();
 });
 
 /** Presses a button and waits for its result. */
@@ -44,7 +42,6 @@ describe("the demo in a browser", () => {
     await press(page, "Revoke the token", /The access token is revoked/);
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: /sign out/i }).waitFor();
-    expect(await browser.settle()).toEqual([]);
   });
 
   it("has accessible pages, as axe sees them", async () => {
@@ -55,6 +52,5 @@ describe("the demo in a browser", () => {
     await signIn(page, { username: "ada", password: "lovelace-1843" });
     await page.waitForURL(client);
     expect(await violations(page)).toEqual([]);
-    expect(await browser.settle()).toEqual([]);
   });
 });

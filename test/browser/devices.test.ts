@@ -1,18 +1,17 @@
 /** The page for the code of a device in a real browser, with the command-line programs of examples/cli-login. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { ADA, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, useService } from "../flows/running-service.ts";
 import { TELEVISION } from "../flows/device-party.ts";
 import { type Running, start } from "../examples/processes.ts";
-import { type PageOptions, signIn, TestBrowser, violations } from "./chromium.ts";
+import { type PageOptions, signIn, useBrowser, violations } from "./chromium.ts";
 
-let browser: TestBrowser;
-let running: RunningService;
+const browser = useBrowser();
 const programs: Running[] = [];
 
+const running = useService();
+
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  running = await startService();
   await running.service.clients.register(TELEVISION);
   await running.service.clients.register({
     kind: "public",
@@ -25,11 +24,6 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   await Promise.all(programs.splice(0).map((each) => each.stop("SIGKILL")));
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-  await browser?.close();
 });
 
 function program(file: string, clientId: string): Running {

@@ -1,11 +1,15 @@
 /** A first factor in a sign-in, in a real browser the size of a phone, with the authenticator that Chromium has for tests. */
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
 import { newProof } from "../flows/public-party.ts";
-import { onLocalhost, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
+import {
+  onLocalhost,
+  type RunningService,
+  startService,
+  UNLIMITED,
+  useService,
+} from "../flows/running-service.ts";
 import {
   addAuthenticator,
   expectUsable,
@@ -13,7 +17,8 @@ import {
   type PageOptions,
   setPresence,
   signIn,
-  TestBrowser,
+  useBrowser,
+  useClientPage,
 } from "./chromium.ts";
 import { ownUi } from "./own-ui.ts";
 import type { MailMessage } from "../../config/mail.ts";
@@ -24,50 +29,36 @@ const VAULT = { client_id: "vault", name: "Vault", service: "1", second_factor: 
 /** Needs no second factor. */
 const GARDEN = { client_id: "garden", name: "Garden", service: "1" } as const;
 
-/** The client, whose page says that the browser is back. */
-const client = createServer((_request, response) => void response.end("back"));
-let callback: string;
-
+const client = useClientPage();
 const sent: MailMessage[] = [];
-let browser: TestBrowser;
-let running: RunningService;
+const browser = useBrowser();
 let people = 0;
 let email: string;
 
+const running = useService({
+  deployments: onLocalhost,
+  config: {
+    rateLimits: UNLIMITED,
+    mail: { send: async (message) => void sent.push(message) },
+    interactions: { registration: { passwordless: true } },
+  },
+});
+
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
-  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
-  running = await startService({
-    deployments: onLocalhost,
-    config: {
-      rateLimits: UNLIMITED,
-      mail: { send: async (message) => void sent.push(message) },
-      interactions: { registration: { passwordless: true } },
-    },
-  });
   for (const each of [VAULT, GARDEN])
-    await running.service.clients.register({ ...each, redirect_uris: [callback] });
+    await running.service.clients.register({ ...each, redirect_uris: [client.callback] });
 });
 beforeEach(async () => {
   people += 1;
   email = `person${people}@example.com`;
   await running.service.accounts.create({ email, password: PASSWORD, email_verified: true });
 });
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-  await browser?.close();
-  client.close();
-});
 
 function authorize(
   { oauth2 }: RunningService = running,
   { client_id } = VAULT as { client_id: string },
 ): string {
-  const parameters = { response_type: "code", client_id, redirect_uri: callback };
+  const parameters = { response_type: "code", client_id, redirect_uri: client.callback };
   const { code_challenge } = newProof();
   const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
   return `${oauth2}/oauth2/authorize?${query}`;
@@ -95,10 +86,6 @@ async function enrolling(options: PageOptions): Promise<Page> {
   return page;
 }
 
-/** Waits for the page of the client. */
-const arrived = (page: Page): Promise<void> =>
-  page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
-
 /** A new visit, with the passkey that was just made. */
 async function signsInByPasskey(page: Page, authenticator: PageAuthenticator): Promise<void> {
   await page.context().clearCookies();
@@ -107,14 +94,14 @@ async function signsInByPasskey(page: Page, authenticator: PageAuthenticator): P
   const button = page.getByRole("button", { name: "Sign in with a passkey" });
   await button.waitFor();
   await setPresence(authenticator, true);
-  const back = arrived(page);
+  const back = client.arrived(page);
   await button.click();
   await back;
 }
 
 /** Says that the codes are kept. */
 async function finish(page: Page): Promise<void> {
-  const back = arrived(page);
+  const back = client.arrived(page);
   await page.getByLabel("I have saved the codes").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await back;
@@ -204,12 +191,12 @@ describe("a person who is asked to add a passkey", () => {
     await addAuthenticator(page);
     await atLogin(page);
     await signIn(page, { username: email, password: PASSWORD });
-    const first = arrived(page);
+    const first = client.arrived(page);
     await page.getByRole("button", { name: answer }).click();
     await first;
     await page.context().clearCookies();
     await atLogin(page);
-    const second = arrived(page);
+    const second = client.arrived(page);
     await signIn(page, { username: email, password: PASSWORD });
     await second;
   });
@@ -223,7 +210,7 @@ describe("a person who is asked to add a passkey", () => {
     await page.getByLabel("Code from the message").fill(await mailedCode());
     await page.getByRole("heading", { name: "Add a passkey" }).waitFor();
     await page.getByRole("button", { name: "Create a passkey" }).waitFor();
-    const back = arrived(page);
+    const back = client.arrived(page);
     await page.getByRole("button", { name: "Not now" }).click();
     await back;
   });
@@ -231,12 +218,12 @@ describe("a person who is asked to add a passkey", () => {
   it("is nobody whose device can make none, or whose browser runs no scripts", async () => {
     const page = await browser.newPage(PHONE);
     await page.goto(authorize(running, GARDEN));
-    const first = arrived(page);
+    const first = client.arrived(page);
     await signIn(page, { username: email, password: PASSWORD });
     await first;
     const plain = await browser.newPage({ ...PHONE, javaScriptEnabled: false });
     await plain.goto(authorize(running, GARDEN));
-    const second = arrived(plain);
+    const second = client.arrived(plain);
     await signIn(plain, { username: email, password: PASSWORD });
     await second;
   });
@@ -291,33 +278,29 @@ describe("a UI of one's own, as in the documentation", () => {
       },
       host: ownUi,
     });
-    try {
-      await own.service.clients.register({ ...VAULT, redirect_uris: [callback] });
-      await own.service.accounts.create({ email, password: PASSWORD, email_verified: true });
-      const page = await browser.newPage();
-      await addAuthenticator(page);
-      const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
-      await page.goto(authorize(own));
-      await page.getByLabel("Username or email address").fill(email);
-      await page.getByLabel("Password").fill(PASSWORD);
-      await press("Sign in");
-      await page.getByLabel("Code from the message").fill(await mailedCode());
-      await press("Continue");
-      await page.getByLabel("Name of the passkey").fill("Laptop");
-      await press("Create a passkey");
-      await page.getByText(/(?:[0-9A-Z]{5}-[0-9A-Z]{5} ?){10}/).waitFor();
-      await page.getByRole("checkbox").check();
-      const first = arrived(page);
-      await press("Continue");
-      await first;
-      await page.context().clearCookies();
-      // The other deployment, whose addresses begin with /openid.
-      await page.goto(authorize({ ...own, oauth2: own.openid }));
-      const second = arrived(page);
-      await press("Sign in with a passkey");
-      await second;
-    } finally {
-      await own.close();
-    }
+    await own.service.clients.register({ ...VAULT, redirect_uris: [client.callback] });
+    await own.service.accounts.create({ email, password: PASSWORD, email_verified: true });
+    const page = await browser.newPage();
+    await addAuthenticator(page);
+    const press = (name: string): Promise<void> => page.getByRole("button", { name, exact: true }).click();
+    await page.goto(authorize(own));
+    await page.getByLabel("Username or email address").fill(email);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await press("Sign in");
+    await page.getByLabel("Code from the message").fill(await mailedCode());
+    await press("Continue");
+    await page.getByLabel("Name of the passkey").fill("Laptop");
+    await press("Create a passkey");
+    await page.getByText(/(?:[0-9A-Z]{5}-[0-9A-Z]{5} ?){10}/).waitFor();
+    await page.getByRole("checkbox").check();
+    const first = client.arrived(page);
+    await press("Continue");
+    await first;
+    await page.context().clearCookies();
+    // The other deployment, whose addresses begin with /openid.
+    await page.goto(authorize({ ...own, oauth2: own.openid }));
+    const second = client.arrived(page);
+    await press("Sign in with a passkey");
+    await second;
   });
 });

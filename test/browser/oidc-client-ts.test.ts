@@ -1,37 +1,30 @@
 /** A single-page application with oidc-client-ts, as its documentation shows it, at another origin than the service. */
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { ADA, type RunningService, startService } from "../flows/running-service.ts";
-import { signIn, TestBrowser } from "./chromium.ts";
+import { ADA, useService } from "../flows/running-service.ts";
+import { serve, signIn, useBrowser } from "./chromium.ts";
 
 /** The library renews a token this long before it ends: two seconds after it came. */
 const LIFETIME_SECONDS = 30;
 const RENEWED_BEFORE_SECONDS = 28;
 
-let browser: TestBrowser;
-let running: RunningService;
-let pages: Server;
+const browser = useBrowser();
 let origin: string;
 
+const running = useService({ config: { lifetimes: { accessToken: LIFETIME_SECONDS } } });
+
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  running = await startService({ config: { lifetimes: { accessToken: LIFETIME_SECONDS } } });
   const bundle = import.meta
     .resolve("oidc-client-ts")
     .replace(/dist\/.*/, "dist/browser/oidc-client-ts.min.js");
   const library = readFileSync(fileURLToPath(bundle));
-  pages = createServer((request, response) => {
+  origin = await serve((request, response) => {
     const isLibrary = request.url === "/oidc-client-ts.js";
     response.setHeader("content-type", isLibrary ? "text/javascript" : "text/html");
     response.end(isLibrary ? library : application());
-  }).listen(0, "127.0.0.1");
-  await once(pages, "listening");
-  origin = `http://127.0.0.1:${(pages.address() as AddressInfo).port}`;
+  });
   await running.service.clients.register({
     kind: "public",
     client_id: "spa",
@@ -40,15 +33,6 @@ beforeAll(async () => {
     redirect_uris: [`${origin}/`],
     post_logout_redirect_uris: [`${origin}/`],
   });
-});
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  pages?.close().closeAllConnections();
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running?.close();
 });
 
 /** Signed in, the page counts its renewals; `?silent` in its address turns those on. */

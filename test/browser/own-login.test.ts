@@ -3,30 +3,24 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
-import { addAuthenticator, TestBrowser, violations } from "./chromium.ts";
+import { addAuthenticator, useBrowser, violations } from "./chromium.ts";
 
-let browser: TestBrowser;
+const browser = useBrowser();
 let example: Running;
 let origin: string;
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
   const port = await freePorts();
   origin = `http://localhost:${port}`;
   example = start("examples/own-login/main.ts", { env: { PORT: `${port}` } });
   await example.until(/Sign in at/);
 });
 
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-
 afterAll(async () => {
   await example?.stop();
-  await browser?.close();
 });
 
 const heading = (page: Page, name: string): Promise<void> => page.getByRole("heading", { name }).waitFor();

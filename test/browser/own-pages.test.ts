@@ -2,14 +2,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
-import { TestBrowser, violations } from "./chromium.ts";
+import { useBrowser, violations } from "./chromium.ts";
 
-let browser: TestBrowser;
+const browser = useBrowser();
 const examples: Running[] = [];
 const origins: Record<string, string> = {};
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
   const port = await freePorts(2);
   await Promise.all(
     ["theme", "own-views"].map(async (name, index) => {
@@ -23,7 +22,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await Promise.all(examples.map((example) => example.stop()));
-  await browser?.close();
 });
 
 async function open(name: string, viewport = { width: 1280, height: 720 }): Promise<Page> {
@@ -68,7 +66,6 @@ describe("the example of a theme", () => {
     expect(await widths(page)).toEqual([240, 96]);
     await page.getByRole("button", { name: "Allow", exact: true }).click();
     await page.getByText("You are signed in.").waitFor();
-    expect(await browser.settle()).toEqual([]);
   });
 });
 
@@ -84,7 +81,6 @@ describe("the example of views of one's own", () => {
     await page.getByText("on foot since 1932").waitFor();
     await signIn(page, "lovelace-1843");
     await page.getByText("You are signed in.").waitFor();
-    expect(await browser.settle()).toEqual([]);
   });
 });
 
@@ -97,5 +93,4 @@ it.each(["theme", "own-views"])("%s fits a phone and a desk, and axe finds nothi
     await page.goto(`${origins[name]}/`);
     expect([viewport.width, await fits(page), await violations(page)]).toEqual([viewport.width, true, []]);
   }
-  expect(await browser.settle()).toEqual([]);
 });

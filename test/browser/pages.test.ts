@@ -1,51 +1,23 @@
 /** The pages in a real browser, with and without JavaScript, and checked by axe. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { signIn, TestBrowser, violations } from "./chromium.ts";
-import { ADA, BOB, type RunningService, startService } from "../flows/running-service.ts";
+import { beforeAll, describe, expect, it } from "@jest/globals";
+import { signIn, useBrowser, useClientPage, violations } from "./chromium.ts";
+import { ADA, BOB, useService } from "../flows/running-service.ts";
 
-let browser: TestBrowser;
-let running: RunningService;
-let client: Server;
-let callback: string;
+const browser = useBrowser();
+const client = useClientPage();
+const running = useService();
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  client = createServer((request, response) => {
-    let body = "";
-    request.on("data", (chunk) => (body += String(chunk)));
-    request.on("end", () => {
-      response.setHeader("content-type", "text/html");
-      response.end(
-        `<!doctype html><title>Client</title><p id="got">${request.method} ${encodeURI(body)}</p>`,
-      );
-    });
-  });
-  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
-  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
-  running = await startService();
   const { clients } = running.service;
-  await clients.update("news", { redirect_uris: [callback] });
-  await clients.update("partner", { redirect_uris: [callback] });
-});
-
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-
-afterAll(async () => {
-  await browser?.close();
-  client?.close();
-  client?.closeAllConnections();
-  await running?.close();
+  await clients.update("news", { redirect_uris: [client.callback] });
+  await clients.update("partner", { redirect_uris: [client.callback] });
 });
 
 function authorize(base: string, parameters: Record<string, string> = {}): string {
   const query = {
     client_id: "news",
     response_type: "code",
-    redirect_uri: callback,
+    redirect_uri: client.callback,
     state: "s 1",
     ...parameters,
   };
@@ -61,12 +33,12 @@ describe.each([
     await page.goto(authorize(running.oauth2));
     expect(await page.locator("button[type=submit]").count()).toBe(1);
     await signIn(page, ADA);
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     const query = new URL(page.url()).searchParams;
     expect([...query.keys()]).toEqual(["code", "state"]);
     expect(query.get("state")).toBe("s 1");
     await page.goto(authorize(running.openid, { scope: "openid" }));
-    expect(page.url().startsWith(callback)).toBe(true);
+    expect(page.url().startsWith(client.callback)).toBe(true);
   });
 
   it("shows the same page for a wrong password and an unknown user", async () => {
@@ -88,7 +60,7 @@ describe.each([
     await signIn(page, BOB);
     await expect(page.locator("main").innerText()).resolves.toContain("Partner");
     await page.getByRole("button", { name: /don.t|deny|no|refuse|cancel/i }).click();
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     expect(new URL(page.url()).searchParams.get("error")).toBe("access_denied");
   });
 
@@ -114,7 +86,7 @@ describe.each([
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     await signIn(page, ADA);
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     await page.goto(`${running.openid}/oauth2/logout`);
     await page.locator('button[name="logout"]').click();
     await page.waitForURL(/logout\/success/);
@@ -126,12 +98,12 @@ describe.each([
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     await signIn(page, ADA);
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     await page.goto(authorize(running.oauth2, { prompt: "login" }));
     await signIn(page, BOB);
     // The form between the two submits itself, or has a button without JavaScript.
     if (!javaScriptEnabled) await page.locator("noscript button, button").first().click();
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     expect(new URL(page.url()).searchParams.get("code")).toMatch(/^[\w-]{43}$/);
   });
 });
@@ -167,7 +139,7 @@ describe("the pages", () => {
     const page = await browser.newPage();
     await page.goto(authorize(running.openid, { scope: "openid", response_mode: "form_post" }));
     await signIn(page, ADA);
-    await page.waitForURL(callback);
+    await page.waitForURL(client.callback);
     await expect(page.locator("#got").innerText()).resolves.toMatch(/^POST code=[\w-]{43}&state=s\+1&iss=/);
   });
 
@@ -182,7 +154,7 @@ describe("the pages", () => {
     await page.keyboard.press("Tab");
     await page.keyboard.type(ADA.password);
     await page.keyboard.press("Enter");
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
   });
 
   it("lead through consent by keyboard alone: the list is there, and the first button allows", async () => {
@@ -199,7 +171,7 @@ describe("the pages", () => {
     await page.keyboard.press("Tab");
     await expect(page.locator(":focus").innerText()).resolves.toBe("Allow");
     await page.keyboard.press("Enter");
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     expect(new URL(page.url()).searchParams.has("code")).toBe(true);
   });
 });
@@ -218,7 +190,7 @@ describe("the script of the pages", () => {
     await page.getByRole("button", { name: "Show" }).click();
     await password.fill(ADA.password);
     await page.keyboard.press("Enter");
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
   });
 
   it("shows a button for more time when time is short, and what was typed stays", async () => {

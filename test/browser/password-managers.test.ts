@@ -2,10 +2,11 @@
  * Passkeys of password managers, and in browsers of before 2025. The credentials are Chromium's own, in the forms in which
  * others answer: 1Password and Bitwarden give an object of their own the prototype of the browser's, KeePassXC a plain one.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { METHODS, MethodsParty, type MethodsService, startMethodsService } from "../flows/methods-party.ts";
-import { addAuthenticator, setPresence, signIn, TestBrowser } from "./chromium.ts";
+import { METHODS, MethodsParty, startMethodsService } from "../flows/methods-party.ts";
+import { addAuthenticator, setPresence, signIn, useBrowser } from "./chromium.ts";
+import { beforeTests } from "../closing.ts";
 
 /** Runs in the page, before its script. Defines `answers`, which changes what the browser answers. */
 const ANSWERS = `
@@ -58,23 +59,12 @@ const OTHERS: Readonly<Record<string, string>> = {
     delete api.prototype.toJSON;`,
 };
 
-let browser: TestBrowser;
-let running: MethodsService;
+const browser = useBrowser();
 let party: MethodsParty;
 
-beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  running = await startMethodsService();
-});
+const running = beforeTests(() => startMethodsService());
 beforeEach(async () => {
   party = await MethodsParty.create(running);
-});
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-  await browser?.close();
 });
 
 const heading = (page: Page, name: string): Promise<void> =>

@@ -1,14 +1,13 @@
 /** The list of sign-in methods after a reset, in a real browser the size of a phone. */
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
 import { onLocalhost } from "../flows/running-service.ts";
-import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { expectUsable, type PageOptions, signIn, TestBrowser } from "./chromium.ts";
+import { codeIn, startSelfService } from "../interactions/self-service.ts";
+import { expectUsable, type PageOptions, signIn, useBrowser, useClientPage } from "./chromium.ts";
+import { beforeTests } from "../closing.ts";
 
 const PHONE: PageOptions = {
   viewport: { width: 390, height: 844 },
@@ -19,24 +18,20 @@ const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PASSWORD = "a lighthouse in the fog";
 const SHOP = { client_id: "corner-shop", name: "Corner shop", service: "1" } as const;
 
-/** The client, whose page says that the browser is back. */
-const client = createServer((_request, response) => void response.end("back"));
-let callback: string;
-
-let browser: TestBrowser;
-let running: SelfService;
+const client = useClientPage();
+const browser = useBrowser();
 let people = 0;
 let person: { readonly username: string; readonly password: string; readonly sub: string };
 
-beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
-  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
-  running = await startSelfService(undefined, {
+const running = beforeTests(() =>
+  startSelfService(undefined, {
     deployments: onLocalhost,
     config: { secondFactor: { remember: 30 } },
-  });
-  await running.service.clients.register({ ...SHOP, redirect_uris: [callback] });
+  }),
+);
+
+beforeAll(async () => {
+  await running.service.clients.register({ ...SHOP, redirect_uris: [client.callback] });
 });
 /** Somebody with an app and a passkey. */
 beforeEach(async () => {
@@ -48,17 +43,9 @@ beforeEach(async () => {
   await addPhone(running, sub, Date);
   person = { username, password: PASSWORD, sub };
 });
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-  await browser?.close();
-  client.close();
-});
 
 function authorize(): string {
-  const parameters = { response_type: "code", client_id: SHOP.client_id, redirect_uri: callback };
+  const parameters = { response_type: "code", client_id: SHOP.client_id, redirect_uri: client.callback };
   const { code_challenge } = newProof();
   const query = new URLSearchParams({ ...parameters, code_challenge, code_challenge_method: "S256" });
   return `${running.oauth2}/oauth2/authorize?${query}`;
@@ -118,7 +105,7 @@ describe("after a reset", () => {
     await page.getByText("This is your last one").waitFor();
     if (options === PHONE) await expectUsable(page);
 
-    const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
+    const back = client.arrived(page);
     await page.getByRole("button", { name: "Continue" }).click();
     await back;
     const factors = await running.service.accounts.factors(person.sub);
@@ -133,7 +120,7 @@ describe("after a reset", () => {
     }
     await page.getByText("Only your password signs you in now.").waitFor();
     await expectUsable(page);
-    const back = page.waitForURL(({ href }) => href.startsWith(`${callback}?code=`));
+    const back = client.arrived(page);
     await page.getByRole("button", { name: "Continue" }).click();
     await back;
   });

@@ -1,30 +1,20 @@
 /** Every page, in each language, theme and width, and as people set their systems: checked by axe, measured, and walked. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { LANGUAGES, RIGHT_TO_LEFT, screenMails, screenPages, screens } from "../../build/screens/pages.ts";
 import { rounds } from "../rounds.ts";
-import { TestBrowser, violations } from "./chromium.ts";
+import { useBrowser, violations } from "./chromium.ts";
 
 const PAGES = screens(screenPages());
 const ALL = [...PAGES, ...screenMails()];
 /** Pixels by which a page is wider than the window. */
 const OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
 
-let browser: TestBrowser;
+const browser = useBrowser();
 let page: Page;
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
   page = await browser.newPage();
-});
-
-afterEach(() => {
-  expect(browser.problems.splice(0)).toEqual([]);
-});
-
-afterAll(async () => {
-  await browser?.settle();
-  await browser?.close();
 });
 
 /** Shows a page in a new document, with everything unfolded. */

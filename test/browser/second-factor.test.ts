@@ -1,46 +1,38 @@
 /** The page for the second factor in a real browser, with the authenticator that Chromium has for tests. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import type { PasskeyCreation } from "../../accounts/factors/passkeys.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPasskey } from "../../testing/add-passkey.ts";
 import { newProof } from "../flows/public-party.ts";
-import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, BOB, NEWS, onLocalhost, useService } from "../flows/running-service.ts";
 import {
   addAuthenticator,
   type PageAuthenticator,
   type PageOptions,
   setPresence,
   signIn,
-  TestBrowser,
+  useBrowser,
   violations,
 } from "./chromium.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 
-let browser: TestBrowser;
-let running: RunningService;
+const browser = useBrowser();
 let page: Page;
 let authenticator: PageAuthenticator;
 
+const running = useService({
+  deployments: onLocalhost,
+});
+
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  running = await startService({
-    deployments: onLocalhost,
-  });
   await running.service.accounts.addApp(running.bob.sub, { secret: SECRET });
 });
 beforeEach(async () => {
   page = await browser.newPage(PHONE);
   authenticator = await addAuthenticator(page);
-});
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-  await browser?.close();
 });
 
 /** Makes a passkey in Chromium. */

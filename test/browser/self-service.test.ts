@@ -1,7 +1,5 @@
 /** Registration and forgotten passwords in a real browser, by mouse and by keyboard, and the UI of the documentation. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import {
   ASKS,
@@ -11,40 +9,24 @@ import {
   startSelfService,
   TERMS,
 } from "../interactions/self-service.ts";
-import { signIn, TestBrowser, violations } from "./chromium.ts";
+import { signIn, useBrowser, useClientPage, violations } from "./chromium.ts";
 import { ownUi } from "./own-ui.ts";
+import { beforeTests } from "../closing.ts";
 
 const PASSWORD = "a long sentence about nothing";
 
-let browser: TestBrowser;
-let service: SelfService;
-let client: Server;
-let callback: string;
+const browser = useBrowser();
+const client = useClientPage();
 let count = 0;
 
+const service = beforeTests(() => startSelfService({ registration: { ...ASKS, terms: TERMS } }));
+
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  client = createServer((_request, response) => {
-    response.setHeader("content-type", "text/html");
-    response.end("<!doctype html><title>Client</title><h1>Back at the client</h1>");
-  });
-  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
-  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
-  service = await startSelfService({ registration: { ...ASKS, terms: TERMS } });
-  await service.service.clients.update("news", { redirect_uris: [callback] });
-});
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  client?.close();
-  client?.closeAllConnections();
-  await service?.close();
+  await service.service.clients.update("news", { redirect_uris: [client.callback] });
 });
 
 function authorize(running: SelfService = service): string {
-  const query = { client_id: "news", response_type: "code", redirect_uri: callback };
+  const query = { client_id: "news", response_type: "code", redirect_uri: client.callback };
   return `${running.oauth2}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
 }
 
@@ -63,7 +45,7 @@ async function newAccount(): Promise<string> {
 }
 
 async function arrived(page: Page): Promise<void> {
-  await page.waitForURL(`${callback}?**`);
+  await page.waitForURL(`${client.callback}?**`);
   expect(new URL(page.url()).searchParams.get("code")).toMatch(/^[\w-]{43}$/);
 }
 
@@ -211,39 +193,35 @@ describe("the UI of the documentation", () => {
         host: ownUi,
       },
     );
-    try {
-      await own.service.clients.update("news", { redirect_uris: [callback] });
-      const page = await browser.newPage();
-      await page.goto(authorize(own));
-      expect(new URL(page.url()).pathname).toBe("/login");
-      await page.getByRole("button", { name: "Create an account" }).click();
-      const email = newAddress();
-      await page.getByLabel("Email address").fill(email);
-      await page.getByLabel("Given name").fill("Eve");
-      await page.getByLabel("Password").fill(PASSWORD);
-      await page.getByRole("button", { name: "Create account" }).click();
-      await page.getByLabel("Code from the message").fill(codeIn(await own.mailTo(email)));
-      await page.getByRole("button", { name: "Continue" }).click();
-      await arrived(page);
-      const again = await browser.newPage();
-      await again.goto(authorize(own));
-      await again.getByRole("button", { name: "Forgot password?" }).click();
-      // Both steps ask for the name.
-      await again.getByLabel("Password").waitFor({ state: "detached" });
-      await again.getByLabel("Username or email address").fill(email);
-      await again.getByRole("button", { name: "Send message" }).click();
-      await again.getByLabel("Code from the message").waitFor();
-      await again.goto(linkIn(await own.mailTo(email)));
-      await again.getByLabel("New password").fill(`${PASSWORD}!`);
-      await again.getByRole("button", { name: "Change password" }).click();
-      await again.getByText("Your password has been changed.").waitFor();
-      await again.getByLabel("Username or email address").fill(email);
-      await again.getByLabel("Password").fill(`${PASSWORD}!`);
-      await again.getByRole("button", { name: "Sign in" }).click();
-      await arrived(again);
-    } finally {
-      await own.close();
-    }
+    await own.service.clients.update("news", { redirect_uris: [client.callback] });
+    const page = await browser.newPage();
+    await page.goto(authorize(own));
+    expect(new URL(page.url()).pathname).toBe("/login");
+    await page.getByRole("button", { name: "Create an account" }).click();
+    const email = newAddress();
+    await page.getByLabel("Email address").fill(email);
+    await page.getByLabel("Given name").fill("Eve");
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Create account" }).click();
+    await page.getByLabel("Code from the message").fill(codeIn(await own.mailTo(email)));
+    await page.getByRole("button", { name: "Continue" }).click();
+    await arrived(page);
+    const again = await browser.newPage();
+    await again.goto(authorize(own));
+    await again.getByRole("button", { name: "Forgot password?" }).click();
+    // Both steps ask for the name.
+    await again.getByLabel("Password").waitFor({ state: "detached" });
+    await again.getByLabel("Username or email address").fill(email);
+    await again.getByRole("button", { name: "Send message" }).click();
+    await again.getByLabel("Code from the message").waitFor();
+    await again.goto(linkIn(await own.mailTo(email)));
+    await again.getByLabel("New password").fill(`${PASSWORD}!`);
+    await again.getByRole("button", { name: "Change password" }).click();
+    await again.getByText("Your password has been changed.").waitFor();
+    await again.getByLabel("Username or email address").fill(email);
+    await again.getByLabel("Password").fill(`${PASSWORD}!`);
+    await again.getByRole("button", { name: "Sign in" }).click();
+    await arrived(again);
   });
 });
 

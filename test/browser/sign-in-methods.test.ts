@@ -1,37 +1,27 @@
 /** "Sign-in methods" in a real browser of the size of a phone, with the authenticator that Chromium has for tests. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { totpCode } from "../../testing/totp-code.ts";
-import { METHODS, MethodsParty, type MethodsService, startMethodsService } from "../flows/methods-party.ts";
+import { METHODS, MethodsParty, startMethodsService } from "../flows/methods-party.ts";
 import {
   addAuthenticator,
   type PageAuthenticator,
   type PageOptions,
   setPresence,
   signIn,
-  TestBrowser,
+  useBrowser,
   violations,
 } from "./chromium.ts";
+import { beforeTests } from "../closing.ts";
 
 const PHONE: PageOptions = { viewport: { width: 390, height: 844 } };
 
-let browser: TestBrowser;
-let running: MethodsService;
+const browser = useBrowser();
 let party: MethodsParty;
 
-beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  running = await startMethodsService();
-});
+const running = beforeTests(() => startMethodsService());
 beforeEach(async () => {
   party = await MethodsParty.create(running);
-});
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-  await browser?.close();
 });
 
 /** A page of a browser with an authenticator that always says yes. */

@@ -1,27 +1,22 @@
 /** examples/spa in a real browser: plain JavaScript with oauth4webapi, at another origin than the service. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page, Response } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";
-import { signIn, TestBrowser, violations } from "./chromium.ts";
+import { signIn, useBrowser, violations } from "./chromium.ts";
 
 const ADA = { username: "ada", password: "lovelace-1843" };
 
-let browser: TestBrowser;
+const browser = useBrowser();
 let example: Running;
 let origin: string;
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
   const port = await freePorts(2);
   origin = `http://localhost:${port + 1}`;
   example = start("examples/spa/main.ts", { env: { PORT: `${port}` } });
   await example.until(/Open http/);
 });
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
 afterAll(async () => {
   await example?.stop();
-  await browser?.close();
 });
 
 const says = (page: Page, text: string): Promise<void> =>

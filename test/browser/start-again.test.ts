@@ -1,53 +1,32 @@
 /** The ways into a sign-in that has ended, and out of them, in a real browser. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { builtInLocales } from "../../core/texts.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { ADA, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, useService } from "../flows/running-service.ts";
 import { localeFile } from "../interactions/every-page.ts";
-import { newStorage } from "../servers/storage.ts";
-import { expectUsable, signIn, TestBrowser } from "./chromium.ts";
+import { expectUsable, signIn, useBrowser, useClientPage } from "./chromium.ts";
 
 const NIGHT = 14 * 3_600;
 
-let browser: TestBrowser;
-let running: RunningService;
-let client: Server;
-let callback: string;
-let clock: TestClock;
+const browser = useBrowser();
+const client = useClientPage();
+const clock = new TestClock();
+
+const running = useService({
+  config: { clock, interactions: { locales: builtInLocales() } },
+});
 
 beforeAll(async () => {
-  browser = await TestBrowser.launch();
-  client = createServer((_request, response) => {
-    response.setHeader("content-type", "text/html");
-    response.end("<!doctype html><title>Client</title><h1>News</h1>");
-  });
-  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
-  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
-  clock = new TestClock();
-  running = await startService({
-    config: { ...(await newStorage()), clock, interactions: { locales: builtInLocales() } },
-  });
   const home = "https://news.example/";
-  await running.service.clients.update("news", { redirect_uris: [callback], client_uri: home });
-});
-afterEach(async () => {
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  client?.close();
-  client?.closeAllConnections();
-  await running?.close();
+  await running.service.clients.update("news", { redirect_uris: [client.callback], client_uri: home });
 });
 
 function authorize(parameters: Record<string, string> = {}): string {
   const query = {
     client_id: "news",
     response_type: "code",
-    redirect_uri: callback,
+    redirect_uri: client.callback,
     state: "s 1",
     ...parameters,
   };
@@ -57,7 +36,7 @@ function authorize(parameters: Record<string, string> = {}): string {
 const heading = (page: Page, name: string): Promise<void> => page.getByRole("heading", { name }).waitFor();
 
 async function expectBack(page: Page): Promise<void> {
-  await page.waitForURL(`${callback}?**`);
+  await page.waitForURL(`${client.callback}?**`);
   expect(new URL(page.url()).searchParams.get("state")).toBe("s 1");
 }
 
@@ -99,7 +78,7 @@ describe.each([
     const other = await page.context().newPage();
     await other.goto(page.url());
     await signIn(other, ADA);
-    await other.waitForURL(`${callback}?**`);
+    await other.waitForURL(`${client.callback}?**`);
     await signIn(page, ADA);
     await heading(page, "This sign-in is complete");
     await page.getByRole("button", { name: "Continue to News" }).click();
@@ -182,7 +161,7 @@ describe.each(["light", "dark"] as const)("the pages (%s)", (colorScheme) => {
     await page.locator("#username").fill(ADA.username);
     await page.locator("#password").fill(ADA.password);
     await page.locator("#step button[type=submit]").click();
-    await page.waitForURL(`${callback}?**`);
+    await page.waitForURL(`${client.callback}?**`);
     await page.goto(authorize({ ui_locales: locale, prompt: "select_account" }));
     await heading(page, (texts["continue.title"] ?? "").replace("{account}", ADA.email));
     await expectUsable(page);

@@ -5,7 +5,7 @@
  */
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import type { Change, Outcome } from "../faults/campaign/change.ts";
 import { type Book, brokenPromises, CLIENTS, type GivenCode } from "../faults/load.ts";
@@ -25,6 +25,7 @@ import {
 import { PASSWORD } from "../faults/stage.ts";
 import { rounds } from "../rounds.ts";
 import { type App, Cluster, TEST_TIMEOUT_MS } from "./cluster.ts";
+import { closing } from "../closing.ts";
 
 const PEOPLE = Array.from({ length: 20 }, (_, number) => `person${number}`);
 const [KEEPING, ROTATING] = CLIENTS as [(typeof CLIENTS)[0], (typeof CLIENTS)[0]];
@@ -35,10 +36,9 @@ let cluster: Cluster;
 let base: string;
 
 beforeAll(async () => {
-  cluster = await Cluster.open(PEOPLE);
+  cluster = closing(await Cluster.open(PEOPLE));
   base = cluster.url;
 }, TEST_TIMEOUT_MS);
-afterAll(() => cluster.close());
 
 /** Runs a whole sign-in. @returns What the client saw. */
 async function flow(number: number): Promise<unknown[]> {

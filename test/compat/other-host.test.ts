@@ -1,12 +1,13 @@
 /** People who come under another host name are led to the deployment's before anything begins. */
 import { type IncomingHttpHeaders, request } from "node:http";
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Send } from "../../testing/browser/browser.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { RelyingParty, signIn } from "../flows/relying-party.ts";
+import { beforeTests } from "../closing.ts";
+import { relyingParty, signIn } from "../flows/relying-party.ts";
 import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 
 const BASE = "http://login.site.localhost";
@@ -17,9 +18,6 @@ interface Stage extends RunningService {
   /** The calls of the storage since the start. */
   readonly calls: string[];
 }
-
-const open: RunningService[] = [];
-afterAll(() => Promise.all(open.map((one) => one.close())));
 
 async function start(
   config: Partial<SignInServiceConfig> = {},
@@ -36,9 +34,10 @@ async function start(
         return watched.storage;
       }),
   });
-  open.push(running);
   return { ...running, calls };
 }
+
+const running = beforeTests(() => start());
 
 interface Seen {
   readonly status: number;
@@ -73,7 +72,6 @@ const OTHER = named("old.example");
 
 describe("another host name", () => {
   it("leads a GET of a page to the same path and query of the deployment, before anything is stored [D-HOST-2]", async () => {
-    const running = await start();
     running.calls.length = 0;
     for (const path of [
       AUTHORIZE,
@@ -98,7 +96,6 @@ describe("another host name", () => {
   });
 
   it("leads no request for a client, no other method and no program anywhere [D-HOST-2]", async () => {
-    const running = await start();
     const json = { accept: "application/json" };
     for (const [path, method, headers] of [
       ["/oauth2/token", "POST", HTML],
@@ -138,7 +135,6 @@ describe("another host name", () => {
     "old.example/x",
     "old.example#",
   ])("is not %j", async (host) => {
-    const running = open[0] ?? (await start());
     expect(led(await ask(running, "/account", named(host)))).toBeUndefined();
   });
 
@@ -149,12 +145,10 @@ describe("another host name", () => {
     "login.site.localhost.evil.example",
     "xlogin.site.localhost",
   ])("is %s, and nothing of it is in the Location", async (host) => {
-    const running = open[0] ?? (await start());
     expect(led(await ask(running, "/account", named(host)))).toBe(`${BASE}/account`);
   });
 
   it("is served as it comes with the cookie of the redirect: no loop [D-HOST-2]", async () => {
-    const running = await start();
     const first = await ask(running, "/account", OTHER);
     const [cookie = ""] = first.headers["set-cookie"]?.[0]?.split(";") ?? [];
     const second = await ask(running, "/account", { ...OTHER, cookie });
@@ -163,14 +157,13 @@ describe("another host name", () => {
   });
 
   it("lets people sign in behind a proxy that sends the name of its upstream [D-HOST-2]", async () => {
-    const running = await start();
     const send: Send = (url, init) => {
       const headers = new Headers(init.headers);
       headers.set("host", "sign-in.internal:3000");
       if (!headers.has("accept")) headers.set("accept", HTML.accept);
       return fetch(running.origin + url.pathname + url.search, { ...init, headers });
     };
-    const news = new RelyingParty(BASE, "oauth2", NEWS);
+    const news = relyingParty({ oauth2: BASE, openid: BASE }, "oauth2", NEWS);
     const browser = news.browser({ send });
     await browser.get(news.authorizeUrl());
     expect(browser.visits.map(({ status }) => status)).toEqual([303, 303, 200]);

@@ -1,12 +1,12 @@
 /** The line of each request, its id, and what they tell. */
 import { setTimeout as pause } from "node:timers/promises";
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { relyingParty } from "../flows/relying-party.ts";
 import { openOwnRedis } from "../servers/redis.ts";
+import { closing } from "../closing.ts";
 
 let running: RunningService | undefined;
-afterEach(() => running?.close());
 
 interface Line {
   readonly level: number;
@@ -70,24 +70,23 @@ describe("a request", () => {
   });
 
   it("that a full store fails is an error, with the store, the call and what it said [D-LOG-2]", async () => {
-    const redis = await openOwnRedis();
-    try {
-      running = await startService({ config: { storage: "sqlite::memory:", artifacts: redis.url } });
-      await redis.client.config("SET", "maxmemory", "1");
-      const { status, headers } = await tokenRequest(running.oauth2);
-      expect(status).toBe(503);
-      const failed = (await lines(running, 1)).filter(({ level }) => level === 50);
-      expect(failed).toEqual([
-        expect.objectContaining({
-          msg: "request failed",
-          status: 503,
-          request_id: headers.get("x-request-id"),
-          fault: expect.objectContaining({ store: "artifacts", operation: "commit", reason: "OOM" }),
-        }),
-      ]);
-    } finally {
-      await redis.close();
-    }
+    const redis = closing(await openOwnRedis());
+    running = await startService({
+      config: { storage: "sqlite::memory:", artifacts: redis.url },
+      logsErrors: true,
+    });
+    await redis.client.config("SET", "maxmemory", "1");
+    const { status, headers } = await tokenRequest(running.oauth2);
+    expect(status).toBe(503);
+    const failed = (await lines(running, 1)).filter(({ level }) => level === 50);
+    expect(failed).toEqual([
+      expect.objectContaining({
+        msg: "request failed",
+        status: 503,
+        request_id: headers.get("x-request-id"),
+        fault: expect.objectContaining({ store: "artifacts", operation: "commit", reason: "OOM" }),
+      }),
+    ]);
   });
 });
 

@@ -1,9 +1,9 @@
 /** `https://host/` names the API `https://host`, wherever a client writes it. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
 import { APP, newProof, PublicParty } from "../flows/public-party.ts";
 import { type Answer, basic, readTokens, relyingParty, send } from "../flows/relying-party.ts";
-import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { NEWS, useService } from "../flows/running-service.ts";
 import { API, READER, registerReader } from "../flows/sample-apis.ts";
 
 /** As it is registered, and as many clients write it. */
@@ -13,9 +13,9 @@ const WRITTEN = `${PLAIN}/`;
 const SLASHED = "https://slashed.example/";
 const SCOPE = "articles:read";
 
-let running: RunningService;
+const running = useService();
+
 beforeAll(async () => {
-  running = await startService();
   const { directory, clients } = running.service;
   await registerReader(running);
   await directory.apis.put(PLAIN, API);
@@ -25,10 +25,6 @@ beforeAll(async () => {
   await clients.register({ ...TELEVISION, apis });
   await clients.update("news", { apis });
   await clients.update(READER.client_id, { apis });
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
 });
 
 async function audience(answer: Answer): Promise<unknown> {

@@ -1,8 +1,7 @@
 /** What the root of a host says to browsers and password managers, and to nobody else. */
 import { request } from "node:http";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { newStorage } from "../servers/storage.ts";
-import { type RunningService, startService } from "../flows/running-service.ts";
+import { afterAll, describe, expect, it } from "@jest/globals";
+import { type RunningService, startService, useService } from "../flows/running-service.ts";
 
 /** What came back. */
 interface Seen {
@@ -28,21 +27,17 @@ function ask({ origin }: RunningService, path: string, host: string, method = "G
 
 describe("/.well-known/webauthn", () => {
   const PATH = "/.well-known/webauthn";
-  let running: RunningService;
-  beforeAll(async () => {
-    running = await startService({
-      config: {
-        ...(await newStorage()),
-        interactions: { passkeys: { previousRpIds: ["old.example"] } },
-      },
-      // Browsers make no passkeys for IP addresses.
-      deployments(origin) {
-        const base = origin.replace("127.0.0.1", "localhost");
-        return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
-      },
-    });
+
+  const running = useService({
+    config: {
+      interactions: { passkeys: { previousRpIds: ["old.example"] } },
+    },
+    // Browsers make no passkeys for IP addresses.
+    deployments(origin) {
+      const base = origin.replace("127.0.0.1", "localhost");
+      return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
+    },
   });
-  afterAll(() => running.close());
 
   it.each(["old.example", "OLD.example:8443"])(
     "at %s names the origins of the service [D-FACTOR-38]",

@@ -3,17 +3,7 @@
  * with them, a server and a worker run on both, and the documented backup is restored.
  */
 import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Redis } from "ioredis";
@@ -23,8 +13,9 @@ import { bareEnvironment, freePorts, type Running, start } from "../examples/pro
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { compose } from "./compose.ts";
 import { isInContext } from "./dockerfile.ts";
+import { newFolder } from "../closing.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sign-in-compose-"));
+const folder = newFolder();
 const secrets = join(folder, "secrets");
 const secret = (name: string): string => readFileSync(join(secrets, name), "utf8").trim();
 const byText = (one: string, other: string): number => (one < other ? -1 : 1);
@@ -121,7 +112,6 @@ afterAll(async () => {
   redis.watcher.disconnect();
   redis.child.kill("SIGKILL");
   await postgres.close();
-  rmSync(folder, { recursive: true });
 });
 
 /** The rights that a document gives a user of Redis. */

@@ -1,26 +1,16 @@
 /** The Dockerfile, the compose file, the unit of systemd and the configuration of Prometheus, checked by the tools for them. */
 import { execFileSync, spawnSync } from "node:child_process";
-import {
-  copyFileSync,
-  cpSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, cpSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { blocks, ROOT, textOf } from "../examples/documents.ts";
 import { METRICS } from "../../core/metric-catalog.ts";
 import { programFor } from "../machine.mjs";
 import { compose } from "./compose.ts";
 import { isInContext } from "./dockerfile.ts";
+import { newFolder } from "../closing.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sign-in-deploy-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder();
 
 /** What a program says of a file, and its exit code. */
 function said(command: string, args: readonly string[]): readonly [status: number | null, output: string] {

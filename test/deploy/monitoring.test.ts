@@ -1,15 +1,15 @@
 /** The alert rules for Prometheus and the dashboard for Grafana, against what the service really says. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import { METRICS } from "../../core/metric-catalog.ts";
 import { createTestSignIn } from "../../testing/index.ts";
 import { ROOT, textOf } from "../examples/documents.ts";
 import { programFor } from "../machine.mjs";
 import { type AlertCase, CASES, HEALTHY } from "./alert-cases.ts";
+import { newFolder, closing } from "../closing.ts";
 
 interface Rule {
   readonly alert: string;
@@ -122,26 +122,22 @@ describe("the alert rules and the dashboard", () => {
 
 describe("the alert rules", () => {
   it("find every counter that they read from the first scrape on, with 0 [D-METRICS-1]", async () => {
-    const signIn = await createTestSignIn();
-    try {
-      const lines = (await signIn.service.metrics()).split("\n");
-      const read = rules.flatMap(({ expr }) => [
-        ...expr.matchAll(/\b(sign_in_\w+_(?:total|count))(?:\{([^}]*)\})?/g),
-      ]);
-      const absent = read.filter(([, name = "", matchers = ""]) => {
-        const wanted = [...matchers.matchAll(/(\w+)="([^"]*)"/g)].map(([text]) => text);
-        const isThere = lines.some(
-          (line) => line.startsWith(name) && wanted.every((each) => line.includes(each)),
-        );
-        // Receivers have series of their own once they are configured.
-        return !isThere && !name.includes("_delivery_");
-      });
-      expect(absent.map(([text]) => text)).toEqual([]);
-      expect(lines).toContain('sign_in_limit_refusals_total{limit="interactions"} 0');
-      expect(lines).toContain('sign_in_faults_total{where="token"} 0');
-    } finally {
-      await signIn.close();
-    }
+    const signIn = closing(await createTestSignIn());
+    const lines = (await signIn.service.metrics()).split("\n");
+    const read = rules.flatMap(({ expr }) => [
+      ...expr.matchAll(/\b(sign_in_\w+_(?:total|count))(?:\{([^}]*)\})?/g),
+    ]);
+    const absent = read.filter(([, name = "", matchers = ""]) => {
+      const wanted = [...matchers.matchAll(/(\w+)="([^"]*)"/g)].map(([text]) => text);
+      const isThere = lines.some(
+        (line) => line.startsWith(name) && wanted.every((each) => line.includes(each)),
+      );
+      // Receivers have series of their own once they are configured.
+      return !isThere && !name.includes("_delivery_");
+    });
+    expect(absent.map(([text]) => text)).toEqual([]);
+    expect(lines).toContain('sign_in_limit_refusals_total{limit="interactions"} 0');
+    expect(lines).toContain('sign_in_faults_total{where="token"} 0');
   });
 
   it("each have a severity, a summary, and a section of docs/alerts.md that says what to do", () => {
@@ -185,8 +181,7 @@ function inputOf(series: AlertCase["series"]): object[] {
 
 describe("what promtool says", () => {
   const promtool = programFor("promtool");
-  const folder = mkdtempSync(join(tmpdir(), "sign-in-rules-"));
-  afterAll(() => rmSync(folder, { recursive: true }));
+  const folder = newFolder();
 
   const check = (args: readonly string[]): string =>
     execFileSync(promtool, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });

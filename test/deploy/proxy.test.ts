@@ -1,8 +1,7 @@
 /** The documented configurations of nginx, in an nginx that runs in front of a service. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
@@ -11,10 +10,10 @@ import { freePorts } from "../examples/processes.ts";
 import { relyingParty } from "../flows/relying-party.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { programFor } from "../machine.mjs";
+import { newFolder } from "../closing.ts";
 
 const nginx = programFor("nginx");
-const folder = mkdtempSync(join(tmpdir(), "sign-in-nginx-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = newFolder();
 
 const OPERATING = blocks().find(
   ({ name, code }) => name.startsWith("docs/operating.md ") && code.startsWith("location / {"),
@@ -81,7 +80,6 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
     const ended = once(proxy, "exit");
     proxy.kill("SIGTERM");
     await ended;
-    await running.close();
   });
   afterEach(() => {
     expect(running.log.filter((line) => /config\.proxy|"level":[56]0/.test(line))).toEqual([]);

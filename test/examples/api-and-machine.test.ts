@@ -50,7 +50,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await Promise.all(programs.map((each) => each.stop("SIGKILL")));
-  await running.close();
 });
 
 interface Verdict {

@@ -1,8 +1,7 @@
 /** The cluster example: many processes act as one service, and it keeps working when one of them ends. */
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
@@ -10,6 +9,7 @@ import { type Child, type ChildPlan, startChild } from "../../examples/cluster/c
 import { createProxy } from "../../examples/cluster/proxy.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { freePorts, type Running, start } from "./processes.ts";
+import { newFolder } from "../closing.ts";
 
 /** Whether the process exists. */
 function isRunning(pid: number): boolean {
@@ -36,7 +36,7 @@ const named =
   };
 
 function describeOn(storage: string): void {
-  const folder = mkdtempSync(join(tmpdir(), "sign-in-cluster-"));
+  const folder = newFolder();
   // As root, PostgreSQL runs as its own user.
   chmodSync(folder, 0o755);
   let cluster: Running;
@@ -56,7 +56,6 @@ function describeOn(storage: string): void {
   });
   afterAll(async () => {
     await cluster.stop("SIGTERM");
-    rmSync(folder, { recursive: true, force: true });
   });
 
   async function signIn(label: string): Promise<Browser> {
@@ -107,11 +106,10 @@ describe("npm run cluster", () => describeOn("mongodb"));
 describe("npm run cluster -- --storage postgresql", () => describeOn("postgresql"));
 
 describe("a process of the cluster", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sign-in-child-"));
+  const folder = newFolder();
   const children: Child[] = [];
   afterAll(async () => {
     for (const child of children) await child.stop();
-    rmSync(folder, { recursive: true });
   });
 
   /** A process that runs this code, and the lines printed about it. */

@@ -1,18 +1,18 @@
 /** The logout plans of `docs/conformance.md`, module by module. */
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Parameters } from "../flows/relying-party.ts";
 import { ConformanceClient } from "./conformance-client.ts";
 import { ConformanceStage } from "./conformance-stage.ts";
+import { closing } from "../closing.ts";
 
 let stage: ConformanceStage;
 let suite: ConformanceClient;
 
 beforeAll(async () => {
-  stage = await ConformanceStage.open();
+  stage = closing(await ConformanceStage.open());
   suite = await ConformanceClient.discover(stage);
 }, 60_000);
-afterAll(() => stage.close());
 
 /** What a module changes in the logout request. */
 type Change = (parameters: Record<string, string>) => Parameters;

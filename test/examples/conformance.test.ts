@@ -5,21 +5,21 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type Parameters, send } from "../flows/relying-party.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { ConformanceClient, type Mode } from "./conformance-client.ts";
 import { ConformanceStage, PUBLIC_CLIENT, type SuiteFile } from "./conformance-stage.ts";
 import { ROOT, textOf } from "./documents.ts";
+import { closing } from "../closing.ts";
 
 let stage: ConformanceStage;
 let suite: ConformanceClient;
 
 beforeAll(async () => {
-  stage = await ConformanceStage.open();
+  stage = closing(await ConformanceStage.open());
   suite = await ConformanceClient.discover(stage);
 }, 60_000);
-afterAll(() => stage.close());
 
 describe("docs/conformance.md", () => {
   const text = textOf("docs/conformance.md");

@@ -7,7 +7,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
-import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
+import { afterAll, describe, expect, it, jest } from "@jest/globals";
 import type { Context, Middleware } from "koa";
 import { koaBody } from "koa-body";
 import type { SignInServiceConfig } from "../../config/input.ts";
@@ -15,19 +15,15 @@ import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
-import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, NEWS, startService, useService } from "../flows/running-service.ts";
 import { type Block, blocks, ROOT, writeBlock } from "./documents.ts";
 import { freePorts, start } from "./processes.ts";
 
 const FOLDER = ".cache/examples";
 const LOCAL = { oauth2: { url: "http://localhost:3000" }, openid: { url: "http://localhost:3000/openid" } };
 
-let running: RunningService;
-beforeAll(async () => {
-  running = await startService({ config: { storage: "sqlite::memory:", notifications: { worker: false } } });
-});
-afterAll(async () => {
-  await running.close();
+const running = useService({ config: { storage: "sqlite::memory:", notifications: { worker: false } } });
+afterAll(() => {
   rmSync(join(ROOT, FOLDER), { recursive: true, force: true });
 });
 

@@ -1,13 +1,13 @@
 /** Follows documents in an empty folder, with the package as `npm pack` makes it, and with their files as they stand there. */
-import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { linkSync, mkdirSync, mkdtempSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { TestBrowser } from "../browser/chromium.ts";
+import { useBrowser } from "../browser/chromium.ts";
 import { packInto } from "../installed.ts";
 import { type Block, blocks, ROOT } from "./documents.ts";
 import { Reader, stepsOf } from "./reader.ts";
+import { newFolder } from "../closing.ts";
 
 const { PATH = "" } = process.env;
 const REPOSITORY = "sign-in-service";
@@ -25,24 +25,18 @@ const PROGRAMS = {
 let work: string;
 /** The file that `npm pack` makes in the repository. */
 let packed: string;
-let browser: TestBrowser;
+const browser = useBrowser();
 let reader: Reader;
 
 beforeAll(async () => {
-  work = mkdtempSync(join(tmpdir(), "sign-in-installed-"));
+  work = newFolder();
   packed = packInto(work);
-  browser = await TestBrowser.launch();
 }, 120_000);
 beforeEach(async () => {
   reader = await newReader();
 });
 afterEach(async () => {
   await reader.end();
-  expect(await browser.settle()).toEqual([]);
-});
-afterAll(async () => {
-  await browser?.close();
-  rmSync(work, { recursive: true, force: true });
 });
 
 /** A person with the repository, whose terminal is open in this folder beside it. */

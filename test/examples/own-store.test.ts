@@ -13,6 +13,7 @@ import { NEWS, startService } from "../flows/running-service.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 import { blocks, ROOT } from "./documents.ts";
+import { closing } from "../closing.ts";
 
 const { afterAll, beforeAll, describe, expect, it } = runner;
 
@@ -119,19 +120,14 @@ describe("a service on the store of the page", () => {
   });
 
   it("keeps codes and tokens in Redis if configured", async () => {
-    const redis = await openOwnRedis();
+    const redis = closing(await openOwnRedis());
     const { storage } = watched();
     const artifacts = `${redis.url}?prefix=own:`;
     const running = await startService({ config: { storage, artifacts, keys: newKeys() } });
-    try {
-      const news = relyingParty(running, "oauth2", NEWS);
-      await news.tokens();
-      expect((await storage.scan("access-token", undefined, 9)).records).toEqual([]);
-      expect((await storage.scan("account", undefined, 9)).records.length).toBeGreaterThan(0);
-    } finally {
-      await running.close();
-      await redis.close();
-    }
+    const news = relyingParty(running, "oauth2", NEWS);
+    await news.tokens();
+    expect((await storage.scan("access-token", undefined, 9)).records).toEqual([]);
+    expect((await storage.scan("account", undefined, 9)).records.length).toBeGreaterThan(0);
   });
 
   it("closes the store if the start fails, and leaves it open if the configuration is refused", async () => {

@@ -1,18 +1,18 @@
 /** Follows "The first hour", what can be built on it, "Day two" and "Backup and restore" command by command, in an empty folder, and compares what is printed. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { blocks, ROOT } from "./documents.ts";
 import { type Start, start } from "./processes.ts";
 import { Reader, stepsOf } from "./reader.ts";
+import { newFolder } from "../closing.ts";
 
 let work: string;
 let reader: Reader;
 
 beforeAll(async () => {
-  work = mkdtempSync(join(tmpdir(), "sign-in-walk-"));
+  work = newFolder();
   // installed-documents.test.ts installs the package; here, its program runs from source.
   reader = await Reader.at(work, {
     npm: "exit 0",
@@ -22,7 +22,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await reader?.end();
-  rmSync(work, { recursive: true });
 });
 
 it("The first hour ends with a person signed in at a client", async () => {

@@ -47,7 +47,6 @@ describe.each(Object.entries(APPLICATIONS))("%s", (file, script) => {
   });
   afterAll(async () => {
     await application.stop();
-    await service.close();
   });
 
   it("protects a page: the person signs in and comes back to it", async () => {

@@ -1,7 +1,5 @@
 import { RATE_LIMIT } from "../../records/rate-limits.ts";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { join } from "node:path";
 import { openStorage } from "../../records/storage.ts";
 import { StorageUnavailable } from "../../core/errors.ts";
@@ -15,6 +13,7 @@ import { type Dump, openStage, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
 import { expectUnavailable } from "./unavailable.ts";
 import { WatchedStorage } from "./watched-storage.ts";
+import { newFolder, closing } from "../closing.ts";
 
 let stage: Stage;
 
@@ -26,7 +25,7 @@ const codes: unknown[] = [];
 const TRUE_OF_FAULTS: ReadonlySet<ServiceEvent> = new Set(["fault", "account.changed"]);
 
 beforeAll(async () => {
-  stage = await openStage();
+  stage = closing(await openStage());
   const { events } = stage.service;
   const emit = events.emit.bind(events);
   events.emit = (event, argument) => {
@@ -35,8 +34,6 @@ beforeAll(async () => {
     return emit(event, argument);
   };
 });
-
-afterAll(() => stage.close());
 
 /** More calls than any request makes. */
 const MOST = 60;
@@ -138,37 +135,35 @@ describe("a fault at any operation of the store", () => {
 
   it("takes no rate-limit points: a fault of the store is not a wrong guess [D-TOKEN-21]", async () => {
     const points = { points: 2, seconds: 900 };
-    const limited = await openStage({
-      rateLimits: {
-        signIn: { accountAndAddress: points, account: points, address: points },
-        passwordGrant: { accountAndClient: points, account: points, client: points },
-      },
-    });
-    try {
-      const { username } = await limited.person();
-      const person = new Person(username);
-      const form = person.wire(await person.login(authorizeUrl(limited.oauth2, limited.clients.news)));
-      const grant = passwordGrant(limited.oauth2, limited.clients.news, username);
-      // What comes after the points were taken.
-      const after = [form, form, form, grant, grant, grant].map(
-        (wire) => [wire, wire === form ? "signIns.noteNewBrowser" : "directory.findAccountByName"] as const,
-      );
-      for (const [wire, call] of after) {
-        limited.storage.fail = ({ name }) => {
-          if (name === call) throw new StorageUnavailable("the store is away");
-        };
-        expect((await send(wire)).status).toBe(503);
-      }
-      limited.storage.fail = () => undefined;
-      expect((await send(form)).status).toBe(303);
-      expect((await send(grant)).status).toBe(200);
-    } finally {
-      await limited.close();
+    const limited = closing(
+      await openStage({
+        rateLimits: {
+          signIn: { accountAndAddress: points, account: points, address: points },
+          passwordGrant: { accountAndClient: points, account: points, client: points },
+        },
+      }),
+    );
+    const { username } = await limited.person();
+    const person = new Person(username);
+    const form = person.wire(await person.login(authorizeUrl(limited.oauth2, limited.clients.news)));
+    const grant = passwordGrant(limited.oauth2, limited.clients.news, username);
+    // What comes after the points were taken.
+    const after = [form, form, form, grant, grant, grant].map(
+      (wire) => [wire, wire === form ? "signIns.noteNewBrowser" : "directory.findAccountByName"] as const,
+    );
+    for (const [wire, call] of after) {
+      limited.storage.fail = ({ name }) => {
+        if (name === call) throw new StorageUnavailable("the store is away");
+      };
+      expect((await send(wire)).status).toBe(503);
     }
+    limited.storage.fail = () => undefined;
+    expect((await send(form)).status).toBe(303);
+    expect((await send(grant)).status).toBe(200);
   });
 
   it("at the start is StorageUnavailable, closes the storage, and the next start succeeds", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "sign-in-start-"));
+    const folder = newFolder();
     const config = {
       deployments: { oauth2: { url: "http://127.0.0.1:9" } },
       storage: `sqlite:${join(folder, "sign-in.db")}`,
@@ -203,6 +198,5 @@ describe("a fault at any operation of the store", () => {
       await expect(start).rejects.toMatchObject({ code: "storage_unavailable" });
       expect(closed).toBe(1);
     }
-    await rm(folder, { recursive: true });
   });
 });

@@ -1,5 +1,5 @@
 /** Reads of a request that do not depend on each other run at the same time. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import {
   authorizeUrl,
   codeOf,
@@ -13,14 +13,13 @@ import {
   type Wire,
 } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
+import { closing } from "../closing.ts";
 
 let stage: Stage;
 
 beforeAll(async () => {
-  stage = await openStage();
+  stage = closing(await openStage());
 });
-
-afterAll(() => stage.close());
 
 /** Sends it, and lets both calls continue once both have begun. */
 async function together(wire: Wire, one: string, other: string): Promise<Response> {
@@ -55,26 +54,21 @@ describe("the client is read at the same time as", () => {
 
 describe("a client that has tried too many secrets", () => {
   it("gets nothing for a valid code with the right secret, and may use both later", async () => {
-    const limited = await openStage({ rateLimits: { clientSecret: { points: 2, seconds: 900 } } });
-    try {
-      // Wrong secrets never block one that the service generated.
-      const news = { ...limited.clients.news, client_secret: "a secret that somebody chose by hand" };
-      await limited.service.clients.update(news.client_id, { client_secret: news.client_secret });
-      const { code } = await signedIn(limited);
-      const wrong = { ...news, client_secret: "not the secret of anybody here" };
-      for (let tries = 0; tries < 2; tries += 1)
-        expect((await send(exchange(limited.oauth2, wrong, code))).status).toBe(400);
-      const { audit: recorded = [], ...before } = await limited.dump();
-      const answer = await send(exchange(limited.oauth2, news, code));
-      expect([answer.status, await answer.json()]).toEqual([
-        400,
-        expect.objectContaining({ error: "invalid_client" }),
-      ]);
-      expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
-      const refusal = expect.stringContaining('"reason":"limited"');
-      expect(await limited.dump()).toEqual({ ...before, audit: [...recorded, refusal] });
-    } finally {
-      await limited.close();
-    }
+    const limited = closing(await openStage({ rateLimits: { clientSecret: { points: 2, seconds: 900 } } }));
+    const news = { ...limited.clients.news, client_secret: "a secret that somebody chose by hand" };
+    await limited.service.clients.update(news.client_id, { client_secret: news.client_secret });
+    const { code } = await signedIn(limited);
+    const wrong = { ...news, client_secret: "not the secret of anybody here" };
+    for (let tries = 0; tries < 2; tries += 1)
+      expect((await send(exchange(limited.oauth2, wrong, code))).status).toBe(400);
+    const { audit: recorded = [], ...before } = await limited.dump();
+    const answer = await send(exchange(limited.oauth2, news, code));
+    expect([answer.status, await answer.json()]).toEqual([
+      400,
+      expect.objectContaining({ error: "invalid_client" }),
+    ]);
+    expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    const refusal = expect.stringContaining('"reason":"limited"');
+    expect(await limited.dump()).toEqual({ ...before, audit: [...recorded, refusal] });
   });
 });

@@ -1,5 +1,5 @@
 /** Faults of a Redis that keeps codes, tokens and sessions, in the middle of every request. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { rounds } from "../rounds.ts";
 import { Wire as Line } from "../servers/wire.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
@@ -9,6 +9,7 @@ import { exchange, send, signedIn, tokensOf, type Wire } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
 import type { Step } from "./step.ts";
 import { expectUnavailable } from "./unavailable.ts";
+import { closing } from "../closing.ts";
 
 /** More answers of Redis than any request waits for. */
 const MOST = 40;
@@ -22,16 +23,11 @@ let line: Line;
 let stage: Stage;
 
 beforeAll(async () => {
-  redis = await openOwnRedis();
-  line = await Line.to(Number(new URL(redis.url).port));
-  stage = await openStage({ artifacts: `redis://127.0.0.1:${line.port}` });
+  redis = closing(await openOwnRedis());
+  line = closing(await Line.to(Number(new URL(redis.url).port)));
+  stage = closing(await openStage({ artifacts: `redis://127.0.0.1:${line.port}` }));
 });
 afterEach(() => redis.resume());
-afterAll(async () => {
-  await stage.close();
-  await line.close();
-  await redis.close();
-});
 
 /** The request as the caller of the step sends it. */
 function asking({ wire }: { readonly wire: Wire }, { page }: Step): Wire {

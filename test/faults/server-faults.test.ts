@@ -11,6 +11,7 @@ import { send, sendPatiently } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
 import { expectUnavailable } from "./unavailable.ts";
+import { closing } from "../closing.ts";
 
 /** Milliseconds for a test; a busy machine needs most of it. */
 const TEST_TIMEOUT_MS = 300_000;
@@ -85,13 +86,11 @@ describe.each(SERVERS)("a $name", ({ name, start }) => {
     beforeAll(async () => {
       server = await start();
       const address = await server.newAddress();
-      line = await Line.to(Number(new URL(address).port));
+      line = closing(await Line.to(Number(new URL(address).port)));
       const keys = { secrets: [randomBytes(32).toString("base64")] };
-      stage = await openStage({ [part]: through(line.port, address), keys });
+      stage = closing(await openStage({ [part]: through(line.port, address), keys }));
     }, TEST_TIMEOUT_MS);
     afterAll(async () => {
-      await stage.close();
-      await line.close();
       await server.close();
     });
 

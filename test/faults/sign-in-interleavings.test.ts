@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { interleaved } from "./interleaved.ts";
 import {
   authorizeUrl,
@@ -14,14 +14,13 @@ import {
   tokensOf,
 } from "./person.ts";
 import { CALLBACK, openStage, PASSWORD, type Stage } from "./stage.ts";
+import { closing } from "../closing.ts";
 
 let stage: Stage;
 
 beforeAll(async () => {
-  stage = await openStage();
+  stage = closing(await openStage());
 });
-
-afterAll(() => stage.close());
 
 const newsUrl = (): string => authorizeUrl(stage.oauth2, stage.clients.news);
 
@@ -214,44 +213,36 @@ describe("an authorization with a session", () => {
 describe("100 wrong passwords in parallel", () => {
   it("take the ten points of the form before the account is looked up; the rest is 429, and so is the right password then [D-TOKEN-21]", async () => {
     const limited = await openStage({ rateLimits: {} });
-    try {
-      const { username } = await limited.person();
-      const person = new Person(username);
-      const location = await person.begin(authorizeUrl(limited.oauth2, limited.clients.news));
-      const wrong = person.wire(await person.form(location, { username, password: `not ${PASSWORD}` }));
-      const hold = limited.storage.hold("directory.findAccountByName", { times: 10 });
-      const answers = Promise.all(Array.from({ length: 100 }, () => send(wrong)));
-      await hold.reached;
-      hold.release();
-      const statuses = (await answers).map(({ status }) => status).toSorted((a, b) => a - b);
-      const expected = Array.from({ length: 100 }, (_each, index) => (index < 10 ? 400 : 429));
-      expect(statuses).toEqual(expected);
-      const right = person.wire(await person.form(location, { username, password: PASSWORD }));
-      const refused = await send(right);
-      expect([refused.status, Number(refused.headers.get("retry-after")) > 0]).toEqual([429, true]);
-    } finally {
-      await limited.close();
-    }
+    const { username } = await limited.person();
+    const person = new Person(username);
+    const location = await person.begin(authorizeUrl(limited.oauth2, limited.clients.news));
+    const wrong = person.wire(await person.form(location, { username, password: `not ${PASSWORD}` }));
+    const hold = limited.storage.hold("directory.findAccountByName", { times: 10 });
+    const answers = Promise.all(Array.from({ length: 100 }, () => send(wrong)));
+    await hold.reached;
+    hold.release();
+    const statuses = (await answers).map(({ status }) => status).toSorted((a, b) => a - b);
+    const expected = Array.from({ length: 100 }, (_each, index) => (index < 10 ? 400 : 429));
+    expect(statuses).toEqual(expected);
+    const right = person.wire(await person.form(location, { username, password: PASSWORD }));
+    const refused = await send(right);
+    expect([refused.status, Number(refused.headers.get("retry-after")) > 0]).toEqual([429, true]);
   });
 
   it("take the ten points of the password grant; the rest is refused with Retry-After [D-TOKEN-21]", async () => {
-    const limited = await openStage({ rateLimits: {} });
-    try {
-      const { username } = await limited.person();
-      const password = `not ${PASSWORD}`;
-      const wrong = passwordGrant(limited.oauth2, limited.clients.news, username, { password });
-      // The points come first: a name without one left is not looked up.
-      const hold = limited.storage.hold("directory.findAccountByName", { times: 10 });
-      const answers = Promise.all(Array.from({ length: 100 }, () => send(wrong)));
-      await hold.reached;
-      hold.release();
-      const all = await answers;
-      expect(new Set(all.map(({ status }) => status))).toEqual(new Set([400]));
-      expect(all.filter(({ headers }) => !headers.has("retry-after")).length).toBe(10);
-      const right = await send(passwordGrant(limited.oauth2, limited.clients.news, username));
-      expect([right.status, Number(right.headers.get("retry-after")) > 0]).toEqual([400, true]);
-    } finally {
-      await limited.close();
-    }
+    const limited = closing(await openStage({ rateLimits: {} }));
+    const { username } = await limited.person();
+    const password = `not ${PASSWORD}`;
+    const wrong = passwordGrant(limited.oauth2, limited.clients.news, username, { password });
+    // The points come first: a name without one left is not looked up.
+    const hold = limited.storage.hold("directory.findAccountByName", { times: 10 });
+    const answers = Promise.all(Array.from({ length: 100 }, () => send(wrong)));
+    await hold.reached;
+    hold.release();
+    const all = await answers;
+    expect(new Set(all.map(({ status }) => status))).toEqual(new Set([400]));
+    expect(all.filter(({ headers }) => !headers.has("retry-after")).length).toBe(10);
+    const right = await send(passwordGrant(limited.oauth2, limited.clients.news, username));
+    expect([right.status, Number(right.headers.get("retry-after")) > 0]).toEqual([400, true]);
   });
 });

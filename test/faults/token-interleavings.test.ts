@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { interleaved } from "./interleaved.ts";
 import {
   basic,
@@ -16,14 +16,13 @@ import {
 import { untilReplay } from "../flows/token-answers.ts";
 import { type ClientName, type Credentials, openStage, PASSWORD, type Stage } from "./stage.ts";
 import type { HoldOptions } from "./watched-storage.ts";
+import { closing } from "../closing.ts";
 
 let stage: Stage;
 
 beforeAll(async () => {
-  stage = await openStage();
+  stage = closing(await openStage());
 });
-
-afterAll(() => stage.close());
 
 async function one(
   wire: Wire,

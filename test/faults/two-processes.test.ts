@@ -1,6 +1,6 @@
 /** One code in two services that share a storage: each with its own cache and its own clock. */
 import { hash } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { rounds } from "../rounds.ts";
 import {
@@ -16,6 +16,7 @@ import {
 } from "./person.ts";
 import { untilReplay } from "../flows/token-answers.ts";
 import { CALLBACK, openStage, type Stage } from "./stage.ts";
+import { closing } from "../closing.ts";
 
 /** Milliseconds by which the clock of the other service is ahead. */
 const AHEAD = [0, -3, 1500, 5000, -5000];
@@ -49,22 +50,19 @@ describe.each(BACKENDS)("two services on $name", ({ name, start }) => {
     let ground: Ground;
 
     beforeAll(async () => {
-      ground = await start();
+      ground = closing(await start());
       const address = await ground.newAddress();
       // Redis has only the artifacts; the rest is in the SQLite file of the first service.
       const store = name === "Redis" ? { artifacts: address } : { storage: address };
       const config = { ...store, keys: { secrets: SECRETS } };
-      here = await openStage(config);
-      elsewhere = await openStage({
-        storage: `sqlite:${here.file}`,
-        ...config,
-        clock: { virtual: true, now: () => Date.now() + ahead },
-      });
-    });
-    afterAll(async () => {
-      await elsewhere.close();
-      await here.close();
-      await ground.close();
+      here = closing(await openStage(config));
+      elsewhere = closing(
+        await openStage({
+          storage: `sqlite:${here.file}`,
+          ...config,
+          clock: { virtual: true, now: () => Date.now() + ahead },
+        }),
+      );
     });
 
     describe.each(AHEAD)(

@@ -164,6 +164,7 @@ describe("the session", () => {
 it("is 503 while the storage is unavailable, without a redirect or a cookie, and then works again", async () => {
   const watched: WatchedStorage[] = [];
   const faulty = await startService({
+    logsErrors: true,
     start: (config) =>
       createSignInServiceOver(config, async (configuration) => {
         const one = new WatchedStorage(await openStorage(configuration));

@@ -79,7 +79,7 @@ describe.each(KINDS)("at %s", (kind) => {
 });
 
 it("the page about an unavailable storage has the link", async () => {
-  const other = await startService();
+  const other = await startService({ logsErrors: true });
   const visitor = relyingParty(other, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
   await other.service.close();
   await visitor.get(`${other.oauth2}/account`);

@@ -6,7 +6,7 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { bodyOf, httpPeer, type Peer } from "../notifier/peers.ts";
 import { newStorage } from "../servers/storage.ts";
-import { type Person, RelyingParty, relyingParty, signIn } from "./relying-party.ts";
+import { type Person, relyingParty, signIn } from "./relying-party.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
@@ -310,7 +310,7 @@ describe("the password", () => {
 
 describe("the sessions", () => {
   it("show browser, system, network and use; this one is marked; one is ended with a logout token, and tokens stay [D-SELF-4]", async () => {
-    const news = new RelyingParty(running.openid, "openid", NEWS);
+    const news = relyingParty(running, "openid", NEWS);
     const phone = await open("", { agent: PHONE });
     const tokens = await news.exchange(await news.code({ scope: "openid" }, person, phone));
     clock.advance(7_200);

@@ -1,5 +1,5 @@
 /** Tokens with which a client calls an API for a person: RFC 8707 at every endpoint that takes `resource`, on both deployments. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
 import {
@@ -12,17 +12,9 @@ import {
   send,
   signIn,
   type Tokens,
+  atBoth,
 } from "./relying-party.ts";
-import {
-  ADA,
-  BOB,
-  type KnownClient,
-  NEWS,
-  PARTNER,
-  type RunningService,
-  SHOP,
-  startService,
-} from "./running-service.ts";
+import { ADA, BOB, type KnownClient, NEWS, PARTNER, SHOP, useService } from "./running-service.ts";
 import {
   API,
   ARTICLES,
@@ -40,19 +32,16 @@ import { expectRefusal } from "./token-answers.ts";
 const KINDS = ["oauth2", "openid"] as const;
 type Kind = (typeof KINDS)[number];
 
-let running: RunningService;
-let news: Readonly<Record<Kind, RelyingParty>>;
-
 const reset = (): Promise<void> => resetApis(running, [NEWS, PARTNER]);
 
+const running = useService();
+const news = atBoth(running, NEWS);
+
 beforeAll(async () => {
-  running = await startService();
   await registerReader(running);
   await reset();
-  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
 });
 afterEach(reset);
-afterAll(() => running.close());
 
 /** The answer to an exchange of a code that was asked for with these resources. */
 async function exchanged(

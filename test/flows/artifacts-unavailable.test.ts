@@ -1,11 +1,12 @@
 /** What an account change ends while the separate store of artifacts is unavailable. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../accounts/account.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Held, Holdings } from "./holdings.ts";
 import { relyingParty, signIn } from "./relying-party.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import { closing } from "../closing.ts";
 
 let redis: OwnRedis;
 let wire: Wire;
@@ -17,8 +18,8 @@ let accounts: Accounts;
 const faults: unknown[] = [];
 
 beforeAll(async () => {
-  redis = await openOwnRedis();
-  wire = await Wire.to(Number(new URL(redis.url).port));
+  redis = closing(await openOwnRedis());
+  wire = closing(await Wire.to(Number(new URL(redis.url).port)));
   running = await startService({ config: { artifacts: `redis://127.0.0.1:${wire.port}` } });
   ({ accounts } = running.service);
   holdings = new Holdings(running);
@@ -27,11 +28,6 @@ beforeAll(async () => {
 afterEach(() => {
   wire.up();
   redis.resume();
-});
-afterAll(async () => {
-  await running.close();
-  await wire.close();
-  await redis.close();
 });
 
 async function untilHealthy(): Promise<void> {

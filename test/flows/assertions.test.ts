@@ -1,8 +1,5 @@
 /** Clients that sign assertions instead of keeping a secret (`private_key_jwt`), and what a thief of one may not do. */
 import { createHmac, createPublicKey, KeyObject, sign as signBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose";
 import * as openid from "openid-client";
@@ -14,6 +11,7 @@ import { type Answer, basic, send, signIn, type Tokens } from "./relying-party.t
 import { CALLBACK, type RunningService, startService, storageIn } from "./running-service.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import { Browser } from "../../testing/browser/browser.ts";
+import { newFolder } from "../closing.ts";
 
 const ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"] as const;
 const ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -30,7 +28,7 @@ let storage: StorageConfig;
 let running: RunningService;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-assertions-"));
+  folder = newFolder();
   storage = await storageIn(folder);
   running = await startService({ config: { ...storage, proxy: true } });
   for (const alg of ALGORITHMS) {
@@ -58,11 +56,6 @@ beforeAll(async () => {
   });
   await clients.register({ kind: "machine", client_id: "robot", name: "Robot", service: "1", jwks });
   await clients.register(APP);
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-  rmSync(folder, { recursive: true });
 });
 
 const now = (): number => Math.floor(Date.now() / 1000);
@@ -453,7 +446,7 @@ describe("two processes on one storage", () => {
   it("give 50 refreshes of a rotating client one answer: nobody is signed out [D-KIND-3]", async () => {
     const party = new PublicParty(running, "openid", APP);
     const { refresh_token } = await party.tokens();
-    const at = bases.map((base) => Object.assign(new PublicParty(running, "openid", APP), { base }));
+    const at = bases.map((openid) => new PublicParty({ ...running, openid }, "openid", APP));
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, i) => at[i % 2]!.refresh(refresh_token)),
     );

@@ -1,51 +1,28 @@
 /** The contents of the audit log. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { AuditQuery } from "../../accounts/audit-log.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import type { ServiceEvents } from "../../core/events.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { Holdings } from "./holdings.ts";
-import {
-  basic,
-  type Person,
-  readTokens,
-  type RelyingParty,
-  relyingParty,
-  send,
-  signIn,
-} from "./relying-party.ts";
+import { basic, type Person, readTokens, relyingParty, send, signIn } from "./relying-party.ts";
 import { untilReplay } from "./token-answers.ts";
-import {
-  ADA,
-  BOB,
-  NEWS,
-  PARTNER,
-  type RunningService,
-  SHOP,
-  startService,
-  storageIn,
-} from "./running-service.ts";
+import { ADA, BOB, NEWS, PARTNER, SHOP, startService, storageIn, useService } from "./running-service.ts";
+import { newFolder } from "../closing.ts";
 
 const FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0";
 const HEADERS = { "user-agent": FIREFOX, "x-forwarded-for": "203.0.113.77" };
 /** Everything from one browser at one address. */
 const FROM = { address: "203.0.113.0/24", browser: "Firefox" };
-
-let running: RunningService;
-let news: RelyingParty;
-let openid: RelyingParty;
-let holdings: Holdings;
 const emitted: [string, object][] = [];
 
-beforeAll(async () => {
-  running = await startService({ config: { proxy: 1, rateLimits: {} } });
-  news = relyingParty(running, "oauth2", NEWS);
-  openid = relyingParty(running, "openid", NEWS);
-  holdings = new Holdings(running);
+const running = useService({ config: { proxy: 1, rateLimits: {} } });
+const news = relyingParty(running, "oauth2", NEWS);
+const openid = relyingParty(running, "openid", NEWS);
+const holdings = new Holdings(running);
+
+beforeAll(() => {
   for (const name of ["family.revoked", "session.ended"] as const)
     running.service.events.on(
       name,
@@ -55,7 +32,6 @@ beforeAll(async () => {
 beforeEach(() => {
   emitted.length = 0;
 });
-afterAll(() => running.close());
 
 async function audit(query: AuditQuery): Promise<readonly AuditRecord[]> {
   return (await running.service.audit.list(query)).records;
@@ -359,39 +335,31 @@ describe("reading the audit log", () => {
 });
 
 it("collected events are stored when the service closes [D-AUDIT-3]", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "sign-in-audit-"));
+  const folder = newFolder();
   const config = await storageIn(folder);
-  try {
-    const first = await startService({ config });
-    await relyingParty(first, "oauth2", NEWS).code();
-    await first.close();
-    const second = await startService({ config });
-    const { records } = await second.service.audit.list({ account: first.ada.sub });
-    await second.close();
-    expect(records.map(({ action }) => action)).toContain("sign_in");
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const first = await startService({ config });
+  await relyingParty(first, "oauth2", NEWS).code();
+  await first.close();
+  const second = await startService({ config });
+  const { records } = await second.service.audit.list({ account: first.ada.sub });
+  await second.close();
+  expect(records.map(({ action }) => action)).toContain("sign_in");
 });
 
 it("audit records are kept for the configured time [D-AUDIT-6]", async () => {
   const clock = new TestClock();
   const short = await startService({ config: { clock, audit: { retention: 600, signIns: 100 } } });
-  try {
-    const party = relyingParty(short, "oauth2", NEWS);
-    await party.code();
-    await party.password({ ...ADA, password: "wrong" });
-    const kept = async (): Promise<string[]> =>
-      (await short.service.audit.list()).records.map(({ action, outcome }) => `${action} ${outcome}`);
-    const all = await kept();
-    const routine = ["sign_in success", "grant.created success", "password_grant failure"];
-    expect(all).toEqual(expect.arrayContaining([...routine, "account.imported success"]));
-    clock.advance(101);
-    expect(await kept()).toEqual(all.filter((each) => !routine.includes(each)));
-    clock.advance(500);
-    expect(await kept()).toEqual([]);
-    expect((await short.service.audit.list({ account: short.ada.sub })).records).toEqual([]);
-  } finally {
-    await short.close();
-  }
+  const party = relyingParty(short, "oauth2", NEWS);
+  await party.code();
+  await party.password({ ...ADA, password: "wrong" });
+  const kept = async (): Promise<string[]> =>
+    (await short.service.audit.list()).records.map(({ action, outcome }) => `${action} ${outcome}`);
+  const all = await kept();
+  const routine = ["sign_in success", "grant.created success", "password_grant failure"];
+  expect(all).toEqual(expect.arrayContaining([...routine, "account.imported success"]));
+  clock.advance(101);
+  expect(await kept()).toEqual(all.filter((each) => !routine.includes(each)));
+  clock.advance(500);
+  expect(await kept()).toEqual([]);
+  expect((await short.service.audit.list({ account: short.ada.sub })).records).toEqual([]);
 });

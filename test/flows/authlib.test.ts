@@ -2,22 +2,22 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { exportJWK, generateKeyPair, type JWK } from "jose";
 import { programFor } from "../machine.mjs";
 import { type Codes, decide, DeviceParty, TELEVISION } from "./device-party.ts";
-import { ADA, type RunningService, startService } from "./running-service.ts";
+import { ADA, useService } from "./running-service.ts";
 
 const python = programFor("Authlib");
 
 const RESOURCE = "https://articles.example/";
 const RIGHTS = ["articles:read"];
 const SECRET = "the secret of a machine, of 32 and more";
-
-let running: RunningService;
 let key: JWK;
+
+const running = useService();
+
 beforeAll(async () => {
-  running = await startService();
   const { directory, clients } = running.service;
   const pair = await generateKeyPair("ES256", { extractable: true });
   key = { ...(await exportJWK(pair.privateKey)), kid: "k" };
@@ -30,10 +30,6 @@ beforeAll(async () => {
   await clients.register({ ...machine, client_id: "robot", jwks });
   await directory.apis.put(RESOURCE, { ...api, introspection: ["job", "robot"] });
   await clients.register(TELEVISION);
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
 });
 
 /** Runs the program. @param onLine Gets each line as it comes; a device polls after the first. @returns The last line. */

@@ -1,31 +1,20 @@
 import { createHash, randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import type { Browser } from "../../testing/browser/browser.ts";
-import {
-  basic,
-  type Parameters,
-  readTokens,
-  type RelyingParty,
-  relyingParty,
-  send,
-  signIn,
-} from "./relying-party.ts";
-import { ADA, BOB, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { basic, type Parameters, readTokens, relyingParty, send, signIn } from "./relying-party.ts";
+import { ADA, BOB, CALLBACK, NEWS, SHOP, startService, useService } from "./running-service.ts";
 
-let running: RunningService;
-let oauth2: RelyingParty;
-let openid: RelyingParty;
 let signedIn: Browser;
 
+const running = useService();
+const oauth2 = relyingParty(running, "oauth2", NEWS);
+const openid = relyingParty(running, "openid", NEWS);
+
 beforeAll(async () => {
-  running = await startService();
-  oauth2 = relyingParty(running, "oauth2", NEWS);
-  openid = relyingParty(running, "openid", NEWS);
   signedIn = openid.browser();
   await openid.authorize(signedIn);
 });
-afterAll(() => running.close());
 
 async function redirected(address: string, browser: Browser = signedIn): Promise<URL> {
   await browser.getOnly(address);
@@ -245,16 +234,12 @@ describe("a request without response_type, on openid", () => {
 
   it("is refused in the same way with profile: strict [D-AUTHZ-17]", async () => {
     const strict = await startService({ config: { profile: "strict" } });
-    try {
-      const party = relyingParty(strict, "openid", NEWS);
-      const location = await redirected(party.authorizeUrl(missing), party.browser());
-      expect(all(location)).toMatchObject({
-        error: "invalid_request",
-        error_description: "invalid_response_type",
-      });
-    } finally {
-      await strict.close();
-    }
+    const party = relyingParty(strict, "openid", NEWS);
+    const location = await redirected(party.authorizeUrl(missing), party.browser());
+    expect(all(location)).toMatchObject({
+      error: "invalid_request",
+      error_description: "invalid_response_type",
+    });
   });
 });
 

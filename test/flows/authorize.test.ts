@@ -1,25 +1,22 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
-import { type Parameters, type RelyingParty, relyingParty, send } from "./relying-party.ts";
-import { ADA, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { type Parameters, relyingParty, send, atBoth } from "./relying-party.ts";
+import { ADA, CALLBACK, NEWS, SHOP, useService } from "./running-service.ts";
 import { expectTokens } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const HTML = { accept: "text/html" };
-
-let running: RunningService;
-/** The client at both deployments. */
-let news: Record<(typeof KINDS)[number], RelyingParty>;
 /** A browser in which Ada is signed in. */
 let signedIn: Browser;
 
+const running = useService();
+/** The client at both deployments. */
+const news = atBoth(running, NEWS);
+
 beforeAll(async () => {
-  running = await startService();
-  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
   signedIn = news.oauth2.browser();
   await news.oauth2.authorize(signedIn);
 });
-afterAll(() => running.close());
 
 /** The exact `Location` for the signed-in browser. */
 async function redirected(address: string): Promise<string> {

@@ -1,7 +1,4 @@
 /** Logout tokens to real receivers that misbehave. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { createSignInService } from "../../lib/index.ts";
@@ -17,6 +14,7 @@ import {
   startService,
   storageIn,
 } from "./running-service.ts";
+import { newFolder } from "../closing.ts";
 
 type Failed = ServiceEvents["backchannel.failed"];
 
@@ -26,8 +24,6 @@ const LOOPBACK = { notifications: { allowedReceivers: ["127.0.0.1"] } };
 let running: RunningService | undefined;
 const peers: Peer[] = [];
 afterEach(async () => {
-  await running?.close();
-  running = undefined;
   for (const peer of peers.splice(0)) await peer.close();
 });
 
@@ -48,11 +44,11 @@ async function endSessions(
   { service, ...rest }: RunningService,
   addresses: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const browser = relyingParty({ service, ...rest }, "openid", NEWS).browser();
+  const browser = relyingParty(rest, "openid", NEWS).browser();
   for (const [client_id, backchannel_logout_uri] of Object.entries(addresses)) {
     const client = { ...NEWS, client_id };
     await service.clients.register({ ...client, backchannel_logout_uri });
-    await relyingParty({ service, ...rest }, "openid", client).code({ scope: "openid" }, ADA, browser);
+    await relyingParty(rest, "openid", client).code({ scope: "openid" }, ADA, browser);
   }
   await service.accounts.endSessions(rest.ada.sub);
 }
@@ -201,7 +197,7 @@ describe("a back-channel logout", () => {
     await expect(clients.update("news", { backchannel_logout_uri: address })).rejects.toThrow(needs);
     await clients.update("news", { backchannel_logout_uri: null, name: "News" });
     await withoutIssuer.close();
-    const folder = mkdtempSync(join(tmpdir(), "sign-in-issuer-"));
+    const folder = newFolder();
     const kept = await storageIn(folder);
     const withIssuer = await startService({ config: kept, deployments: (url) => ({ openid: { url } }) });
     await withIssuer.service.clients.register({ ...settings, backchannel_logout_uri: address });
@@ -210,7 +206,6 @@ describe("a back-channel logout", () => {
     await expect(createSignInService({ ...kept, deployments: { oauth2: { url: origin } } })).rejects.toThrow(
       "config.deployments.openid: is required: the clients told get logout tokens",
     );
-    rmSync(folder, { recursive: true });
   });
 
   it("has the documented events, labels and reasons [D-BACKCHANNEL-1]", () => {

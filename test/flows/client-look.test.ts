@@ -1,14 +1,14 @@
 /** What pages load: how a client looks to people, from registration to the pages, and the script. */
 import { hash } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { readConfigFile } from "../../cli/server/config-file.ts";
 import { applySeed } from "../../lib/index.ts";
 import { relyingParty, send, signIn } from "./relying-party.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, useService } from "./running-service.ts";
 import type { NewClient } from "../../accounts/clients/client-schema.ts";
+import { newFolder } from "../closing.ts";
 
 const PNG = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
@@ -18,11 +18,7 @@ const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0, 16, ...Buffer.from("JFIF")]
 const WEBP = Buffer.concat([Buffer.from("RIFF\x04\0\0\0WEBPVP8 ", "latin1"), Buffer.alloc(8)]);
 const SVG = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>');
 
-let running: RunningService;
-beforeAll(async () => {
-  running = await startService();
-});
-afterAll(() => running.close());
+const running = useService();
 
 const register = (client_id: string, look: Partial<NewClient>) =>
   running.service.clients.register({ ...NEWS, ...look, client_id });
@@ -220,12 +216,11 @@ describe("the pages of a sign-in", () => {
 describe("a seed file", () => {
   let folder: string;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "client-look-"));
+    folder = newFolder();
     await writeFile(join(folder, "logo.png"), PNG);
     await writeFile(join(folder, "large.png"), Buffer.concat([PNG, Buffer.alloc(200_000)]));
     await writeFile(join(folder, "logo.svg"), SVG);
   });
-  afterAll(() => rm(folder, { recursive: true }));
 
   async function fileWith(logo: unknown): Promise<string> {
     const path = join(folder, "config.json");

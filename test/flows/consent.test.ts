@@ -1,22 +1,15 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Parameters, readTokens, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
-import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, PARTNER, useService } from "./running-service.ts";
 
 const DOCUMENTED = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
 
-let running: RunningService;
-let oauth2: RelyingParty;
-let openid: RelyingParty;
-
-beforeAll(async () => {
-  running = await startService();
-  oauth2 = relyingParty(running, "oauth2", PARTNER);
-  openid = relyingParty(running, "openid", PARTNER);
-});
-afterAll(() => running.close());
+const running = useService();
+const oauth2 = relyingParty(running, "oauth2", PARTNER);
+const openid = relyingParty(running, "openid", PARTNER);
 
 /** Opens the consent page, if there is one. */
 async function consentPage(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../accounts/account.ts";
 import type { ServiceEvent, ServiceEvents } from "../../core/events.ts";
 import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
@@ -6,6 +6,7 @@ import type { Browser } from "../../testing/browser/browser.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
 import { send, signedIn, signIn } from "./relying-party.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "./running-service.ts";
+import { closing } from "../closing.ts";
 
 const FORGED = { origin: "https://evil.example", "content-type": "application/x-www-form-urlencoded" };
 
@@ -16,7 +17,7 @@ let browser: Browser;
 let list: string;
 
 beforeAll(async () => {
-  inbox = await openInbox();
+  inbox = closing(await openInbox());
   running = await startService({
     config: {
       operators: [OPERATOR.sub],
@@ -39,10 +40,6 @@ beforeAll(async () => {
   await accounts.assign(account.sub, "9");
   browser = await signedIn(running.openid, OPERATOR);
   list = `${running.openid}/account/deliveries`;
-});
-afterAll(async () => {
-  await running.close();
-  await inbox.close();
 });
 beforeEach(() => {
   respond(200);

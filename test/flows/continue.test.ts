@@ -1,18 +1,18 @@
 /** The step `continue`: no code goes silently to an address that any application on the device can claim. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
 import { relyingParty, signedIn, signIn } from "./relying-party.ts";
-import { BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+import { BOB, NEWS, useService } from "./running-service.ts";
 
 const LOOPBACK = "http://127.0.0.1:49152/callback";
 const PRIVATE_USE = "com.example.app:/callback";
 
-let running: RunningService;
+const running = useService();
+
 beforeAll(async () => {
-  running = await startService();
   const third = {
     ...NATIVE,
     client_id: "third",
@@ -20,10 +20,6 @@ beforeAll(async () => {
     redirect_uris: ["http://127.0.0.1/third"],
   };
   for (const client of [APP, NATIVE, third]) await running.service.clients.register(client);
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
 });
 
 /** A native client that uses this address. */

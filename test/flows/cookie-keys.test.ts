@@ -1,8 +1,5 @@
 /** A rotation of `keys.cookies` does not affect users while the old key is kept. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { formOf, resultOf } from "../interactions/console-visitor.ts";
@@ -19,6 +16,7 @@ import {
   startService,
   storageIn,
 } from "./running-service.ts";
+import { newFolder } from "../closing.ts";
 
 const [OLD, FRESH] = [
   "the old key of the cookies, of 32 characters",
@@ -30,13 +28,9 @@ let kept: StorageConfig;
 let running: RunningService;
 let port: number | undefined;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+  folder = newFolder();
   kept = await storageIn(folder);
   port = undefined;
-});
-afterEach(async () => {
-  await running.close();
-  await rm(folder, { recursive: true });
 });
 
 /** Starts the service with these keys; again at the same address, over the same storage. */

@@ -1,18 +1,18 @@
 /** Which scripts may read the answers of the service: those from the origins of public clients, and no others. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { sendRaw } from "../hostile/raw.ts";
 import { APP, PublicParty } from "./public-party.ts";
 import { type Answer, relyingParty, send } from "./relying-party.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, startService, useService } from "./running-service.ts";
 
 const ORIGIN = "https://app.example";
 const OTHER = "https://other.example";
 const EXPOSED = "WWW-Authenticate, Retry-After, DPoP-Nonce";
 
-let running: RunningService;
-let app: PublicParty;
+const running = useService();
+const app = new PublicParty(running, "openid", APP);
+
 beforeAll(async () => {
-  running = await startService();
   await running.service.clients.register(APP);
   await running.service.clients.register({
     ...APP,
@@ -20,9 +20,7 @@ beforeAll(async () => {
     redirect_uris: ["https://other.example/callback"],
     origins: [OTHER],
   });
-  app = new PublicParty(running, "openid", APP);
 });
-afterAll(() => running.close());
 
 /** The endpoints that are open, on both deployments. */
 const OPEN: readonly (readonly ["oauth2" | "openid", string])[] = [
@@ -239,12 +237,8 @@ describe("a host application that answers other origins itself", () => {
           await next();
         }),
     });
-    try {
-      await own.service.clients.register(APP);
-      const answer = await send(`${own.openid}/oauth2/userinfo`, { headers: { origin: ORIGIN } });
-      expect(answer.headers.get(HEADER)).toBe("https://host.example");
-    } finally {
-      await own.close();
-    }
+    await own.service.clients.register(APP);
+    const answer = await send(`${own.openid}/oauth2/userinfo`, { headers: { origin: ORIGIN } });
+    expect(answer.headers.get(HEADER)).toBe("https://host.example");
   });
 });

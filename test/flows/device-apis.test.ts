@@ -1,8 +1,8 @@
 /** Devices that call an API for a person: RFC 8707 with the device grant, on both deployments. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { decide, DeviceParty, FRAME, TELEVISION, type DeviceStage, startForDevices } from "./device-party.ts";
+import { afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { decide, DeviceParty, FRAME, TELEVISION, useDevices } from "./device-party.ts";
 import { type Answer, basic, send } from "./relying-party.ts";
-import { ADA, type RunningService } from "./running-service.ts";
+import { ADA } from "./running-service.ts";
 import {
   ARTICLES,
   CLOSED,
@@ -19,18 +19,15 @@ import { expectRefusal } from "./token-answers.ts";
 const KINDS = ["oauth2", "openid"] as const;
 type Kind = (typeof KINDS)[number];
 
-let running: RunningService;
-let close: DeviceStage["close"];
-
 const reset = (): Promise<void> => resetApis(running, [TELEVISION, FRAME]);
 
+const { running } = useDevices([TELEVISION, FRAME]);
+
 beforeAll(async () => {
-  ({ running, close } = await startForDevices([TELEVISION, FRAME]));
   await registerReader(running);
   await reset();
 });
 afterEach(reset);
-afterAll(() => close());
 
 const television = (kind: Kind = "openid"): DeviceParty => new DeviceParty(running, kind);
 

@@ -1,11 +1,9 @@
 /** The device cookie gives a browser its own rate limit for its accounts. */
 import { createHash } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { MailMessage } from "../../config/mail.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
@@ -20,9 +18,9 @@ import {
   type RunningService,
   startService,
 } from "./running-service.ts";
+import { newFolder } from "../closing.ts";
 
 let running: RunningService;
-afterEach(() => running.close());
 
 async function start(
   config: Omit<SignInServiceConfig, "deployments"> = {},
@@ -227,19 +225,15 @@ describe("a browser in which a reset was completed", () => {
 it("two services on one host have separate device cookies", async () => {
   await start();
   const other = await startService({ config: { rateLimits: ONE_GUESS } });
-  try {
-    const browser = party().browser();
-    expect(await submit(browser, ADA)).toBe(303);
-    // Cookies ignore ports, so this browser also sends those of the first service.
-    expect(await submit(browser, ADA, relyingParty(other, "oauth2", NEWS))).toBe(303);
-    expect(devices(browser).map(({ name }) => name)).toEqual([
-      `sis_device_${eight(running)}`,
-      `sis_device_${eight(other)}`,
-    ]);
-    expect(await isKnown(browser, ADA)).toBe(true);
-  } finally {
-    await other.close();
-  }
+  const browser = party().browser();
+  expect(await submit(browser, ADA)).toBe(303);
+  // Cookies ignore ports, so this browser also sends those of the first service.
+  expect(await submit(browser, ADA, relyingParty(other, "oauth2", NEWS))).toBe(303);
+  expect(devices(browser).map(({ name }) => name)).toEqual([
+    `sis_device_${eight(running)}`,
+    `sis_device_${eight(other)}`,
+  ]);
+  expect(await isKnown(browser, ADA)).toBe(true);
 });
 
 describe("on https", () => {
@@ -247,9 +241,8 @@ describe("on https", () => {
   const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } };
   let folder: string;
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+    folder = newFolder();
   });
-  afterEach(() => rm(folder, { recursive: true }));
 
   it.each([
     ["usually", {}, ""],

@@ -1,33 +1,16 @@
 /** The device grant (RFC 8628): codes, polling, and the page on which a person connects a device. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import type { TestClock } from "../../testing/test-clock.ts";
-import {
-  DEVICE_GRANT,
-  decide,
-  DeviceParty,
-  enter,
-  FRAME,
-  TELEVISION,
-  type DeviceStage,
-  startForDevices,
-} from "./device-party.ts";
+import { DEVICE_GRANT, decide, DeviceParty, enter, FRAME, TELEVISION, useDevices } from "./device-party.ts";
 import { APP, PublicParty } from "./public-party.ts";
 import { send, signIn } from "./relying-party.ts";
-import { ADA, NEWS, type RunningService } from "./running-service.ts";
+import { ADA, NEWS } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
-let clock: TestClock;
-let folder: string;
-let running: RunningService;
-let close: DeviceStage["close"];
-beforeAll(async () => {
-  ({ clock, folder, running, close } = await startForDevices([TELEVISION, FRAME, APP]));
-});
-afterAll(() => close());
+const { clock, folder, running } = useDevices([TELEVISION, FRAME, APP]);
 
 const television = (kind: (typeof KINDS)[number] = "openid"): DeviceParty => new DeviceParty(running, kind);
 

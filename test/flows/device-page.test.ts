@@ -1,26 +1,11 @@
 /** The page on which a person connects a device, and what becomes of it. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import type { TestClock } from "../../testing/test-clock.ts";
-import {
-  decide,
-  DeviceParty,
-  enter,
-  FRAME,
-  TELEVISION,
-  type DeviceStage,
-  startForDevices,
-} from "./device-party.ts";
+import { decide, DeviceParty, enter, FRAME, TELEVISION, useDevices } from "./device-party.ts";
 import { relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService } from "./running-service.ts";
+import { ADA, BOB, NEWS } from "./running-service.ts";
 
-let clock: TestClock;
-let running: RunningService;
-let close: DeviceStage["close"];
-beforeAll(async () => {
-  ({ clock, running, close } = await startForDevices([TELEVISION, FRAME]));
-});
-afterAll(() => close());
+const { clock, running } = useDevices([TELEVISION, FRAME]);
 
 const television = (): DeviceParty => new DeviceParty(running, "openid");
 

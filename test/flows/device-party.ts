@@ -1,12 +1,17 @@
 /** A device as its authors would write it, and the person who connects it. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { expect } from "@jest/globals";
+import { beforeAll } from "@jest/globals";
 import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
+import { beforeTests, newFolder } from "../closing.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { type Answer, type Person, PATHS, send, signIn } from "./relying-party.ts";
+import {
+  type Answer,
+  type Deployments,
+  type FormParameters,
+  Party,
+  type Person,
+  signIn,
+} from "./relying-party.ts";
 import { ADA, type RunningService, startService, storageIn, UNLIMITED } from "./running-service.ts";
 import type { AnyNewClient, NewDeviceClient } from "../../accounts/clients/client-schema.ts";
 
@@ -48,60 +53,30 @@ export interface DeviceStage {
   /** Where the database is, on SQLite. */
   readonly folder: string;
   readonly running: RunningService;
-  /** Closes it. Its log must have no errors. */
-  readonly close: () => Promise<void>;
 }
 
-export async function startForDevices(clients: readonly AnyNewClient[]): Promise<DeviceStage> {
+export function useDevices(clients: readonly AnyNewClient[]): DeviceStage {
   const clock = new TestClock();
-  const folder = await mkdtemp(join(tmpdir(), "sign-in-devices-"));
-  const running = await startService({
-    config: { ...(await storageIn(folder)), clock, proxy: true, rateLimits: UNLIMITED },
+  const folder = newFolder();
+  const running = beforeTests(async () =>
+    startService({ config: { ...(await storageIn(folder)), clock, proxy: true, rateLimits: UNLIMITED } }),
+  );
+  beforeAll(async () => {
+    for (const client of clients) await running.service.clients.register(client);
   });
-  for (const client of clients) await running.service.clients.register(client);
-  return {
-    clock,
-    folder,
-    running,
-    async close() {
-      expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-      await running.close();
-      await rm(folder, { recursive: true });
-    },
-  };
+  return { clock, folder, running };
 }
 
-/** Fields of a form; a list repeats its field. */
-type DeviceParameters = Readonly<Record<string, string | readonly string[] | undefined>>;
-
-export class DeviceParty {
-  readonly base: string;
-  readonly kind: DeploymentKind;
-  readonly client: KnownDevice;
-
-  constructor(
-    running: Pick<RunningService, DeploymentKind>,
-    kind: DeploymentKind,
-    client: KnownDevice = TELEVISION,
-  ) {
-    this.base = running[kind];
-    this.kind = kind;
-    this.client = client;
+export class DeviceParty extends Party<KnownDevice> {
+  constructor(at: Deployments, kind: DeploymentKind, client: KnownDevice = TELEVISION) {
+    super(at, kind, client);
   }
 
-  post(path: string, parameters: DeviceParameters, headers: HeadersInit = {}): Promise<Answer> {
-    const entries = Object.entries({ client_id: this.client.client_id, ...parameters });
-    const body = new URLSearchParams(
-      entries.flatMap(([name, value]) => [value ?? []].flat().map((each) => [name, each])),
-    );
-    return send(`${this.base}${path}`, { method: "POST", headers, body });
-  }
-
-  request(parameters: DeviceParameters = {}, headers: HeadersInit = {}): Promise<Answer> {
+  request(parameters: FormParameters = {}, headers: HeadersInit = {}): Promise<Answer> {
     return this.post("/oauth2/device", parameters, headers);
   }
 
-  async codes(parameters: DeviceParameters = {}, headers: HeadersInit = {}): Promise<Codes> {
+  async codes(parameters: FormParameters = {}, headers: HeadersInit = {}): Promise<Codes> {
     const { status, body } = await this.request(parameters, headers);
     if (status !== 200) throw new Error(`no codes: ${status} ${JSON.stringify(body)}`);
     return body as unknown as Codes;
@@ -109,21 +84,15 @@ export class DeviceParty {
 
   poll(
     { device_code }: Pick<Codes, "device_code">,
-    parameters: DeviceParameters = {},
+    parameters: FormParameters = {},
     headers: HeadersInit = {},
   ): Promise<Answer> {
     return this.post("/oauth2/token", { grant_type: DEVICE_GRANT, device_code, ...parameters }, headers);
   }
 
-  refresh(refresh_token: unknown, parameters: DeviceParameters = {}): Promise<Answer> {
+  refresh(refresh_token: unknown, parameters: FormParameters = {}): Promise<Answer> {
     const form = { grant_type: "refresh_token", refresh_token: String(refresh_token), ...parameters };
     return this.post("/oauth2/token", form);
-  }
-
-  userinfo(token: unknown): Promise<Answer> {
-    return send(`${this.base}${PATHS[this.kind].userinfo}?client_id=${this.client.client_id}`, {
-      headers: { authorization: `Bearer ${String(token)}` },
-    });
   }
 
   /** A browser of the person, at the page that the device names. */

@@ -1,32 +1,21 @@
 /** A disabled account can do nothing, and no response reveals why. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../accounts/account.ts";
 import { Holdings } from "./holdings.ts";
-import {
-  type Answer,
-  type Person,
-  type RelyingParty,
-  relyingParty,
-  signIn,
-  type Tokens,
-} from "./relying-party.ts";
-import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import { type Answer, type Person, relyingParty, signIn, type Tokens } from "./relying-party.ts";
+import { NEWS, PARTNER, SHOP, startService, useService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";
 
-let running: RunningService;
 let accounts: Accounts;
-let oauth2: RelyingParty;
-let openid: RelyingParty;
-let holdings: Holdings;
 
-beforeAll(async () => {
-  running = await startService();
+const running = useService();
+const oauth2 = relyingParty(running, "oauth2", NEWS);
+const openid = relyingParty(running, "openid", NEWS);
+const holdings = new Holdings(running);
+
+beforeAll(() => {
   ({ accounts } = running.service);
-  oauth2 = relyingParty(running, "oauth2", NEWS);
-  openid = relyingParty(running, "openid", NEWS);
-  holdings = new Holdings(running);
 });
-afterAll(() => running.close());
 
 /** The response to a submitted login form, without variable parts. */
 async function answered(person: Person): Promise<{ status: number; html: string; cookies: string[] }> {
@@ -74,18 +63,14 @@ describe("a disabled account", () => {
 
   it("uses rate-limit points for its right password, as for a wrong one", async () => {
     const limited = await startService({ config: { rateLimits: {} } });
-    try {
-      const party = relyingParty(limited, "oauth2", NEWS);
-      const { account, person } = await new Holdings(limited).newcomer();
-      await limited.service.accounts.disable(account.sub);
-      const answers = [];
-      for (let times = 0; times < 12; times += 1) answers.push(await party.password(person));
-      expect(answers.map(({ headers }) => headers.has("retry-after"))).toEqual(
-        answers.map((_answer, index) => index >= 10),
-      );
-    } finally {
-      await limited.close();
-    }
+    const party = relyingParty(limited, "oauth2", NEWS);
+    const { account, person } = await new Holdings(limited).newcomer();
+    await limited.service.accounts.disable(account.sub);
+    const answers = [];
+    for (let times = 0; times < 12; times += 1) answers.push(await party.password(person));
+    expect(answers.map(({ headers }) => headers.has("retry-after"))).toEqual(
+      answers.map((_answer, index) => index >= 10),
+    );
   });
 
   it("can sign in after it is enabled again; ended tokens stay ended", async () => {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
-import { type Answer, basic, readTokens, type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import { type Answer, basic, readTokens, relyingParty, send } from "./relying-party.ts";
 import { ACR_PASSWORD, KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
   ADA,
@@ -8,20 +8,14 @@ import {
   type KnownClient,
   NEWS,
   PARTNER,
-  type RunningService,
   SHOP,
   startService,
+  useService,
 } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
-let running: RunningService;
-let news: RelyingParty;
-
-beforeAll(async () => {
-  running = await startService();
-  news = relyingParty(running, "openid", NEWS);
-});
-afterAll(() => running.close());
+const running = useService();
+const news = relyingParty(running, "openid", NEWS);
 
 function introspect(token: string, party: KnownClient = NEWS): Promise<Answer> {
   return send(`${running.openid}/oauth2/introspect`, {
@@ -145,21 +139,17 @@ describe("the discovery document", () => {
       "error_description",
     );
     const alone = await startService({ deployments: (host) => ({ oauth2: { url: `${host}/login` } }) });
-    try {
-      expect((await send(`${alone.oauth2}${path}`)).body).toMatchObject({
-        error_description: expect.stringContaining("has no OpenID Connect deployment"),
-      });
-      // What is not under a base URL belongs to the host application.
-      for (const other of [path, `/shop${path}`, `/login/shop${path}`, `/loginx${path}`, `${path}/login`])
-        expect([other, await send(`${alone.origin}${other}`)]).toMatchObject([
-          other,
-          { status: 404, body: {} },
-        ]);
-      for (const other of [path, `/shop${path}`, `${path}/login`])
-        expect((await send(`${alone.origin}${other}`)).text).toBe("Not Found");
-    } finally {
-      await alone.close();
-    }
+    expect((await send(`${alone.oauth2}${path}`)).body).toMatchObject({
+      error_description: expect.stringContaining("has no OpenID Connect deployment"),
+    });
+    // What is not under a base URL belongs to the host application.
+    for (const other of [path, `/shop${path}`, `/login/shop${path}`, `/loginx${path}`, `${path}/login`])
+      expect([other, await send(`${alone.origin}${other}`)]).toMatchObject([
+        other,
+        { status: 404, body: {} },
+      ]);
+    for (const other of [path, `/shop${path}`, `${path}/login`])
+      expect((await send(`${alone.origin}${other}`)).text).toBe("Not Found");
   });
 
   it("and the endpoints it lists are on openid only [D-DEPLOY-2, D-DEPLOY-3, D-DEPLOY-5]", async () => {
@@ -172,19 +162,15 @@ describe("the discovery document", () => {
       ["GET", "/oauth2/logout"],
     ];
     const alone = await startService({ deployments: (origin) => ({ oauth2: { url: `${origin}/login` } }) });
-    try {
-      for (const base of [running.oauth2, alone.oauth2]) {
-        for (const [method, rest] of gone) {
-          expect((await send(`${base}${rest}`, { method })).status).toBe(404);
-        }
+    for (const base of [running.oauth2, alone.oauth2]) {
+      for (const [method, rest] of gone) {
+        expect((await send(`${base}${rest}`, { method })).status).toBe(404);
       }
-      const party = relyingParty(alone, "oauth2", NEWS);
-      const location = await party.authorize(party.browser(), { scope: "openid", state: "s" });
-      expect([...location.searchParams.keys()]).toEqual(["code", "state"]);
-      expectTokens(await party.exchange(location.searchParams.get("code") ?? ""));
-    } finally {
-      await alone.close();
     }
+    const party = relyingParty(alone, "oauth2", NEWS);
+    const location = await party.authorize(party.browser(), { scope: "openid", state: "s" });
+    expect([...location.searchParams.keys()]).toEqual(["code", "state"]);
+    expectTokens(await party.exchange(location.searchParams.get("code") ?? ""));
   });
 
   it("leads to the public keys of the ID tokens; both allow CORS [D-DEPLOY-8]", async () => {

@@ -1,5 +1,5 @@
 /** A client that needs a second factor, and people who add their first one in the sign-in. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { createAuthenticator } from "../../testing/authenticator.ts";
@@ -7,7 +7,6 @@ import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty, signedIn } from "./relying-party.ts";
 import { ADA, BOB, NEWS, VAULT } from "./running-service.ts";
 
@@ -20,7 +19,7 @@ let news: RelyingParty;
 beforeEach(async () => {
   clock = new TestClock();
   running = await startSelfService(undefined, {
-    config: { ...(await newStorage()), clock },
+    config: { clock },
     // Browsers make no passkeys for IP addresses.
     deployments(origin) {
       const base = origin.replace("127.0.0.1", "localhost");
@@ -31,7 +30,6 @@ beforeEach(async () => {
   vault = relyingParty(running, "openid", VAULT);
   news = relyingParty(running, "openid", NEWS);
 });
-afterEach(() => running.close());
 
 type Step = JsonAnswer["body"];
 interface Waiting {

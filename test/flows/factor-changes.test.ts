@@ -1,31 +1,16 @@
 /** Every change of factors, whoever makes it, and everything that it must end or say. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountInternals } from "../../accounts/account.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { linkIn } from "../interactions/self-service.ts";
-import {
-  formOf,
-  METHODS,
-  MethodsParty,
-  type MethodsService,
-  NEW,
-  startMethodsService,
-} from "./methods-party.ts";
-import { relyingParty, type RelyingParty } from "./relying-party.ts";
+import { formOf, METHODS, MethodsParty, NEW, startMethodsService } from "./methods-party.ts";
+import { relyingParty } from "./relying-party.ts";
 import { NEWS } from "./running-service.ts";
+import { beforeTests } from "../closing.ts";
 
-let running: MethodsService;
-let news: RelyingParty;
-
-beforeAll(async () => {
-  running = await startMethodsService();
-  news = relyingParty(running, "openid", NEWS);
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running?.close();
-});
+const running = beforeTests(() => startMethodsService());
+const news = relyingParty(running, "openid", NEWS);
 
 /** A person with one passkey and an app, or without factors, who is signed in in two browsers. */
 async function stage(hasFactors: boolean) {

@@ -2,8 +2,7 @@
  * Second factors with two processes that have nothing in common but the storage. Requests alternate between the
  * processes, so both take part in each race, and no step relies on what one process remembers.
  */
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
@@ -17,6 +16,7 @@ import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
 import { type RelyingParty, relyingParty } from "./relying-party.ts";
 import { NEWS, onLocalhost, storageIn, UNLIMITED, VAULT } from "./running-service.ts";
+import { newFolder } from "../closing.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PASSWORD = "grapefruit under the stairs";
@@ -34,7 +34,7 @@ let answered = 0;
 let people = 0;
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-factors-"));
+  folder = newFolder();
   log = openSync(join(folder, "other.log"), "a");
   const shared = { ...(await storageIn(folder)), rateLimits: UNLIMITED };
   let pass: ReturnType<typeof createProxy> | undefined;
@@ -75,10 +75,8 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(async () => {
   await other.member.destroy();
-  await running.close();
   closeSync(log);
   expect(readFileSync(join(folder, "other.log"), "utf8")).toBe("");
-  rmSync(folder, { recursive: true });
 });
 
 interface Someone {

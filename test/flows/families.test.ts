@@ -1,8 +1,16 @@
 import { createHash, randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { TestClock } from "../../testing/test-clock.ts";
-import { basic, readTokens, type RelyingParty, relyingParty, signIn, type Tokens } from "./relying-party.ts";
+import {
+  basic,
+  readTokens,
+  type RelyingParty,
+  relyingParty,
+  signIn,
+  type Tokens,
+  atBoth,
+} from "./relying-party.ts";
 import {
   CALLBACK,
   type KnownClient,
@@ -11,19 +19,14 @@ import {
   type RunningService,
   SHOP,
   startService,
+  useService,
 } from "./running-service.ts";
 import { expectRefusal, expectTokens, untilReplay } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
-let running: RunningService;
-let news: Record<(typeof KINDS)[number], RelyingParty>;
-
-beforeAll(async () => {
-  running = await startService();
-  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
-});
-afterAll(() => running.close());
+const running = useService();
+const news = atBoth(running, NEWS);
 
 /** Whether both tokens of a response work. */
 async function works(party: RelyingParty, { access_token, refresh_token }: Tokens): Promise<boolean[]> {

@@ -1,5 +1,5 @@
 /** Requests for a recent sign-in (`max_age`), and for one person (`id_token_hint`, the claim `sub`). */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { TestClock } from "../../testing/test-clock.ts";
 import { startSelfService, TERMS } from "../interactions/self-service.ts";
@@ -11,9 +11,8 @@ let clock: TestClock;
 let running: RunningService;
 beforeEach(async () => {
   clock = new TestClock();
-  running = await startService({ config: { ...(await newStorage()), clock } });
+  running = await startService({ config: { clock } });
 });
-afterEach(() => running.close());
 
 const errorOf = (url: URL | undefined): string | null | undefined => url?.searchParams.get("error");
 const hasCode = (url: URL | undefined): boolean => url?.searchParams.has("code") ?? false;

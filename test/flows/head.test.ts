@@ -1,26 +1,22 @@
 /** HEAD: what GET answers, without a body, without cookies, and without a trace. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { type Answer, relyingParty, send, signedIn } from "./relying-party.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, startService, useService } from "./running-service.ts";
 
-let running: RunningService;
 let watched: WatchedStorage;
 
-beforeAll(async () => {
-  running = await startService({
-    config: { secondFactor: { offer: true } },
-    start: (config) =>
-      createSignInServiceOver(config, async (configuration) => {
-        watched = new WatchedStorage(await openStorage(configuration));
-        return watched.storage;
-      }),
-  });
+const running = useService({
+  config: { secondFactor: { offer: true } },
+  start: (config) =>
+    createSignInServiceOver(config, async (configuration) => {
+      watched = new WatchedStorage(await openStorage(configuration));
+      return watched.storage;
+    }),
 });
-afterAll(() => running.close());
 
 /** Sends a request with the cookies of a browser. */
 function ask(
@@ -104,11 +100,7 @@ describe("HEAD", () => {
           return next();
         }),
     });
-    try {
-      const { headers } = await send(`${host.oauth2}/account`, { method: "HEAD" });
-      expect(headers.getSetCookie()).toEqual([expect.stringContaining("theirs=1")]);
-    } finally {
-      await host.close();
-    }
+    const { headers } = await send(`${host.oauth2}/account`, { method: "HEAD" });
+    expect(headers.getSetCookie()).toEqual([expect.stringContaining("theirs=1")]);
   });
 });

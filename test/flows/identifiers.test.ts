@@ -1,17 +1,13 @@
 /** A `client_id` and the `sub` of an account are never the same, also once the account is deleted. */
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { applySeed } from "../../lib/index.ts";
 import { basic, relyingParty, send } from "./relying-party.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, useService } from "./running-service.ts";
 import { API, ARTICLES, READER, registerReader, RIGHTS } from "./sample-apis.ts";
 import type { NewMachineClient } from "../../accounts/clients/client-schema.ts";
 
-let running: RunningService;
-beforeAll(async () => {
-  running = await startService();
-});
-afterAll(() => running.close());
+const running = useService();
 
 const register = (client_id: string) => running.service.clients.register({ ...NEWS, client_id });
 const importAs = (sub: string) => running.service.accounts.import({ sub, email: `${sub}@example.com` });

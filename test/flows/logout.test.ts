@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, type JWTPayload, jwtVerify } from "jose";
 import * as client from "openid-client";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
 import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
 import { BOB, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import { closing } from "../closing.ts";
 
 const GOODBYE = "http://127.0.0.1:4000/goodbye";
 
@@ -35,13 +36,9 @@ async function withLogout(service: RunningService): Promise<{ news: RelyingParty
 }
 
 beforeAll(async () => {
-  receiver = await openInbox();
+  receiver = closing(await openInbox());
   running = await startService({ config: { notifications: { allowedReceivers: ["127.0.0.1"] } } });
   ({ news, shop } = await withLogout(running));
-});
-afterAll(async () => {
-  await running.close();
-  await receiver.close();
 });
 
 /** A browser that is signed in at both clients, with the tokens of the first. */

@@ -1,27 +1,17 @@
 /** Forms of the account pages whose sign-in has ended in the meantime. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import {
-  formOf,
-  METHODS,
-  MethodsParty,
-  type MethodsService,
-  startMethodsService,
-  textOf,
-} from "./methods-party.ts";
+import { formOf, METHODS, MethodsParty, startMethodsService, textOf } from "./methods-party.ts";
 import type { Account } from "../../accounts/account.ts";
 import { signIn } from "./relying-party.ts";
+import { beforeTests } from "../closing.ts";
 
-let running: MethodsService;
 let party: MethodsParty;
 
-beforeAll(async () => {
-  running = await startMethodsService();
-});
+const running = beforeTests(() => startMethodsService());
 beforeEach(async () => {
   party = await MethodsParty.create(running);
 });
-afterAll(() => running?.close());
 
 /** A browser of the person, on a page of the account. */
 async function open(path: string): Promise<Browser> {

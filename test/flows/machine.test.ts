@@ -1,5 +1,5 @@
 /** Services that act for themselves: the client credentials grant, and what its tokens open, on both deployments. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { rmSync } from "node:fs";
 import type { DeploymentsInput } from "../../config/input.ts";
@@ -46,7 +46,6 @@ beforeAll(async () => {
     apis: { [ARTICLES]: RIGHTS, [OTHER]: RIGHTS, [VIDEOS]: RIGHTS },
   });
 });
-afterAll(() => running.close());
 
 const deployments = (origin: string): DeploymentsInput => ({ oauth2: { url: origin } });
 
@@ -272,20 +271,16 @@ describe("introspection", () => {
           if (ctx.status === 404) ctx.body = "of the host";
         }),
     });
-    try {
-      const at = (): Promise<Answer> =>
-        send(`${fresh.oauth2}/oauth2/introspect`, {
-          method: "POST",
-          headers: { authorization: basic(NEWS) },
-        });
-      expect((await at()).text).toBe("of the host");
-      await fresh.service.directory.apis.put(ARTICLES, { ...API, introspection: [] });
-      expectRefusal(await at(), "invalid_request");
-      await fresh.service.directory.apis.remove(ARTICLES);
-      expect((await at()).text).toBe("of the host");
-    } finally {
-      await fresh.close();
-    }
+    const at = (): Promise<Answer> =>
+      send(`${fresh.oauth2}/oauth2/introspect`, {
+        method: "POST",
+        headers: { authorization: basic(NEWS) },
+      });
+    expect((await at()).text).toBe("of the host");
+    await fresh.service.directory.apis.put(ARTICLES, { ...API, introspection: [] });
+    expectRefusal(await at(), "invalid_request");
+    await fresh.service.directory.apis.remove(ARTICLES);
+    expect((await at()).text).toBe("of the host");
   });
 });
 

@@ -1,19 +1,18 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { ADA, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
+import { ADA, CALLBACK, NEWS, useService } from "./running-service.ts";
 
 /** This client uses only documented URLs, parameters and headers. */
 describe("an OAuth 2.0 client that follows only the documentation", () => {
-  let running: RunningService;
   let base: string;
   const form = "application/x-www-form-urlencoded";
   const basic = `Basic ${btoa(`${NEWS.client_id}:${NEWS.client_secret}`)}`;
 
-  beforeAll(async () => {
-    running = await startService({ deployments: (origin) => ({ oauth2: { url: `${origin}/sso` } }) });
+  const running = useService({ deployments: (origin) => ({ oauth2: { url: `${origin}/sso` } }) });
+
+  beforeAll(() => {
     base = running.oauth2;
   });
-  afterAll(() => running.close());
 
   async function token(body: string, authorization?: string): Promise<Record<string, unknown>> {
     const headers = {

@@ -1,25 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import * as oauth from "oauth4webapi";
 import * as client from "openid-client";
-import { type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
-import {
-  ADA,
-  CALLBACK,
-  type KnownClient,
-  NEWS,
-  type RunningService,
-  SHOP,
-  startService,
-} from "./running-service.ts";
+import { relyingParty, signIn } from "./relying-party.ts";
+import { ADA, CALLBACK, type KnownClient, NEWS, SHOP, useService } from "./running-service.ts";
 
-let running: RunningService;
-let news: RelyingParty;
-
-beforeAll(async () => {
-  running = await startService();
-  news = relyingParty(running, "openid", NEWS);
-});
-afterAll(() => running.close());
+const running = useService();
+const news = relyingParty(running, "openid", NEWS);
 
 /** openid-client with only the issuer and the client's registration. */
 function discovered(

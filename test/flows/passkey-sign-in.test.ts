@@ -1,5 +1,5 @@
 /** Signing in with a passkey alone, on the first page, with an authenticator whose signatures are real. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
@@ -12,7 +12,6 @@ import { addPhone } from "../../testing/add-passkey.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { codeIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
 import { ADA, BOB, NEWS, onLocalhost, type RunningService, startService } from "./running-service.ts";
 
@@ -26,13 +25,12 @@ let phone: TestAuthenticator;
 beforeEach(async () => {
   clock = new TestClock();
   running = await startService({
-    config: { ...(await newStorage()), clock },
+    config: { clock },
     deployments: onLocalhost,
   });
   news = relyingParty(running, "openid", NEWS);
   phone = await addPhone(running, running.ada.sub, clock);
 });
-afterEach(() => running.close());
 
 /** A browser at a step that accepts a passkey. */
 interface Asked {
@@ -310,11 +308,10 @@ describe("without passkeys", () => {
   beforeEach(async () => {
     const interactions = { passkeys: { enabled: false } };
     plain = await startSelfService(interactions, {
-      config: { ...(await newStorage()), clock },
+      config: { clock },
       deployments: onLocalhost,
     });
   });
-  afterEach(() => plain.close());
 
   async function atLogin(parameters: Parameters = {}): Promise<Asked> {
     const visitor = new JsonVisitor(relyingParty(plain, "openid", NEWS).browser());

@@ -1,30 +1,27 @@
 /** Registration without a password, in a sign-in: what the JSON interface does, and what a hostile program can't. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { type AnswerOverrides, createAuthenticator } from "../../testing/authenticator.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
-import { codeIn, linkIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
-import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { codeIn, linkIn, startSelfService } from "../interactions/self-service.ts";
+import { type Parameters, relyingParty } from "./relying-party.ts";
 import { BOB, NEWS, onLocalhost } from "./running-service.ts";
+import { beforeTests } from "../closing.ts";
 
 const PASSKEY = KNOWN_ACRS[2];
 const PASSWORD = "grapefruit under the stairs";
-
-let clock: TestClock;
-let running: SelfService;
-let news: RelyingParty;
 let people = 0;
-beforeAll(async () => {
-  clock = new TestClock();
-  running = await startSelfService(
+const clock = new TestClock();
+
+const running = beforeTests(() =>
+  startSelfService(
     { registration: { fields: { username: "optional" }, passwordless: true } },
     { config: { clock }, deployments: onLocalhost },
-  );
-  news = relyingParty(running, "openid", NEWS);
-});
-afterAll(() => running.close());
+  ),
+);
+const news = relyingParty(running, "openid", NEWS);
 
 type Step = JsonAnswer["body"];
 interface Waiting {

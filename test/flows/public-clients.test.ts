@@ -1,17 +1,18 @@
 /** Clients that can keep no secret: what they may do, and what a thief of their codes and tokens may not. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { DEVICE_GRANT, DeviceParty, TELEVISION } from "./device-party.ts";
 import { APP, NATIVE, newProof, PublicParty } from "./public-party.ts";
 import { basic, relyingParty, send, signIn } from "./relying-party.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, useService } from "./running-service.ts";
 import type { AnyNewClient } from "../../accounts/clients/client-schema.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
-let running: RunningService;
 let offset = 0;
+
+const running = useService({ config: { clock: { virtual: true, now: () => Date.now() + offset } } });
+
 beforeAll(async () => {
-  running = await startService({ config: { clock: { virtual: true, now: () => Date.now() + offset } } });
   const others: AnyNewClient[] = [
     APP,
     NATIVE,
@@ -26,10 +27,6 @@ beforeAll(async () => {
     { kind: "device", client_id: "device", name: "TV", service: "1" },
   ];
   for (const client of others) await running.service.clients.register(client);
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
 });
 
 const app = (kind: (typeof KINDS)[number]): PublicParty => new PublicParty(running, kind, APP);

@@ -1,17 +1,8 @@
 /** A client without a secret, as its authors would write it: PKCE, and its `client_id` in the form. */
 import { hash, randomBytes } from "node:crypto";
 import { Browser, type BrowserOptions } from "../../testing/browser/browser.ts";
-import type { DeploymentKind } from "../../config/configuration.ts";
-import {
-  type Answer,
-  type Parameters,
-  PATHS,
-  readTokens,
-  send,
-  signIn,
-  type Tokens,
-} from "./relying-party.ts";
-import { ADA, type RunningService } from "./running-service.ts";
+import { type Answer, type Parameters, Party, readTokens, signIn, type Tokens } from "./relying-party.ts";
+import { ADA } from "./running-service.ts";
 import type { NewPublicClient } from "../../accounts/clients/client-schema.ts";
 
 /** A public client with a known id. */
@@ -52,19 +43,9 @@ export interface Issued {
   readonly redirect_uri: string;
 }
 
-export class PublicParty {
-  readonly base: string;
-  readonly kind: DeploymentKind;
-  readonly client: KnownApp;
+export class PublicParty extends Party<KnownApp> {
   /** The address that its requests use. */
-  redirectUri: string;
-
-  constructor(running: RunningService, kind: DeploymentKind, client: KnownApp) {
-    this.base = running[kind];
-    this.kind = kind;
-    this.client = client;
-    this.redirectUri = client.redirect_uris[0] ?? "";
-  }
+  redirectUri: string = this.client.redirect_uris[0] ?? "";
 
   /** A browser that stops before the client's redirect addresses. */
   browser(options: BrowserOptions = {}): Browser {
@@ -72,14 +53,11 @@ export class PublicParty {
   }
 
   authorizeUrl(proof: Proof | undefined, parameters: Parameters = {}): string {
-    const all = {
-      client_id: this.client.client_id,
-      response_type: "code",
+    return this.authorization({
       redirect_uri: this.redirectUri,
       ...(proof && { code_challenge: proof.code_challenge, code_challenge_method: "S256" }),
       ...parameters,
-    };
-    return `${this.base}/oauth2/authorize?${form(all)}`;
+    });
   }
 
   async code(parameters: Parameters = {}, browser: Browser = this.browser()): Promise<Issued> {
@@ -95,11 +73,6 @@ export class PublicParty {
 
   token(parameters: Parameters, headers: HeadersInit = {}): Promise<Answer> {
     return this.post("/oauth2/token", parameters, headers);
-  }
-
-  post(path: string, parameters: Parameters, headers: HeadersInit = {}): Promise<Answer> {
-    const body = form({ client_id: this.client.client_id, ...parameters });
-    return send(`${this.base}${path}`, { method: "POST", headers, body });
   }
 
   exchange({ code, verifier, redirect_uri }: Issued, parameters: Parameters = {}): Promise<Answer> {
@@ -121,17 +94,4 @@ export class PublicParty {
       scope: string;
     };
   }
-
-  userinfo(token: string): Promise<Answer> {
-    return send(`${this.base}${PATHS[this.kind].userinfo}?client_id=${this.client.client_id}`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-  }
-}
-
-function form(parameters: Parameters): URLSearchParams {
-  const entries = Object.entries(parameters).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value]],
-  );
-  return new URLSearchParams(entries);
 }

@@ -29,10 +29,6 @@ export interface Person {
   readonly password: string;
 }
 
-function defined(parameters: Parameters): [string, string][] {
-  return Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
-}
-
 /** HTTP Basic credentials. */
 export function basic({
   client_id,
@@ -66,18 +62,68 @@ export async function signedIn(base: string, person: Person = ADA): Promise<Brow
   return signIn(await new Browser().get(`${base}/account`), person);
 }
 
-/** One client at one deployment of a running service. */
-export class RelyingParty {
-  readonly base: string;
-  readonly kind: DeploymentKind;
-  readonly client: KnownClient;
+/** Base URLs of deployments. */
+export type Deployments = Readonly<Record<DeploymentKind, string>>;
 
-  constructor(base: string, kind: DeploymentKind, client: KnownClient) {
-    this.base = base;
+/** Form parameters; a list repeats its name. */
+export type FormParameters = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+const formOf = (parameters: FormParameters): URLSearchParams =>
+  new URLSearchParams(
+    Object.entries(parameters).flatMap(([name, value]) => [value ?? []].flat().map((each) => [name, each])),
+  );
+
+/** A client of any kind at one deployment of a running service. */
+export class Party<Client extends { readonly client_id: string }> {
+  readonly kind: DeploymentKind;
+  readonly client: Client;
+  readonly #at: Deployments;
+
+  /** @param at may begin to listen later. */
+  constructor(at: Deployments, kind: DeploymentKind, client: Client) {
+    this.#at = at;
     this.kind = kind;
     this.client = client;
   }
 
+  get base(): string {
+    return this.#at[this.kind];
+  }
+
+  /** The address of an authorization request. */
+  protected authorization(parameters: FormParameters): string {
+    return `${this.base}/oauth2/authorize?${formOf({ client_id: this.client.client_id, response_type: "code", ...parameters })}`;
+  }
+
+  /** A form, as clients without a secret send it. */
+  post(path: string, parameters: FormParameters, headers: HeadersInit = {}): Promise<Answer> {
+    const body = formOf({ client_id: this.client.client_id, ...parameters });
+    return send(`${this.base}${path}`, { method: "POST", headers, body });
+  }
+
+  /** A request with a Bearer token and `client_id` in the query. */
+  bearer(path: string, token: unknown, init: RequestInit = {}): Promise<Answer> {
+    return send(`${this.base}${path}?client_id=${this.client.client_id}`, {
+      ...init,
+      headers: { authorization: `Bearer ${String(token)}`, ...(init.headers as Record<string, string>) },
+    });
+  }
+
+  userinfo(token: unknown): Promise<Answer> {
+    return this.bearer(PATHS[this.kind].userinfo, token);
+  }
+
+  profile(token: unknown): Promise<Answer> {
+    return this.bearer(PATHS[this.kind].profile, token);
+  }
+
+  revoke(token: unknown, method: "GET" | "POST" = "GET"): Promise<Answer> {
+    return this.bearer("/oauth2/revoke", token, { method });
+  }
+}
+
+/** A client with a secret. */
+export class RelyingParty extends Party<KnownClient> {
   get redirectUri(): string {
     return this.client.redirect_uris[0] ?? "";
   }
@@ -87,15 +133,8 @@ export class RelyingParty {
     return new Browser({ stopAt: [...this.client.redirect_uris], ...options });
   }
 
-  /** The address of an authorization request. */
   authorizeUrl(parameters: Parameters = {}): string {
-    const all = {
-      client_id: this.client.client_id,
-      response_type: "code",
-      redirect_uri: this.redirectUri,
-      ...parameters,
-    };
-    return `${this.base}/oauth2/authorize?${new URLSearchParams(defined(all))}`;
+    return this.authorization({ redirect_uri: this.redirectUri, ...parameters });
   }
 
   /** Requests authorization, and signs in if necessary. @returns the redirect to the client. */
@@ -134,7 +173,7 @@ export class RelyingParty {
     return send(`${this.base}/oauth2/token`, {
       method: "POST",
       headers,
-      body: new URLSearchParams(defined(form)),
+      body: formOf(form),
     });
   }
 
@@ -166,26 +205,6 @@ export class RelyingParty {
   ): Promise<Tokens> {
     return readTokens(await this.exchange(await this.code(parameters, person, browser)));
   }
-
-  /** A request with a Bearer token and `client_id` in the query. */
-  bearer(path: string, token: string, init: RequestInit = {}): Promise<Answer> {
-    return send(`${this.base}${path}?client_id=${this.client.client_id}`, {
-      ...init,
-      headers: { authorization: `Bearer ${token}`, ...(init.headers as Record<string, string>) },
-    });
-  }
-
-  userinfo(token: string): Promise<Answer> {
-    return this.bearer(PATHS[this.kind].userinfo, token);
-  }
-
-  profile(token: string): Promise<Answer> {
-    return this.bearer(PATHS[this.kind].profile, token);
-  }
-
-  revoke(token: string, method: "GET" | "POST" = "GET"): Promise<Answer> {
-    return this.bearer("/oauth2/revoke", token, { method });
-  }
 }
 
 /** Sends requests to the service as a proxy that forwards the host. */
@@ -205,10 +224,11 @@ export function readTokens({ status, body, text }: Answer): Tokens {
 }
 
 /** A client of this service at one of its deployments. */
-export function relyingParty(
-  running: RunningService,
-  kind: DeploymentKind,
-  client: KnownClient,
-): RelyingParty {
-  return new RelyingParty(running[kind], kind, client);
-}
+export const relyingParty = (running: Deployments, kind: DeploymentKind, client: KnownClient): RelyingParty =>
+  new RelyingParty(running, kind, client);
+
+/** A client at both deployments of this service. */
+export const atBoth = (running: Deployments, client: KnownClient): Record<DeploymentKind, RelyingParty> => ({
+  oauth2: relyingParty(running, "oauth2", client),
+  openid: relyingParty(running, "openid", client),
+});

@@ -1,11 +1,10 @@
 /** A browser in which the password is enough, because the person wanted it so: what it spares, and what ends it. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
 
@@ -20,14 +19,13 @@ let visitor: JsonVisitor;
 async function open(days: number | undefined): Promise<void> {
   clock = new TestClock();
   const secondFactor = days === undefined ? {} : { secondFactor: { remember: days } };
-  running = await startService({ config: { ...(await newStorage()), ...secondFactor, clock } });
+  running = await startService({ config: { ...secondFactor, clock } });
   news = relyingParty(running, "openid", NEWS);
   visitor = new JsonVisitor(news.browser());
   for (const { sub } of [running.ada, running.bob])
     await running.service.accounts.addApp(sub, { secret: SECRET });
 }
 beforeEach(() => open(30));
-afterEach(() => running.close());
 
 /** The step after the right password. */
 async function password(who: typeof ADA | typeof BOB = ADA, parameters: Parameters = {}, at = visitor) {

@@ -1,5 +1,5 @@
 /** Where a client that needs a second factor meets the rest: devices, and the removal of the last factor. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { ACR_MFA } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { decide, DeviceParty, enter, TELEVISION } from "./device-party.ts";
@@ -18,7 +18,6 @@ beforeEach(async () => {
   party = await MethodsParty.create(running);
   device = new DeviceParty(running, "openid", VAULT);
 });
-afterEach(() => running.close());
 
 const atDevicePage = (browser: Browser): Promise<Browser> => browser.get(`${running.openid}/device`);
 

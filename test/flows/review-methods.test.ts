@@ -1,5 +1,5 @@
 /** The sign-in methods after a reset: with terms, more time, the account pages, and pages of a team's own. */
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import { Browser } from "../../testing/browser/browser.ts";
 import { TERMS } from "../interactions/self-service.ts";
@@ -8,7 +8,6 @@ import { signIn } from "./relying-party.ts";
 import { NEW, ResetParty, type Waiting } from "./reset-party.ts";
 
 let party: ResetParty;
-afterEach(() => party.close());
 
 const pathOf = ({ step }: Waiting): string => step.actions[0]?.href ?? "";
 

@@ -1,5 +1,5 @@
 /** Roles in ID tokens, userinfo and tokens for APIs: who sees them, and when they are gone. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import {
   basic,
@@ -10,7 +10,7 @@ import {
   signIn,
   type Tokens,
 } from "./relying-party.ts";
-import { ADA, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import { ADA, NEWS, PARTNER, SHOP, useService } from "./running-service.ts";
 
 const OPAQUE = "https://articles.example/";
 const JWT = "https://videos.example/";
@@ -18,12 +18,11 @@ const READER = { client_id: "reader", client_secret: "the secret of a machine, o
 const SCOPES = { "articles:read": "Read your articles" };
 const ROLES = ["editor", "author"];
 
-let running: RunningService;
-let news: RelyingParty;
-let shop: RelyingParty;
+const running = useService();
+const news = relyingParty(running, "openid", NEWS);
+const shop = relyingParty(running, "openid", SHOP);
 
 beforeAll(async () => {
-  running = await startService();
   const { clients, directory } = running.service;
   await clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
   for (const [identifier, tokens] of [
@@ -35,8 +34,6 @@ beforeAll(async () => {
   }
   for (const { client_id } of [NEWS, SHOP, PARTNER])
     await clients.update(client_id, { apis: { [OPAQUE]: ["articles:read"], [JWT]: ["articles:read"] } });
-  news = relyingParty(running, "openid", NEWS);
-  shop = relyingParty(running, "openid", SHOP);
 });
 beforeEach(async () => {
   const { accounts, directory } = running.service;
@@ -45,7 +42,6 @@ beforeEach(async () => {
   await accounts.assign(running.ada.sub, "1");
   await accounts.setRoles(running.ada.sub, "1", ["editor"]);
 });
-afterAll(() => running.close());
 
 async function standardUserinfo(token = ""): Promise<Readonly<Record<string, unknown>>> {
   const { body } = await send(`${running.openid}/oauth2/userinfo`, {

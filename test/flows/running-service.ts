@@ -1,13 +1,13 @@
 /**
- * A service that really runs: Koa on a free port of the loopback, a storage, a directory, clients and accounts.
+ * A service that really runs: Koa on a free port of the loopback, a storage, a directory, clients and accounts. It closes by
+ * itself, and fails the test or the file if its log or Koa has errors.
  *
  * ```ts
- * const running = await startService();
+ * const running = useService();
  * const news = relyingParty(running, "oauth2", NEWS);
- * …
- * await running.close();
  * ```
  */
+import { expect } from "@jest/globals";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -15,6 +15,7 @@ import Koa from "koa";
 import { pino } from "pino";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { Account } from "../../accounts/account.ts";
+import { beforeTests, closing } from "../closing.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { NewClient } from "../../accounts/clients/client-schema.ts";
 import type { Seed } from "../../lib/seed.ts";
@@ -146,6 +147,8 @@ export interface RunningOptions {
   readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
   readonly host?: (application: Koa) => void;
+  /** Whether the test causes errors that the log has. Default: a log with errors fails it. */
+  readonly logsErrors?: boolean;
 }
 
 export interface RunningService {
@@ -159,6 +162,7 @@ export interface RunningService {
   readonly bob: Account;
   /** The log lines. */
   readonly log: readonly string[];
+  /** Closes it before the end of the test or of the file. */
   close(): Promise<void>;
 }
 
@@ -188,10 +192,11 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
     : storage;
 }
 
-/** Starts a service whose oidc-provider follows `config.clock`, too. */
+/** Starts a service whose oidc-provider follows `config.clock`, too, and which hashes at next to no cost by default. */
 export const startWithClock = (config: SignInServiceConfig): Promise<SignInService> =>
   createSignInServiceOver(config, openStorage, {
     ...(config.clock !== undefined && { onProvider: followClock }),
+    cheapHashes: config.passwords === undefined,
   });
 
 /** Both deployments under the name `localhost`: browsers make no passkeys for IP addresses. */
@@ -200,7 +205,18 @@ export function onLocalhost(origin: string): DeploymentsInput {
   return { oauth2: { url: base }, openid: { url: `${base}/openid` } };
 }
 
-/** Starts a service. The caller closes it. */
+/** Codes of the errors of connections. */
+const BROKEN = /^(?:HPE_|ECONNRESET|EPIPE|ERR_STREAM_)/;
+
+/** The errors in a log. */
+export const errorsIn = (log: readonly string[]): readonly string[] =>
+  log.filter((line) => /"level":[56]0/.test(line));
+
+/** A service for the tests of this block. */
+export const useService = (options?: RunningOptions): RunningService =>
+  beforeTests(() => startService(options));
+
+/** Starts a service, which closes by itself at the end of the test or of the file. */
 export async function startService(options: RunningOptions = {}): Promise<RunningService> {
   const { config = {}, start = startWithClock } = options;
   // The base URLs contain the port, so the server listens first.
@@ -230,12 +246,18 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     await service.close();
     throw error;
   }
+  const defects: unknown[] = [];
   const application = new Koa();
+  application.on("error", (error: { readonly code?: string }) => {
+    // Koa reports connections that break before the request or after the response.
+    if (!BROKEN.test(error.code ?? "")) defects.push(error);
+  });
   options.host?.(application);
   application.use(service.routes());
   const answer = application.callback();
   server.on("request", (request, response) => void answer(request, response));
-  return {
+  let closed: Promise<void> | undefined;
+  return closing({
     service,
     origin,
     log,
@@ -243,11 +265,13 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     openid: deployments.openid?.url ?? "",
     ada: await seeded(service, ADA.email),
     bob: await seeded(service, BOB.email),
-    async close() {
-      const closed = new Promise((resolve) => void server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-      await service.close();
-    },
-  };
+    close: () =>
+      (closed ??= (async () => {
+        const ended = new Promise((resolve) => void server.close(resolve));
+        server.closeAllConnections();
+        await ended;
+        await service.close();
+        if (options.logsErrors !== true) expect([...errorsIn(log), ...defects]).toEqual([]);
+      })()),
+  });
 }

@@ -1,11 +1,10 @@
 /** A second factor in the sign-in: what each proof alone is worth, and what a request for an `acr` asks for. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
-import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
 
@@ -18,12 +17,11 @@ let news: RelyingParty;
 let recoveryCodes: readonly string[];
 beforeEach(async () => {
   clock = new TestClock();
-  running = await startService({ config: { ...(await newStorage()), clock } });
+  running = await startService({ config: { clock } });
   news = relyingParty(running, "openid", NEWS);
   const added = await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });
   recoveryCodes = added.recovery_codes;
 });
-afterEach(() => running.close());
 
 const code = (): string => totpCode(SECRET, clock.now());
 /** A code that is neither the current one nor an adjacent one. */

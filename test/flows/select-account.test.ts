@@ -1,21 +1,17 @@
 /** `prompt=select_account`: a signed-in browser is asked which account to continue with. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { NATIVE, newProof, PublicParty } from "./public-party.ts";
 import { type Parameters, type RelyingParty, relyingParty, send, signedIn, signIn } from "./relying-party.ts";
-import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, PARTNER, type RunningService, startService, useService } from "./running-service.ts";
 
-let running: RunningService;
-beforeAll(async () => {
-  running = await startService({
-    config: { interactions: { registration: true }, mail: { send: async () => undefined } },
-  });
-  await running.service.clients.register(NATIVE);
+const running = useService({
+  config: { interactions: { registration: true }, mail: { send: async () => undefined } },
 });
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
+
+beforeAll(async () => {
+  await running.service.clients.register(NATIVE);
 });
 
 const SELECT = { prompt: "select_account", state: "s" };
@@ -149,10 +145,6 @@ describe("prompt=select_account", () => {
   it("is in discovery, with the other values [D-SELECT-1]", async () => {
     expect(await promptsOf(running)).toEqual(["none", "login", "consent", "select_account", "create"]);
     const plain = await startService();
-    try {
-      expect(await promptsOf(plain)).toEqual(["none", "login", "consent", "select_account"]);
-    } finally {
-      await plain.close();
-    }
+    expect(await promptsOf(plain)).toEqual(["none", "login", "consent", "select_account"]);
   });
 });

@@ -1,14 +1,12 @@
 /** How long sessions last: `lifetimes.session` and `lifetimes.sessionMax`. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
-import { newStorage, type StorageConfig } from "../servers/storage.ts";
+import { type StorageConfig } from "../servers/storage.ts";
 import { readTokens, type RelyingParty, relyingParty, signedIn, signIn } from "./relying-party.ts";
 import { NEWS, OPERATOR, PARTNER, type RunningService, startService, storageIn } from "./running-service.ts";
+import { newFolder } from "../closing.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const DAY = 86_400;
@@ -18,11 +16,7 @@ let running: RunningService;
 let folder: string;
 beforeEach(async () => {
   clock = new TestClock();
-  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
-});
-afterEach(async () => {
-  await running.close();
-  await rm(folder, { recursive: true });
+  folder = newFolder();
 });
 
 async function start(
@@ -30,7 +24,7 @@ async function start(
   { kept = {}, port }: { readonly kept?: Partial<StorageConfig>; readonly port?: number } = {},
 ): Promise<void> {
   running = await startService({
-    config: { ...(await newStorage()), ...kept, clock, lifetimes, operators: [OPERATOR.sub] },
+    config: { ...kept, clock, lifetimes, operators: [OPERATOR.sub] },
     ...(port !== undefined && { port }),
   });
 }

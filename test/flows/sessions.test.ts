@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterAll, describe, expect, it } from "@jest/globals";
 import type { Browser, Send } from "../../testing/browser/browser.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import {
@@ -22,17 +22,12 @@ import {
   type RunningService,
   SHOP,
   startService,
+  useService,
 } from "./running-service.ts";
 
-let running: RunningService;
-let oauth2: RelyingParty;
-let openid: RelyingParty;
-
-beforeAll(async () => {
-  running = await startService();
-  oauth2 = relyingParty(running, "oauth2", NEWS);
-  openid = relyingParty(running, "openid", NEWS);
-});
+const running = useService();
+const oauth2 = relyingParty(running, "oauth2", NEWS);
+const openid = relyingParty(running, "openid", NEWS);
 afterAll(() => running.close());
 
 const eight = (oauth2Url: string, openidUrl: string): string =>

@@ -1,7 +1,4 @@
 /** Several services behind one address, which is round-robin, so that they can't rely on memory. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Context } from "koa";
 import { pino } from "pino";
@@ -18,6 +15,7 @@ import {
   storageIn,
   UNLIMITED,
 } from "./running-service.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const SERVICES = 4;
 
@@ -27,8 +25,8 @@ let running: RunningService;
 let others: SignInService[] = [];
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-several-"));
-  redis = await openOwnRedis();
+  folder = newFolder();
+  redis = closing(await openOwnRedis());
   const config = {
     ...(await storageIn(folder)),
     artifacts: redis.url,
@@ -52,9 +50,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await Promise.all(others.map((service) => service.close()));
-  await running.close();
-  await redis.close();
-  rmSync(folder, { recursive: true });
 });
 
 const party = (kind: "oauth2" | "openid" = "openid"): RelyingParty => relyingParty(running, kind, NEWS);

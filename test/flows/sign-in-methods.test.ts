@@ -1,29 +1,14 @@
 /** The page "Sign-in methods" over HTTP: what it shows, and adding, renaming and removing. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { codeIn } from "../interactions/self-service.ts";
-import {
-  formOf,
-  METHODS,
-  MethodsParty,
-  type MethodsService,
-  NEW,
-  startMethodsService,
-  textOf,
-} from "./methods-party.ts";
+import { formOf, METHODS, MethodsParty, NEW, startMethodsService, textOf } from "./methods-party.ts";
+import { beforeTests } from "../closing.ts";
 
-let running: MethodsService;
 let party: MethodsParty;
 
-beforeAll(async () => {
-  running = await startMethodsService();
-});
+const running = beforeTests(() => startMethodsService());
 // Checked after each test, because at the end the server of the storage has already stopped.
-afterEach(() => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-});
-afterAll(async () => {
-  await running?.close();
-});
+
 beforeEach(async () => {
   party = await MethodsParty.create(running);
 });

@@ -1,10 +1,7 @@
 /** Rotation of signing keys, with two services that share a storage and an address. */
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { calculateJwkThumbprint, createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import type { Context } from "koa";
 import { pino } from "pino";
@@ -22,6 +19,7 @@ import {
   startWithClock,
   storageIn,
 } from "./running-service.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
@@ -57,17 +55,12 @@ async function start(config: Pick<SignInServiceConfig, "keys"> = {}): Promise<vo
   });
   const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
   another = () => startWithClock({ ...common, deployments, proxy: false, logger: pino({ level: "silent" }) });
-  second = await another();
+  second = closing(await another());
   news = relyingParty(running, "openid", NEWS);
 }
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-signing-"));
-});
-afterEach(async () => {
-  await second.close();
-  await running.close();
-  rmSync(folder, { recursive: true });
+  folder = newFolder();
 });
 
 /** Does the same at both services. */

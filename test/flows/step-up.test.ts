@@ -1,5 +1,5 @@
 /** Passkeys as a second factor, and the step-up of a session, with an authenticator whose signatures are real. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import {
@@ -12,7 +12,6 @@ import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
 import { type JsonAnswer, JsonVisitor } from "../interactions/json-visitor.ts";
 import { startSelfService } from "../interactions/self-service.ts";
-import { newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
 import { ADA, BOB, NEWS, onLocalhost, type RunningService } from "./running-service.ts";
 
@@ -34,14 +33,13 @@ let phone: TestAuthenticator;
 beforeEach(async () => {
   clock = new TestClock();
   running = await startSelfService(undefined, {
-    config: { ...(await newStorage()), clock },
+    config: { clock },
     deployments: onLocalhost,
   });
   news = relyingParty(running, "openid", NEWS);
   await running.service.accounts.addApp(running.ada.sub, { secret: SECRET });
   phone = await addPhone(running, running.ada.sub, clock);
 });
-afterEach(() => running.close());
 
 async function halfway(username: string = ADA.username, parameters: Parameters = {}) {
   const visitor = new JsonVisitor(news.browser());

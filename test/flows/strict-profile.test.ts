@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
 import { DEVICE_GRANT } from "./device-party.ts";
-import { basic, RelyingParty, send } from "./relying-party.ts";
-import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
+import { basic, relyingParty, send } from "./relying-party.ts";
+import { ADA, NEWS, useService } from "./running-service.ts";
 
 describe("profile strict", () => {
-  let running: RunningService;
-  let news: RelyingParty;
-
-  beforeAll(async () => {
-    running = await startService({ config: { profile: "strict" } });
-    news = new RelyingParty(running.openid, "openid", NEWS);
-  });
-  afterAll(() => running.close());
+  const running = useService({ config: { profile: "strict" } });
+  const news = relyingParty(running, "openid", NEWS);
 
   it("logs at start-up what it turns off [D-RUN-4]", () => {
     expect(running.log.join("")).toMatch(/strict: password grant, GET revoke and codes without PKCE/);
@@ -36,7 +30,7 @@ describe("profile strict", () => {
 
   it("refuses codes without PKCE, at both deployments and for pushed requests [D-RUN-4]", async () => {
     for (const base of [running.oauth2, running.openid]) {
-      const url = new RelyingParty(base, "openid", NEWS).authorizeUrl();
+      const url = relyingParty({ oauth2: base, openid: base }, "openid", NEWS).authorizeUrl();
       const answer = await send(url);
       expect([answer.status, answer.body["error"], answer.headers.get("location")]).toEqual([
         400,

@@ -1,6 +1,6 @@
 /** `profile: strict`: third parties and operators need a second factor. */
 import { hash } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { totpCode } from "../../testing/totp-code.ts";
@@ -72,7 +72,6 @@ describe.each(["strict", "documented"] as const)("profile %s", (profile) => {
     running = await startMethodsService({ profile, rateLimits: UNLIMITED });
     for (const device of [FRAME, TELEVISION]) await running.service.clients.register(device);
   });
-  afterAll(() => running.close());
 
   describe.each<[string, KnownClient, KnownDevice]>([
     ["a third party", PARTNER, FRAME],
@@ -169,7 +168,6 @@ describe("an operator of a strict service", () => {
     });
     await running.service.accounts.import({ ...OPERATOR, email_verified: true });
   });
-  afterAll(() => running.close());
 
   const signedIn = async (): Promise<Browser> =>
     signIn(await new Browser().get(`${running.openid}/account`), OPERATOR);

@@ -1,27 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { basic, type Parameters, type RelyingParty, relyingParty, send } from "./relying-party.ts";
-import {
-  ADA,
-  CALLBACK,
-  type KnownClient,
-  NEWS,
-  type RunningService,
-  SHOP,
-  startService,
-} from "./running-service.ts";
+import { describe, expect, it } from "@jest/globals";
+import { basic, type Parameters, type RelyingParty, relyingParty, send, atBoth } from "./relying-party.ts";
+import { ADA, CALLBACK, type KnownClient, NEWS, SHOP, useService } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
-let running: RunningService;
-let news: Record<(typeof KINDS)[number], RelyingParty>;
-
-beforeAll(async () => {
-  running = await startService();
-  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
-});
-afterAll(() => running.close());
+const running = useService();
+const news = atBoth(running, NEWS);
 
 /** A client with the given settings. */
 async function registered(

@@ -1,26 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import {
-  type Answer,
-  basic,
-  type Parameters,
-  type RelyingParty,
-  readTokens,
-  relyingParty,
-  send,
-} from "./relying-party.ts";
-import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
+import { describe, expect, it } from "@jest/globals";
+import { type Answer, basic, type Parameters, readTokens, send, atBoth } from "./relying-party.ts";
+import { ADA, BOB, CALLBACK, NEWS, useService } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
-let running: RunningService;
-let news: Record<(typeof KINDS)[number], RelyingParty>;
-
-beforeAll(async () => {
-  running = await startService();
-  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
-});
-afterAll(() => running.close());
+const running = useService();
+const news = atBoth(running, NEWS);
 
 describe.each(KINDS)("the token endpoint, %s", (kind) => {
   it("serves the three grants with the documented members", async () => {

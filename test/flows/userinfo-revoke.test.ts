@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { calculateJwkThumbprint, decodeJwt, exportJWK, generateKeyPair, SignJWT } from "jose";
 import {
   basic,
@@ -8,21 +8,16 @@ import {
   readTokens,
   relyingParty,
   send,
+  atBoth,
 } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, SHOP, startService, useService } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-let running: RunningService;
-let news: Record<(typeof KINDS)[number], RelyingParty>;
-
-beforeAll(async () => {
-  running = await startService();
-  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
-});
-afterAll(() => running.close());
+const running = useService();
+const news = atBoth(running, NEWS);
 
 /** All paths of one purpose, aliases included. */
 const ALL = {
@@ -272,26 +267,22 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
 
 it("a DPoP-bound token is not accepted as a bearer token [D-TOKEN-4]", async () => {
   const bound = await startService({ config: { features: { dpop: true } } });
-  try {
-    const party = relyingParty(bound, "openid", NEWS);
-    const { privateKey, publicKey } = await generateKeyPair("ES256");
-    const jwk = await exportJWK(publicKey);
-    const proof = await new SignJWT({
-      htm: "POST",
-      htu: `${party.base}/oauth2/token`,
-      jti: await calculateJwkThumbprint(jwk),
-    })
-      .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk })
-      .setIssuedAt()
-      .sign(privateKey);
-    const code = await party.code();
-    const form = { grant_type: "authorization_code", code, redirect_uri: party.redirectUri };
-    const { body } = await party.token(form, { authorization: basic(NEWS), dpop: proof });
-    expect(body["token_type"]).toBe("DPoP");
-    for (const path of [...ALL.openid.userinfo, ...ALL.openid.profile, "/oauth2/revoke"]) {
-      expectRefusal(await party.bearer(path, String(body["access_token"])), "invalid_token");
-    }
-  } finally {
-    await bound.close();
+  const party = relyingParty(bound, "openid", NEWS);
+  const { privateKey, publicKey } = await generateKeyPair("ES256");
+  const jwk = await exportJWK(publicKey);
+  const proof = await new SignJWT({
+    htm: "POST",
+    htu: `${party.base}/oauth2/token`,
+    jti: await calculateJwkThumbprint(jwk),
+  })
+    .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk })
+    .setIssuedAt()
+    .sign(privateKey);
+  const code = await party.code();
+  const form = { grant_type: "authorization_code", code, redirect_uri: party.redirectUri };
+  const { body } = await party.token(form, { authorization: basic(NEWS), dpop: proof });
+  expect(body["token_type"]).toBe("DPoP");
+  for (const path of [...ALL.openid.userinfo, ...ALL.openid.profile, "/oauth2/revoke"]) {
+    expectRefusal(await party.bearer(path, String(body["access_token"])), "invalid_token");
   }
 });

@@ -1,18 +1,16 @@
 /** A sign-in with a redirect address that is not registered: what the answer shows, the log and the audit. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, it } from "@jest/globals";
+import { expect, it } from "@jest/globals";
 import { relyingParty, send } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 import { newStorage } from "../servers/storage.ts";
+import { newFolder } from "../closing.ts";
 
 const WRONG = 'https://news.example/callback?x="<script>alert(1)</script>';
 
 const SHOWN = "https://news.example/callback?x=%22%3Cscript%3Ealert(1)%3C/script%3E";
 
 let running: RunningService;
-afterEach(() => running.close());
 
 const wrongRequest = (kind: "oauth2" | "openid"): string =>
   relyingParty(running, kind, NEWS).authorizeUrl({ redirect_uri: WRONG });
@@ -50,7 +48,7 @@ it("outside production the answer shows what was sent and what is registered; lo
 });
 
 it("in production it shows neither", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "wrong-redirect-"));
+  const folder = newFolder();
   running = await startService({
     config: {
       storage: `sqlite:${join(folder, "sign-in.db")}`,
@@ -68,5 +66,4 @@ it("in production it shows neither", async () => {
     { error: "invalid_redirect_uri", error_description: "redirect_uri is not the registered address" },
   ]);
   expect(warnings()).toHaveLength(1);
-  await rm(folder, { recursive: true });
 });

@@ -1,23 +1,15 @@
 /** Every form of the account pages, sent in every wrong way. Nothing may change. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { type Person, send, signIn } from "../flows/relying-party.ts";
-import { newStorage } from "../servers/storage.ts";
-import { BOB, type RunningService, startService } from "../flows/running-service.ts";
+import { BOB, useService } from "../flows/running-service.ts";
 
-let running: RunningService;
 let people = 0;
 let person: Person & { readonly sub: string };
 let browser: Browser;
 
-beforeAll(async () => {
-  running = await startService({
-    config: { ...(await newStorage()), mail: async () => undefined, notifications: { worker: false } },
-  });
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running?.close();
+const running = useService({
+  config: { mail: async () => undefined, notifications: { worker: false } },
 });
 beforeEach(async () => {
   people += 1;

@@ -1,26 +1,19 @@
 /** Responses of the pages under `{base}/account` that the generic tables do not cover. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { OPERATOR, type RunningService, startService } from "../flows/running-service.ts";
+import { beforeAll, describe, expect, it } from "@jest/globals";
+import { OPERATOR, useService } from "../flows/running-service.ts";
 import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { type Change, type Sample, samples, sendSample } from "./requests.ts";
 import { verdict } from "./verdict.ts";
 
-let running: RunningService;
 let all: Sample[];
-const defects: unknown[] = [];
+
+const running = useService({
+  config: WITH_CONSOLE,
+});
 
 beforeAll(async () => {
-  running = await startService({
-    config: WITH_CONSOLE,
-    host: (application) => void application.on("error", (error) => void defects.push(error)),
-  });
   const made = await samples(running, await fillConsole(running));
   all = made.filter(({ endpoint }) => endpoint === "account");
-});
-afterAll(async () => {
-  await running.close();
-  expect(defects).toEqual([]);
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
 
 const forms = (): Sample[] => all.filter(({ method }) => method === "POST");

@@ -1,27 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { send } from "../flows/relying-party.ts";
-import { type RunningService } from "../flows/running-service.ts";
 import { fillConsole, withAccountPages } from "./account-samples.ts";
-import { type ObservedService, startObserved } from "./observed-service.ts";
+import { useObserved } from "./observed-service.ts";
 import { sendRaw } from "./raw.ts";
 import { type Sample, samples, sendSample } from "./requests.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 
 let all: Sample[];
-let running: RunningService;
-let port: number;
-let raw: ObservedService["raw"];
-let authorizePath: ObservedService["authorizePath"];
-let close: ObservedService["close"];
+const { running, port, raw, authorizePath } = useObserved();
 
 beforeAll(async () => {
-  ({ running, port, raw, authorizePath, close } = await startObserved());
   all = await samples(running, await fillConsole(running));
 });
-afterAll(() => close());
 
 describe("paths", () => {
   it("match exactly; other spellings are left to the host application [D-DEPLOY-11]", async () => {
@@ -101,8 +94,8 @@ describe("the Host of a request", () => {
 
   it("may be missing only where HTTP allows it", async () => {
     const old = `GET ${authorizePath("oauth2")} HTTP/1.0\r\n\r\n`;
-    expect((await sendRaw(port, old)).headers.get("location")).toMatch(running.oauth2);
-    expect((await sendRaw(port, old.replace("1.0", "1.1"))).status).toBe(400);
+    expect((await sendRaw(port(), old)).headers.get("location")).toMatch(running.oauth2);
+    expect((await sendRaw(port(), old.replace("1.0", "1.1"))).status).toBe(400);
   });
 });
 

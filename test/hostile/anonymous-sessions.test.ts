@@ -1,5 +1,5 @@
 /** Anonymous requests can't fill the storage with sessions. */
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
@@ -23,8 +23,6 @@ async function start(points: number): Promise<void> {
   await running.service.clients.update("news", { post_logout_redirect_uris: [AFTER] });
   news = relyingParty(running, "oauth2", NEWS);
 }
-
-afterEach(() => running.close());
 
 const AFTER = "http://127.0.0.1:4000/signed-out";
 

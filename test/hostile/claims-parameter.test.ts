@@ -1,28 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { decodeJwt } from "jose";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
-import { basic, readTokens, type RelyingParty, relyingParty, send, signIn } from "../flows/relying-party.ts";
-import { PARTNER, type RunningService, startService } from "../flows/running-service.ts";
+import { basic, readTokens, relyingParty, send, signIn } from "../flows/relying-party.ts";
+import { PARTNER, useService } from "../flows/running-service.ts";
 import { PLANTED } from "./verdict.ts";
 
-let running: RunningService;
-let partner: RelyingParty;
 let browser: Browser;
-const defects: unknown[] = [];
 
-beforeAll(async () => {
-  running = await startService({
-    host: (application) => void application.on("error", (error) => void defects.push(error)),
-  });
-  partner = relyingParty(running, "openid", PARTNER);
-});
-afterAll(async () => {
-  await running.close();
-  expect(defects).toEqual([]);
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-});
+const running = useService({});
+const partner = relyingParty(running, "openid", PARTNER);
 /** A signed-in browser that has given no consent. */
 beforeEach(async () => {
   browser = partner.browser();

@@ -1,7 +1,4 @@
 /** Guessing the codes of devices, asking for too many, and two processes that get the same answer at once. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as openid from "openid-client";
 import type { Browser } from "../../testing/browser/browser.ts";
@@ -11,6 +8,7 @@ import { ADA, BOB, type RunningService, startService, storageIn } from "../flows
 import { type Processes, startProcesses } from "../hosting/processes.ts";
 import { rounds } from "../rounds.ts";
 import type { StorageConfig } from "../servers/storage.ts";
+import { newFolder } from "../closing.ts";
 
 let folder: string;
 let storage: StorageConfig;
@@ -19,7 +17,7 @@ let party: DeviceParty;
 /** The mails that were sent: recipient and text. */
 const mails: { readonly to: string; readonly text: string }[] = [];
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-devices-"));
+  folder = newFolder();
   storage = await storageIn(folder);
   running = await startService({
     config: {
@@ -34,11 +32,6 @@ beforeAll(async () => {
   });
   for (const client of [TELEVISION, FRAME]) await running.service.clients.register(client);
   party = new DeviceParty(running, "openid");
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-  rmSync(folder, { recursive: true });
 });
 
 const from = (address: string): Record<string, string> => ({ "x-forwarded-for": address });
@@ -227,7 +220,7 @@ describe("two processes on one storage", () => {
 
   /** The device, at each process. */
   const devices = (): DeviceParty[] =>
-    bases.map((base) => Object.assign(new DeviceParty(running, "openid"), { base }));
+    bases.map((openid) => new DeviceParty({ ...running, openid }, "openid"));
 
   it("let one of two people decide, count every poll, and give the tokens once [D-DEVICE-2, D-DEVICE-3]", async () => {
     for (let round = 0; round < rounds(4, 20); round += 1) {

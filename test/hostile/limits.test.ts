@@ -29,12 +29,13 @@ let offset = 0;
 async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {
   offset = 0;
   running = await startService({
+    logsErrors: true,
     config: { clock: { virtual: true, now: () => Date.now() + offset }, rateLimits: {}, ...config },
   });
   news = relyingParty(running, "oauth2", NEWS);
 }
 
-afterEach(async () => {
+afterEach(() => {
   expect(
     running.log.filter(
       (line) =>
@@ -43,7 +44,6 @@ afterEach(async () => {
         !/"fault":\{"kind":"StorageUnavailable"(?:,"reason":"timeout")?\}/.test(line),
     ),
   ).toEqual([]);
-  await running.close();
 });
 
 /** A browser in front of the login form. */

@@ -1,5 +1,5 @@
 /** How long the parameters of a request may be, how deep its JSON, and what of them is stored. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { generateKeyPair, exportJWK, SignJWT } from "jose";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { KINDS } from "../../records/all-kinds.ts";
@@ -7,25 +7,21 @@ import { openStorage, type Storage } from "../../records/storage.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { APP, newProof, PublicParty } from "../flows/public-party.ts";
 import { type Answer, basic, relyingParty, send } from "../flows/relying-party.ts";
-import { NEWS, type RunningService, SHOP, startService } from "../flows/running-service.ts";
+import { NEWS, SHOP, useService } from "../flows/running-service.ts";
 
-let running: RunningService;
 let storage: Storage;
 
-beforeAll(async () => {
-  running = await startService({
-    config: { features: { dpop: true } },
-    start: (config) =>
-      createSignInServiceOver(config, async (configuration) => {
-        storage = await openStorage(configuration);
-        return storage;
-      }),
-  });
-  await running.service.clients.register(APP);
+const running = useService({
+  config: { features: { dpop: true } },
+  start: (config) =>
+    createSignInServiceOver(config, async (configuration) => {
+      storage = await openStorage(configuration);
+      return storage;
+    }),
 });
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
+
+beforeAll(async () => {
+  await running.service.clients.register(APP);
 });
 
 /** Protocol endpoints, with what they need to get as far as their parameters. */

@@ -1,12 +1,10 @@
 /** A sibling host plants the cookies of its own sign-in in somebody else's browser. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser, type Send } from "../../testing/browser/browser.ts";
 import { type RelyingParty, relyingParty, signIn, viaProxy } from "../flows/relying-party.ts";
 import { ADA, BOB, CALLBACK, NEWS, storageIn } from "../flows/running-service.ts";
 import { linkIn, type SelfService, startSelfService } from "../interactions/self-service.ts";
+import { newFolder } from "../closing.ts";
 
 const BASE = "https://login.example.org";
 const RESUME = `${BASE}/oauth2/authorize/`;
@@ -21,18 +19,13 @@ let mallory: Browser;
 let ada: Browser;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+  folder = newFolder();
   service = await startSelfService(undefined, {
     deployments: () => ({ oauth2: { url: BASE } }),
     config: { ...(await storageIn(folder)), proxy: true, interactions: { theme: { name: "Example" } } },
   });
   send = viaProxy(service);
   news = relyingParty(service, "oauth2", NEWS);
-});
-afterAll(async () => {
-  expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await service.close();
-  await rm(folder, { recursive: true });
 });
 
 function browser(): Browser {

@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
-import { ADA, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, NEWS, PARTNER, useService } from "../flows/running-service.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
-
-let running: RunningService;
 let browsers: Record<DeploymentKind, Browser>;
 
 const news = (where: DeploymentKind): RelyingParty => relyingParty(running, where, NEWS);
@@ -23,13 +21,10 @@ const ask = async (where: DeploymentKind, redirect_uri: string, response_type: s
 
 const formEncoded = (value: string): string => new URLSearchParams([["", value]]).toString().slice(1);
 
+const running = useService();
+
 beforeAll(async () => {
-  running = await startService();
   browsers = { oauth2: await signedIn("oauth2"), openid: await signedIn("openid") };
-});
-afterAll(async () => {
-  await running.close();
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
 
 const kind = fc.constantFrom(...KINDS);

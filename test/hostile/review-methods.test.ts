@@ -2,7 +2,7 @@
  * The sign-in methods that a person looks at after a reset: who sees them, who can't skip them, and what a removal there does.
  * Each time somebody has less than the owner: only the mailbox, the old password, a passkey, or a browser left open.
  */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { KNOWN_ACRS } from "../../provider/authentication.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
@@ -34,7 +34,6 @@ async function open(config?: Partial<SignInServiceConfig>): Promise<void> {
   ({ running, news } = party);
 }
 beforeEach(() => open());
-afterEach(() => party.close());
 
 type Step = JsonAnswer["body"];
 

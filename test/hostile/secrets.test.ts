@@ -1,5 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
 import { pino } from "pino";
@@ -9,6 +8,7 @@ import { WatchedStorage } from "../faults/watched-storage.ts";
 import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
 import { Secrets } from "./secrets-in-text.ts";
 import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { newFolder } from "../closing.ts";
 
 const EVENTS = [
   "sign_in.success",
@@ -26,7 +26,7 @@ const EVENTS = [
 ] as const;
 
 const RECEIVER_URL = "https://receiver.example/notify";
-const folder = mkdtempSync(join(tmpdir(), "sign-in-secrets-"));
+const folder = newFolder();
 const secrets = new Secrets();
 const log: string[] = [];
 const emitted: string[] = [];
@@ -150,10 +150,8 @@ beforeAll(async () => {
   await accounts.endSessions(running.ada.sub);
   await accounts.delete(running.bob.sub);
 });
-afterAll(async () => {
-  await running.close();
+afterAll(() => {
   jest.restoreAllMocks();
-  rmSync(folder, { recursive: true });
 });
 
 describe("a secret", () => {

@@ -1,5 +1,5 @@
 /** What somebody with only a session, only the password, or only a form tries on the page "Sign-in methods". */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import type { Form } from "../../testing/browser/forms.ts";
 import { totpCode } from "../../testing/totp-code.ts";
@@ -8,23 +8,16 @@ import {
   formOf,
   METHODS,
   MethodsParty,
-  type MethodsService,
   NEW,
   startMethodsService,
   textOf,
 } from "../flows/methods-party.ts";
 import { signIn } from "../flows/relying-party.ts";
+import { beforeTests } from "../closing.ts";
 
-let running: MethodsService;
 let party: MethodsParty;
 
-beforeAll(async () => {
-  running = await startMethodsService();
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running?.close();
-});
+const running = beforeTests(() => startMethodsService());
 beforeEach(async () => {
   party = await MethodsParty.create(running);
 });

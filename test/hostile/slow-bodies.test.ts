@@ -1,37 +1,35 @@
 /** Slow and missing bodies, and the time limit of requests. */
 import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { basic, relyingParty, type RelyingParty, signIn } from "../flows/relying-party.ts";
-import { ADA, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
+import { ADA, CALLBACK, NEWS, useService } from "../flows/running-service.ts";
 import { accountParts, fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { rawRequest } from "./raw.ts";
 import { judge } from "./verdict.ts";
 
 /** The service's time limit for a request after its body, in milliseconds. */
 const FAULT = 5_000;
-
-let running: RunningService;
 let watched: WatchedStorage;
-let party: RelyingParty;
 const faults: unknown[] = [];
 
-beforeAll(async () => {
-  running = await startService({
-    config: WITH_CONSOLE,
-    start: (config) =>
-      createSignInServiceOver(config, async (configuration, onWarning) => {
-        watched = new WatchedStorage(await openStorage(configuration, onWarning));
-        return watched.storage;
-      }),
-  });
-  running.service.events.on("fault", (fault) => void faults.push(fault));
-  party = relyingParty(running, "oauth2", NEWS);
+const running = useService({
+  logsErrors: true,
+  config: WITH_CONSOLE,
+  start: (config) =>
+    createSignInServiceOver(config, async (configuration, onWarning) => {
+      watched = new WatchedStorage(await openStorage(configuration, onWarning));
+      return watched.storage;
+    }),
 });
-afterAll(() => running.close());
+const party = relyingParty(running, "oauth2", NEWS);
+
+beforeAll(() => {
+  running.service.events.on("fault", (fault) => void faults.push(fault));
+});
 
 /** A request whose body is sent by the test. */
 interface SlowRequest {

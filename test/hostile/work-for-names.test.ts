@@ -1,6 +1,6 @@
 /** What a guess costs the storage: the same for a name that an account has and one that nobody has, allowed or limited. */
 import { randomBytes } from "node:crypto";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
@@ -45,7 +45,6 @@ async function start(rateLimits: SignInServiceConfig["rateLimits"] = UNLIMITED):
 beforeEach(() => {
   calls = [];
 });
-afterEach(() => running.close());
 
 /** The calls about names, accounts and failures while `work` runs. The audit is written in the background, at any time. */
 async function costOf(work: () => Promise<unknown>): Promise<string[]> {

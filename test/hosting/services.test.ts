@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
@@ -11,17 +9,17 @@ import { basic, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { signedIn } from "./host.ts";
 import { startProcesses } from "./processes.ts";
+import { newFolder } from "../closing.ts";
 
 let folder: string;
 const ends: (() => unknown)[] = [];
 const silent = pino({ level: "silent" });
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-hosting-"));
+  folder = newFolder();
 });
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
-  rmSync(folder, { recursive: true });
 });
 
 async function begin(config: SignInServiceConfig): Promise<SignInService> {
@@ -129,7 +127,7 @@ describe("several processes that start together on a new database", () => {
     let port = a;
     const stopAt = [...NEWS.redirect_uris];
     const browser = new Browser({ stopAt, send: (url, init) => to(port)(url, init) });
-    const news = relyingParty({ oauth2: BASE, openid: `${BASE}/openid` } as RunningService, "openid", NEWS);
+    const news = relyingParty({ oauth2: BASE, openid: `${BASE}/openid` }, "openid", NEWS);
     await browser.get(news.authorizeUrl({ scope: "openid" }));
     port = b;
     await browser.submit(browser.form("password"), ACCOUNT);

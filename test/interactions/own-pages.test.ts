@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import type { Context } from "koa";
 import { Browser } from "../../testing/browser/browser.ts";
-import { RelyingParty, signIn } from "../flows/relying-party.ts";
+import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 
 let running: RunningService;
@@ -48,8 +48,8 @@ beforeAll(async () => {
       application.use(ownPages);
     },
   });
-  news = new RelyingParty(running.oauth2, "oauth2", NEWS);
-  partner = new RelyingParty(running.oauth2, "oauth2", PARTNER);
+  news = relyingParty(running, "oauth2", NEWS);
+  partner = relyingParty(running, "oauth2", PARTNER);
 });
 
 afterAll(() => running.close());
@@ -127,7 +127,7 @@ it("learn why a sign-in has ended, and where it starts again [D-AGAIN-1, D-UI-1]
     },
   });
   try {
-    const party = new RelyingParty(own.oauth2, "oauth2", NEWS);
+    const party = relyingParty(own, "oauth2", NEWS);
     const browser = await party.browser().get(party.authorizeUrl({ state: "s" }));
     const form = browser.form("again");
     const stranger = await new Browser().get(`${own.oauth2}/interaction/gone`);

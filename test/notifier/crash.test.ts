@@ -1,7 +1,7 @@
 /** What a receiver sees after a crash of the database: the end of a lane again, in order, with the same ids. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { beforeAll, expect, it } from "@jest/globals";
 import Koa from "koa";
 import { Client } from "pg";
 import { createLogger } from "../../core/logger.ts";
@@ -9,13 +9,13 @@ import { NOTIFICATION_TYPES } from "../../accounts/plan.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { notificationReceiver } from "../../notifier/index.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { closing } from "../closing.ts";
 
 let postgres: OwnPostgres;
 
 beforeAll(async () => {
-  postgres = await openOwnPostgres();
+  postgres = closing(await openOwnPostgres());
 }, 30_000);
-afterAll(() => postgres.close());
 
 /** Marks of success are written to disk by the log writer alone, as late as PostgreSQL allows. */
 async function delayLogWriter(storage: string): Promise<void> {

@@ -1,7 +1,4 @@
 /** What the health of a worker and of a server says of mail and receivers: it counts for the worker only. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
@@ -12,6 +9,7 @@ import { TestReceiver } from "../../testing/test-receiver.ts";
 import { storageIn } from "../flows/running-service.ts";
 import { openSmtp } from "../servers/smtp.ts";
 import { until } from "./bullmq/stage.ts";
+import { newFolder } from "../closing.ts";
 
 const opened: (() => Promise<unknown>)[] = [];
 let folder: string;
@@ -20,7 +18,7 @@ let config: SignInServiceConfig;
 let log: string[];
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-health-"));
+  folder = newFolder();
   clock = new TestClock();
   log = [];
   config = {
@@ -32,7 +30,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   for (const close of opened.splice(0).toReversed()) await close();
-  rmSync(folder, { recursive: true });
 });
 
 const SENDING = { poll: 0.02, allowedReceivers: ["127.0.0.1"], breaker: { failures: 1 } };

@@ -1,12 +1,11 @@
 /** A rotation of `keys.secrets` while notifications wait. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { beforeEach, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { verifyNotification } from "../../notifier/receiving/verify-notification.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const [OLD, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64"));
 const SIGNING = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
@@ -14,12 +13,8 @@ const SIGNING = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 let folder: string;
 let inbox: Inbox;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-rotation-"));
-  inbox = await openInbox();
-});
-afterEach(async () => {
-  await inbox.close();
-  rmSync(folder, { recursive: true });
+  folder = newFolder();
+  inbox = closing(await openInbox());
 });
 
 function start(...secrets: (string | undefined)[]): Promise<SignInService> {

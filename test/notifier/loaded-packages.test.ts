@@ -9,6 +9,7 @@ import { createSignInService } from "../../lib/index.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+import { closing } from "../closing.ts";
 
 const { dependencies } = JSON.parse(
   readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"),
@@ -24,13 +25,11 @@ const running: Running[] = [];
 
 beforeEach(async () => {
   folder = newFolder();
-  inbox = await openInbox();
-  redis = await openOwnRedis();
+  inbox = closing(await openInbox());
+  redis = closing(await openOwnRedis());
 });
 afterEach(async () => {
   await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
-  await inbox.close();
-  await redis.close();
   rmSync(folder, { recursive: true });
 });
 

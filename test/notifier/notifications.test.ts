@@ -1,9 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Webhook } from "standardwebhooks";
 import type { ServiceEvents } from "../../core/events.ts";
 import type { SignInService } from "../../lib/service.ts";
 import type { Inbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";
+import { closing } from "../closing.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 
@@ -12,10 +13,9 @@ let inbox: Inbox;
 let service: SignInService;
 
 beforeEach(async () => {
-  stage = await startNotified();
+  stage = closing(await startNotified());
   ({ inbox, service } = stage);
 });
-afterEach(() => stage.close());
 
 const types = (path: string): string[] =>
   stage.bodies(path).map(({ notification_type }) => notification_type);

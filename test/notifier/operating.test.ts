@@ -1,8 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { NotificationsInput } from "../../config/input.ts";
 import type { SignInService } from "../../lib/service.ts";
 import type { Inbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";
+import { closing } from "../closing.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 
@@ -11,11 +12,10 @@ let inbox: Inbox;
 let service: SignInService;
 
 async function start(notifications: NotificationsInput = {}): Promise<void> {
-  stage = await startNotified(notifications);
+  stage = closing(await startNotified(notifications));
   ({ inbox, service } = stage);
 }
 beforeEach(() => start());
-afterEach(() => stage.close());
 
 describe("service.notifications", () => {
   it("redrives parked deliveries: one at the head of its lane, or all in order [D-NOTIFY-17]", async () => {

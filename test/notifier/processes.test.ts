@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createNotificationWorker, createSignInService } from "../../lib/index.ts";
@@ -12,6 +12,7 @@ import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { rounds } from "../rounds.ts";
 import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { closing } from "../closing.ts";
 
 /** Milliseconds of a lease: the time of an attempt, and 15 seconds. */
 const LEASE = 20_000;
@@ -27,7 +28,7 @@ const running: Running[] = [];
 
 /** Opens an app that does not deliver, on an empty storage, and a receiver. */
 async function openApp(storage: Pick<SignInServiceConfig, "storage" | "keys">): Promise<void> {
-  inbox = await openInbox();
+  inbox = closing(await openInbox());
   config = {
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
     ...storage,
@@ -39,7 +40,7 @@ async function openApp(storage: Pick<SignInServiceConfig, "storage" | "keys">): 
       worker: false,
     },
   };
-  service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
+  service = closing(await createSignInService({ ...config, logger: pino({ level: "silent" }) }));
   const receiver = { url: inbox.url("/a"), client_id: "c", client_secret: "s", types: NOTIFICATION_TYPES };
   await service.directory.services.put("1", { name: "1", receiver });
   ({ sub } = await service.accounts.import({ email: "ada@example.com", services: { "1": 5 } }));
@@ -50,8 +51,6 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
-  await inbox.close();
-  await service.close();
   rmSync(folder, { recursive: true });
 });
 
@@ -205,9 +204,8 @@ describe("a worker as a process of its own, on a SQLite file", () => {
 describe("a worker as a process of its own, on MongoDB", () => {
   let server: MongoServer;
   beforeAll(async () => {
-    server = await openMongoServer();
+    server = closing(await openMongoServer());
   });
-  afterAll(() => server.close());
   beforeEach(() => openApp({ storage: server.nextUrl(), keys: { secrets: [SECRET] } }));
 
   describeWorkers();
@@ -216,9 +214,8 @@ describe("a worker as a process of its own, on MongoDB", () => {
 describe("a worker as a process of its own, on PostgreSQL", () => {
   let server: OwnPostgres;
   beforeAll(async () => {
-    server = await openOwnPostgres();
+    server = closing(await openOwnPostgres());
   });
-  afterAll(() => server.close());
   beforeEach(async () => openApp({ storage: await server.newDatabase(), keys: { secrets: [SECRET] } }));
 
   describeWorkers();

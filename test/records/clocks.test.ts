@@ -1,6 +1,6 @@
 /** The clock of a process beside those of its stores: what is compared, refused, and deleted for its age. */
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type Clock, createSystemClock } from "../../core/clock.ts";
 import { clockProblem, StoreClocks, WrongClock } from "../../records/clocks.ts";
 import { RATE_LIMIT } from "../../records/rate-limits.ts";
@@ -9,6 +9,7 @@ import { createSignInServiceOver } from "../../lib/service.ts";
 import { startService } from "../flows/running-service.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
+import { closing } from "../closing.ts";
 
 const system = createSystemClock();
 /** A clock that can be set, as if somebody changed that of the machine. */
@@ -67,9 +68,8 @@ describe("clocks are compared", () => {
 describe("a process whose clock is wrong", () => {
   let postgres: OwnPostgres;
   beforeAll(async () => {
-    postgres = await openOwnPostgres();
+    postgres = closing(await openOwnPostgres());
   });
-  afterAll(() => postgres.close());
 
   it.each([500 * 86_400_000, -120_000])(
     "by %d ms does not start, and deletes nothing [D-CLOCK-1]",
@@ -87,52 +87,48 @@ describe("a process whose clock is wrong", () => {
   );
 
   it("that was set while it ran answers 503, deletes nothing, and serves again when it is right [D-CLOCK-1]", async () => {
-    const redis = await openOwnRedis();
+    const redis = closing(await openOwnRedis());
     const clock = settable();
     let storage: Storage | undefined;
     const running = await startService({
       config: { storage: "sqlite::memory:", artifacts: redis.url, clock },
+      logsErrors: true,
       start: (config) =>
         createSignInServiceOver(
           config,
           async (configuration, onWarning) => (storage = await openStorage(configuration, onWarning)),
         ),
     });
-    try {
-      const opened = storage as unknown as Storage;
-      const { clocks } = opened;
-      const answer = async (): Promise<readonly [number, string | null]> => {
-        const { status, headers } = await fetch(`${running.oauth2}/oauth2/token`, {
-          method: "POST",
-          body: new URLSearchParams({
-            grant_type: "refresh_token",
-            refresh_token: "x",
-            client_id: "a",
-            client_secret: "b",
-          }),
-        });
-        return [status, headers.get("retry-after")];
-      };
-      await expect(answer()).resolves.toEqual([400, null]);
-      clock.aheadMs = 2 * 3_600_000;
-      await clocks.check();
-      await expect(answer()).resolves.toEqual([503, "5"]);
-      await expect(opened.sweep(9)).rejects.toThrow(WrongClock);
-      const { ok, parts } = await running.service.health();
-      expect([ok, parts["artifacts"]]).toEqual([
-        false,
-        expect.objectContaining({ ok: false, detail: expect.stringContaining("7200 seconds behind") }),
-      ]);
-      expect(running.log.filter((line) => line.includes("7200 seconds behind"))).toHaveLength(1);
-      clock.aheadMs = 0;
-      await clocks.check();
-      await expect(answer()).resolves.toEqual([400, null]);
-      await pause(1_000);
-      await expect(running.service.health()).resolves.toMatchObject({ ok: true });
-    } finally {
-      await running.close();
-      await redis.close();
-    }
+    const opened = storage as unknown as Storage;
+    const { clocks } = opened;
+    const answer = async (): Promise<readonly [number, string | null]> => {
+      const { status, headers } = await fetch(`${running.oauth2}/oauth2/token`, {
+        method: "POST",
+        body: new URLSearchParams({
+          grant_type: "refresh_token",
+          refresh_token: "x",
+          client_id: "a",
+          client_secret: "b",
+        }),
+      });
+      return [status, headers.get("retry-after")];
+    };
+    await expect(answer()).resolves.toEqual([400, null]);
+    clock.aheadMs = 2 * 3_600_000;
+    await clocks.check();
+    await expect(answer()).resolves.toEqual([503, "5"]);
+    await expect(opened.sweep(9)).rejects.toThrow(WrongClock);
+    const { ok, parts } = await running.service.health();
+    expect([ok, parts["artifacts"]]).toEqual([
+      false,
+      expect.objectContaining({ ok: false, detail: expect.stringContaining("7200 seconds behind") }),
+    ]);
+    expect(running.log.filter((line) => line.includes("7200 seconds behind"))).toHaveLength(1);
+    clock.aheadMs = 0;
+    await clocks.check();
+    await expect(answer()).resolves.toEqual([400, null]);
+    await pause(1_000);
+    await expect(running.service.health()).resolves.toMatchObject({ ok: true });
   });
 
   it("deletes by the clock of the storage, not by its own [D-CLOCK-1]", async () => {

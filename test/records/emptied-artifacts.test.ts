@@ -1,10 +1,8 @@
 /** A Redis that has lost everything: each server notices it, says it once, and goes on. */
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { createSystemClock } from "../../core/clock.ts";
 import { keptSessions } from "../../records/health.ts";
 import { openStorage, type Storage } from "../../records/storage.ts";
@@ -14,38 +12,28 @@ import { NEWS, type RunningService, startService } from "../flows/running-servic
 import { configFile } from "../cli/backup-stage.ts";
 import { here } from "../cli/here.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const clock = createSystemClock();
-const closing: (() => Promise<void>)[] = [];
 let redis: OwnRedis;
 let folder: string;
 let place: { readonly storage: string; readonly artifacts: string };
 beforeAll(async () => {
-  redis = await openOwnRedis();
+  redis = closing(await openOwnRedis());
 });
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-emptied-"));
+  folder = newFolder();
   place = {
     storage: `sqlite:${join(folder, "sign-in.db")}`,
     artifacts: `${redis.url}?prefix=${randomBytes(4).toString("hex")}:`,
   };
 });
-afterEach(async () => {
-  for (const close of closing.splice(0).toReversed()) await close();
-  rmSync(folder, { recursive: true });
-});
-afterAll(() => redis.close());
 
-async function start(): Promise<RunningService> {
-  const running = await startService({ config: place });
-  closing.push(() => running.close());
-  return running;
-}
+/** The loss is an error in the log. */
+const start = (): Promise<RunningService> => startService({ config: place, logsErrors: true });
 
 async function open(through?: Parameters<typeof openStorage>[2]): Promise<Storage> {
-  const opened = await openStorage({ ...place, clock }, undefined, through);
-  closing.push(() => opened.close());
-  return opened;
+  return closing(await openStorage({ ...place, clock }, undefined, through));
 }
 
 interface Line {
@@ -102,8 +90,7 @@ describe("Redis is emptied", () => {
   }, 60_000);
 
   it("by a restart without persistence while no server runs: the next start says it", async () => {
-    const own = await openOwnRedis();
-    closing.push(() => own.close());
+    const own = closing(await openOwnRedis());
     place = { ...place, artifacts: own.url };
     const before = await startService({ config: place });
     await before.close();
@@ -159,8 +146,7 @@ describe("Redis is emptied", () => {
     await server.watch.look();
     await redis.client.flushall();
     expect((await server.watch.look())?.how).toBe("emptied");
-    const worker = await openStorage({ storage: place.storage, artifacts: place.storage, clock });
-    closing.push(() => worker.close());
+    const worker = closing(await openStorage({ storage: place.storage, artifacts: place.storage, clock }));
     expect(await worker.watch.look()).toBeUndefined();
     expect(worker.watch.artifactsLostAt).toBe(server.watch.artifactsLostAt);
     expect(await server.watch.look()).toBeUndefined();

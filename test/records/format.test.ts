@@ -8,6 +8,7 @@ import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { openAt } from "../adapters/open-at.ts";
 import { Workshop } from "../cli/stage.ts";
 import { ManualClock } from "./rules/stage.ts";
+import { closing } from "../closing.ts";
 
 const clock = new ManualClock();
 
@@ -34,9 +35,8 @@ for (const backend of BACKENDS)
   describe(`a store in ${backend.name}`, () => {
     let ground: Ground;
     beforeAll(async () => {
-      ground = await backend.start();
+      ground = closing(await backend.start());
     });
-    afterAll(() => ground.close());
 
     it("gets its format when it is first used, and is opened again", async () => {
       const address = await ground.newAddress();

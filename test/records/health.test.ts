@@ -1,22 +1,20 @@
 /** Health: whether each store takes writes, and which parts a process can do without. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { beforeEach, expect, it } from "@jest/globals";
 import { createSystemClock } from "../../core/clock.ts";
 import { StoreClocks } from "../../records/clocks.ts";
 import { storageHealth } from "../../records/health.ts";
 import { openStorage } from "../../records/storage.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const clock = createSystemClock();
 const clocks = new StoreClocks([], clock);
 let folder: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sign-in-health-"));
+  folder = newFolder();
 });
-afterEach(() => rm(folder, { recursive: true }));
 
 it("reports whether the storage takes writes [D-HEALTH-4]", async () => {
   const storage = `sqlite:${join(folder, "sign-in.db")}`;
@@ -66,26 +64,21 @@ it("says why, when a server that is gone refuses connections", async () => {
 }, 60_000);
 
 it("is not ok when a full Redis refuses writes but answers reads, and is again when there is room [D-HEALTH-4]", async () => {
-  const redis = await openOwnRedis();
+  const redis = closing(await openOwnRedis());
   const storage = `sqlite:${join(folder, "sign-in.db")}`;
-  const opened = await openStorage({ storage, artifacts: redis.url, clock });
+  const opened = closing(await openStorage({ storage, artifacts: redis.url, clock }));
   const health = async (): Promise<unknown> => {
     const { ok, parts } = await storageHealth(opened);
     return [ok, parts["artifacts"]?.detail];
   };
-  try {
-    await redis.client.config("SET", "maxmemory", "1");
-    const bucket = { limit: "mail", key: "k", points: 1, seconds: 60 };
-    await expect(opened.rateLimits.consume([bucket])).rejects.toMatchObject({ code: "storage_unavailable" });
-    await expect(opened.rateLimits.look([bucket])).resolves.toMatchObject([{ allowed: true, retryAfter: 0 }]);
-    await expect(health()).resolves.toEqual([false, expect.stringContaining("OOM")]);
-    await redis.client.config("SET", "maxmemory", "0");
-    await opened.rateLimits.consume([bucket]);
-    await expect(health()).resolves.toEqual([true, ""]);
-  } finally {
-    await opened.close();
-    await redis.close();
-  }
+  await redis.client.config("SET", "maxmemory", "1");
+  const bucket = { limit: "mail", key: "k", points: 1, seconds: 60 };
+  await expect(opened.rateLimits.consume([bucket])).rejects.toMatchObject({ code: "storage_unavailable" });
+  await expect(opened.rateLimits.look([bucket])).resolves.toMatchObject([{ allowed: true, retryAfter: 0 }]);
+  await expect(health()).resolves.toEqual([false, expect.stringContaining("OOM")]);
+  await redis.client.config("SET", "maxmemory", "0");
+  await opened.rateLimits.consume([bucket]);
+  await expect(health()).resolves.toEqual([true, ""]);
 });
 
 it("is ok without a part that is not required [D-HEALTH-5]", async () => {

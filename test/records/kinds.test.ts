@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openSqlite } from "../../adapters/sqlite/record-store.ts";
 import { kindsPage } from "../../build/tables.ts";
@@ -10,6 +10,7 @@ import { artifactKind, GRANT } from "../../records/artifacts/artifact-kinds.ts";
 import { collectKinds, defineKind, type Kind, type KindDeclaration } from "../../records/kinds.ts";
 import { Changes, Records } from "../../records/records.ts";
 import { hostileKeys, ManualClock } from "./rules/stage.ts";
+import { closing } from "../closing.ts";
 
 interface Note {
   readonly of: string;
@@ -122,9 +123,8 @@ describe("a commit", () => {
   let store: RecordStore;
 
   beforeEach(async () => {
-    store = await openSqlite({ path: ":memory:", clock });
+    store = closing(await openSqlite({ path: ":memory:", clock }));
   });
-  afterEach(() => store.close());
 
   it("concerns declared kinds of one store: written, removed or only expected", async () => {
     const records = new Records(store, clock, KINDS);

@@ -1,5 +1,5 @@
 /** What becomes of the records of each kind when their storage has gone back to an earlier state, and so what ends each of them. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createSystemClock } from "../../core/clock.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { ARTIFACTS } from "../../records/artifacts/artifact-kinds.ts";
@@ -7,6 +7,7 @@ import { openStorage, type Storage } from "../../records/storage.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { fillWith } from "../cli/samples.ts";
 import { type Everything, everythingIn, type Kept, lostEntries, withStores } from "../cli/stage.ts";
+import { closing } from "../closing.ts";
 
 /** How a value changes, by its members. */
 type Change = (before: never, after: never, now: number) => void;
@@ -141,7 +142,7 @@ describe.each(BACKENDS.filter(({ name }) => name !== "Redis"))("a renewed storag
   }
 
   beforeAll(async () => {
-    ground = await backend.start();
+    ground = closing(await backend.start());
     const address = await ground.newAddress();
     await withStores({ storage: address }, (stores) => fillWith(stores, ACCOUNTS, Date.now()));
     before = await everythingIn({ storage: address });
@@ -152,7 +153,6 @@ describe.each(BACKENDS.filter(({ name }) => name !== "Redis"))("a renewed storag
     after = await everythingIn({ storage: address });
     expect(await lostEntries({ storage: address })).toEqual([]);
   }, 120_000);
-  afterAll(() => ground.close());
 
   it.each(Object.entries(AFTER_RESTORE))("holds of the kind %s what was decided", (kind, rule) => {
     const [was, is] = [before[kind] ?? [], after[kind] ?? []];

@@ -8,6 +8,7 @@ import { Records } from "../../records/records.ts";
 import { BACKENDS, type Ground } from "../adapters/backends.ts";
 import { openAt } from "../adapters/open-at.ts";
 import { ManualClock } from "./rules/stage.ts";
+import { closing } from "../closing.ts";
 
 interface Counter {
   readonly count: number;
@@ -68,7 +69,7 @@ for (const backend of BACKENDS)
     let records: readonly [Records, Records];
 
     beforeAll(async () => {
-      ground = await backend.start();
+      ground = closing(await backend.start());
       const address = await ground.newAddress();
       stores = [await openAt(address, clock), await openAt(address, clock)];
       const [first, second] = stores.map((store) => new Records(store, clock, KINDS));
@@ -76,7 +77,6 @@ for (const backend of BACKENDS)
     });
     afterAll(async () => {
       await Promise.all(stores.map((store) => store.close()));
-      await ground.close();
     });
 
     const countOf = async (key: string): Promise<number | undefined> =>

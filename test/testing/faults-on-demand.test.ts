@@ -1,5 +1,5 @@
 /** What tests can do with `sign-in-service/testing` beyond a sign-in: see `test-sign-in.test.ts`. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import {
   createTestSignIn,
   type TestClient,
@@ -7,17 +7,17 @@ import {
   type TestSignIn,
   type TestTokens,
 } from "../../testing/index.ts";
+import { closing } from "../closing.ts";
 
 let test: TestSignIn;
 let news: TestClient;
 let ada: TestPerson;
 
 beforeEach(async () => {
-  test = await createTestSignIn();
+  test = closing(await createTestSignIn());
   news = await test.addClient();
   ada = await test.addPerson({ username: "ada", email: "ada@example.com" });
 });
-afterEach(() => test.close());
 
 async function works({ access_token }: TestTokens): Promise<boolean> {
   const { status } = await news.userinfo(access_token);
@@ -56,24 +56,22 @@ describe("a receiver of a test", () => {
   ] as const;
 
   it.each(FAULTS)("fails with %s, as often as it should", async (_what, fault, statuses) => {
-    const own = await createTestSignIn({
-      notifications: { retryDelays: [60, 60], timeouts: { connect: 1, total: 1 } },
-    });
-    try {
-      const receiver = await own.addReceiver("shop");
-      const bob = await own.addPerson({ services: { shop: 7 } });
-      receiver.fail(fault);
-      await own.service.accounts.delete(bob.account.sub);
-      for (let attempt = 0; attempt < 3; attempt += 1) {
-        await own.deliver();
-        own.clock.advance(60);
-      }
-      expect(receiver.received.map(({ status }) => status)).toEqual(statuses);
-      expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(1);
-      expect(await own.notifications()).toMatchObject([{ receiver: "service:shop", state: "delivered" }]);
-    } finally {
-      await own.close();
+    const own = closing(
+      await createTestSignIn({
+        notifications: { retryDelays: [60, 60], timeouts: { connect: 1, total: 1 } },
+      }),
+    );
+    const receiver = await own.addReceiver("shop");
+    const bob = await own.addPerson({ services: { shop: 7 } });
+    receiver.fail(fault);
+    await own.service.accounts.delete(bob.account.sub);
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      await own.deliver();
+      own.clock.advance(60);
     }
+    expect(receiver.received.map(({ status }) => status)).toEqual(statuses);
+    expect(new Set(receiver.received.map(({ id }) => id)).size).toBe(1);
+    expect(await own.notifications()).toMatchObject([{ receiver: "service:shop", state: "delivered" }]);
   });
 
   it("fails until it recovers, and takes no wrong credentials", async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import Koa from "koa";
 import {
@@ -15,6 +15,7 @@ import {
   UnexpectedAnswer,
 } from "../../testing/index.ts";
 import type { StepDescription } from "../../interactions/steps/described-step.ts";
+import { closing } from "../closing.ts";
 
 const DAY = 86_400;
 
@@ -23,11 +24,10 @@ let news: TestClient;
 let ada: TestPerson;
 
 beforeEach(async () => {
-  test = await createTestSignIn();
+  test = closing(await createTestSignIn());
   news = await test.addClient();
   ada = await test.addPerson({ username: "ada", email: "ada@example.com" });
 });
-afterEach(() => test.close());
 
 /** The same person at a new browser. */
 const atNewBrowser = async (person: TestPerson): Promise<TestPerson> => ({
@@ -148,17 +148,13 @@ describe("a test service", () => {
   });
 
   it("shares neither clock nor accounts with another one", async () => {
-    const other = await createTestSignIn();
-    try {
-      test.clock.advance(30 * DAY);
-      expect(other.clock.now()).toBeLessThan(test.clock.now() - 29 * DAY * 1000);
-      const client = await other.addClient();
-      const tokens = await client.signIn(await other.addPerson());
-      expect(Number(decodeJwt(tokens.id_token!).iat)).toBe(Math.floor(other.clock.now() / 1000));
-      expect(await other.service.accounts.findByLogin("ada")).toBeUndefined();
-    } finally {
-      await other.close();
-    }
+    const other = closing(await createTestSignIn());
+    test.clock.advance(30 * DAY);
+    expect(other.clock.now()).toBeLessThan(test.clock.now() - 29 * DAY * 1000);
+    const client = await other.addClient();
+    const tokens = await client.signIn(await other.addPerson());
+    expect(Number(decodeJwt(tokens.id_token!).iat)).toBe(Math.floor(other.clock.now() / 1000));
+    expect(await other.service.accounts.findByLogin("ada")).toBeUndefined();
   });
 
   it("can be mounted in the test's own application", async () => {
@@ -339,7 +335,7 @@ describe("the clock of a test service", () => {
 describe("the mail of a test service", () => {
   it("is there to read: a person registers with the code from it", async () => {
     await test.close();
-    test = await createTestSignIn({ interactions: { registration: true } });
+    test = closing(await createTestSignIn({ interactions: { registration: true } }));
     news = await test.addClient();
     const browser = new Browser({ stayAt: Object.values(test.urls).map((url) => `${url}/`) });
     await browser.get(news.authorizationUrl({ parameters: { prompt: "create" } }));
@@ -366,7 +362,7 @@ describe("the mail of a test service", () => {
     await test.close();
     const sent: string[] = [];
     const mailer = { send: async ({ to }: { readonly to: string }) => void sent.push(to) };
-    test = await createTestSignIn({ mailer, notifications: { worker: true, poll: 0.02 } });
+    test = closing(await createTestSignIn({ mailer, notifications: { worker: true, poll: 0.02 } }));
     const { account } = await test.addPerson();
     await test.service.accounts.setPassword(account.sub, "another lighthouse in fog");
     for (let tries = 0; sent.length === 0 && tries < 500; tries += 1) await pause(10);

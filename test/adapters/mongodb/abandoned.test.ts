@@ -1,10 +1,11 @@
 /** A transaction that a network fault has cut off releases its locks as soon as the server answers. */
 import { setTimeout as pause } from "node:timers/promises";
 import { type ClientSession, type Collection, MongoClient, MongoError } from "mongodb";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { Transactions } from "../../../adapters/mongodb/transactions.ts";
 import { type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
 import { Wire } from "../../servers/wire.ts";
+import { closing } from "../../closing.ts";
 
 /** Less than the minute after which the server itself ends such transactions. */
 const ANSWER_DELAY_MS = 20_000;
@@ -41,11 +42,10 @@ describe("a transaction that is cut off", () => {
   let transactions: Transactions;
 
   beforeAll(async () => {
-    server = await startOwnMongo();
+    server = closing(await startOwnMongo());
   });
-  afterAll(() => server.close());
   beforeEach(async () => {
-    wire = await Wire.to(Number(new URL(server.url("x")).port));
+    wire = closing(await Wire.to(Number(new URL(server.url("x")).port)));
     client = new MongoClient(`mongodb://127.0.0.1:${wire.port}/?directConnection=true`, TIMES);
     transactions = new Transactions(client);
     await held(client).findOne();
@@ -53,7 +53,6 @@ describe("a transaction that is cut off", () => {
   afterEach(async () => {
     transactions.stop();
     await client.close();
-    await wire.close();
   });
 
   it.each([

@@ -1,13 +1,14 @@
 /** The commands that a store sends to MongoDB: how many, and which indexes they use. */
 import { randomUUID } from "node:crypto";
 import { type CommandStartedEvent, type Document, MongoClient } from "mongodb";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { Commit } from "../../../adapters/record-store.ts";
 import { createSystemClock } from "../../../core/clock.ts";
 import { find, ref, thing } from "../../../testing/storage/stage.ts";
 import { type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
+import { closing } from "../../closing.ts";
 
 const clock = createSystemClock();
 const PARENT = { parent: ref("grant") };
@@ -37,16 +38,12 @@ describe("the commands to MongoDB", () => {
     opened.commit({ id: randomUUID(), deadline: clock.now() + 4_500, ...change });
 
   beforeAll(async () => {
-    server = await startOwnMongo();
+    server = closing(await startOwnMongo());
     const connect = jest.spyOn(MongoClient.prototype, "connect");
-    opened = await openMongo({ url: `${server.url("wire")}&monitorCommands=true`, clock });
+    opened = closing(await openMongo({ url: `${server.url("wire")}&monitorCommands=true`, clock }));
     const client = connect.mock.contexts.at(-1) as MongoClient;
     client.on("commandStarted", (event) => void commands.push(event));
     connect.mockRestore();
-  });
-  afterAll(async () => {
-    await opened.close();
-    await server.close();
   });
   beforeEach(async () => {
     await commit({

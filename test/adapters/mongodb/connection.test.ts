@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:tls";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import {
   connect,
@@ -18,6 +18,7 @@ import { freePorts } from "../../examples/processes.ts";
 import { selfSigned } from "../../notifier/peers.ts";
 import { type MongoServer, openMongoServer, startOwnMongo } from "../../servers/mongodb.ts";
 import { outcomes } from "../../../testing/storage/stage.ts";
+import { closing } from "../../closing.ts";
 
 const clock = createSystemClock();
 
@@ -27,14 +28,12 @@ describe("a connection to MongoDB", () => {
   const counters = () => connection.db.collection<{ _id: string; n: number }>("counters");
 
   beforeAll(async () => {
-    server = await openMongoServer();
+    server = closing(await openMongoServer());
   });
-  afterAll(() => server.close());
   beforeEach(async () => {
-    connection = await connect(server.nextUrl(), clock);
+    connection = closing(await connect(server.nextUrl(), clock));
     await prepareCollections(connection.db);
   });
-  afterEach(() => connection.close());
 
   it("creates collections and indexes once, whichever process is first", async () => {
     const all = await Promise.all(Array.from({ length: 4 }, () => connect(server.nextUrl(), clock)));
@@ -84,7 +83,7 @@ describe("a connection to MongoDB", () => {
     gate.resolve();
     await pause(100);
     await connection.close();
-    connection = await connect(server.nextUrl(), clock);
+    connection = closing(await connect(server.nextUrl(), clock));
     await expect(counters().findOne({ _id: "a" })).resolves.toBeNull();
   });
 
@@ -130,14 +129,13 @@ describe("a connection that is lost at the moment when something is written to i
   }
 
   beforeAll(async () => {
-    server = await openMongoServer();
+    server = closing(await openMongoServer());
   });
-  afterAll(() => server.close());
   beforeEach(async () => {
     subscribe("net.client.socket", onSocket);
     const url = new URL(server.nextUrl());
     url.searchParams.set("maxPoolSize", "1");
-    connection = await connect(url.href, clock);
+    connection = closing(await connect(url.href, clock));
     await ping();
   });
   afterEach(() => {

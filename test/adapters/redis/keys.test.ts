@@ -1,6 +1,6 @@
 /** The keys in Redis: their names and expiry, and that nothing is left behind. */
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { Commit, RecordData } from "../../../adapters/record-store.ts";
 import { openRedis } from "../../../adapters/redis/record-store.ts";
@@ -8,20 +8,19 @@ import { createSystemClock } from "../../../core/clock.ts";
 import { find, ManualClock, outcomes, ref, thing } from "../../../testing/storage/stage.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { Wire } from "../../servers/wire.ts";
+import { closing } from "../../closing.ts";
 
 const clock = createSystemClock();
 let redis: OwnRedis;
 let opened: RecordStore;
 
 beforeAll(async () => {
-  redis = await openOwnRedis();
+  redis = closing(await openOwnRedis());
 });
-afterAll(() => redis.close());
 beforeEach(async () => {
-  opened = await openRedis({ url: redis.url, clock });
+  opened = closing(await openRedis({ url: redis.url, clock }));
   await redis.client.flushall();
 });
-afterEach(() => opened.close());
 
 const commit = (change: Partial<Commit>, store = opened): Promise<void> =>
   store.commit({ id: randomUUID(), deadline: clock.now() + 4_500, ...change });

@@ -1,8 +1,7 @@
 /** Opening: when to wait, what is refused and why, and what the warnings say. */
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
@@ -14,6 +13,7 @@ import { freePorts } from "../../examples/processes.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { newRedisTls } from "../../servers/redis-tls.ts";
 import { find, ref, thing } from "../../../testing/storage/stage.ts";
+import { newFolder } from "../../closing.ts";
 
 const clock = createSystemClock();
 const SECRET = "a-secret-that-is-nowhere";
@@ -130,7 +130,7 @@ describe("a Redis that does not answer", () => {
   }, 60_000);
 
   it("beside a storage: health reports both, and a failed start leaves neither open", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-start-"));
+    const folder = newFolder();
     const configuration = { storage: `sqlite:${join(folder, "a.db")}`, clock };
     const cluster = await redisWith("--cluster-enabled", "yes");
     await expect(openStorage({ ...configuration, artifacts: cluster.url })).rejects.toMatchObject({
@@ -143,7 +143,6 @@ describe("a Redis that does not answer", () => {
     const writes = await Promise.allSettled(storage.parts.map((part) => part.takesWrites()));
     expect(writes.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
     await storage.close();
-    rmSync(folder, { recursive: true });
   });
 });
 

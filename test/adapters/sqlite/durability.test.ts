@@ -6,6 +6,7 @@ import { createDurability, logDurability } from "../../../adapters/sqlite/group-
 import { createRecordTables } from "../../../adapters/sqlite/database-file.ts";
 import { ManualClock } from "../../records/rules/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
+import { closing } from "../../closing.ts";
 
 const files = new DatabaseFiles();
 beforeAll(() => files.create());
@@ -108,11 +109,10 @@ describe("a database on that disk", () => {
   let put: (number: number) => Promise<void>;
 
   beforeEach(async () => {
-    connection = await connectTo(disk);
+    connection = closing(await connectTo(disk));
     const insert = connection.change("INSERT INTO record_counters (name, value) VALUES (?, 1)");
     put = (number) => connection.write(() => void insert(String(number)));
   });
-  afterEach(() => connection.close());
 
   it("acknowledges a write when it is on the disk, not before, and continues with others meanwhile", async () => {
     const first = put(1);

@@ -4,20 +4,19 @@ import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { Wire } from "../../servers/wire.ts";
 import { type BullStage, openBullStage, until, wakeUps } from "./stage.ts";
+import { closing } from "../../closing.ts";
 
 jest.setTimeout(60_000);
 
 let redis: OwnRedis;
 let stage: BullStage;
 beforeEach(async () => {
-  redis = await openOwnRedis();
-  stage = await openBullStage();
+  redis = closing(await openOwnRedis());
+  stage = closing(await openBullStage());
   for (const service of ["1", "2"]) await stage.receiver(service);
 });
-afterEach(async () => {
+afterEach(() => {
   redis.resume();
-  await stage.close();
-  await redis.close();
 });
 
 interface Outage {

@@ -15,6 +15,7 @@ import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { newRedisTls } from "../../servers/redis-tls.ts";
 import { standStill } from "../../servers/stand-still.ts";
 import { until, wakeUps } from "./stage.ts";
+import { closing } from "../../closing.ts";
 
 jest.setTimeout(120_000);
 
@@ -29,15 +30,12 @@ let config: SignInServiceConfig & { readonly storage: string };
 let service: SignInService;
 
 beforeEach(async () => {
-  redis = await openOwnRedis();
-  inbox = await openInbox();
+  redis = closing(await openOwnRedis());
+  inbox = closing(await openInbox());
 });
 afterEach(async () => {
   await Promise.all(running.splice(0).map((worker) => worker.stop("SIGKILL")));
   redis.resume();
-  await service.close();
-  await inbox.close();
-  await redis.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -54,7 +52,7 @@ async function openApp(perReceiver = 10, queue = redis.url): Promise<void> {
       worker: false,
     },
   };
-  service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
+  service = closing(await createSignInService({ ...config, logger: pino({ level: "silent" }) }));
   for (const key of ["1", "2"]) {
     const receiver = {
       url: inbox.url(`/${key}`),
@@ -218,11 +216,13 @@ describe("without Redis", () => {
       await expect(ended).resolves.toBe(0);
       await delivered(1);
       await service.close();
-      service = await createSignInService({
-        ...config,
-        queue: "embedded",
-        logger: pino({ level: "silent" }),
-      });
+      service = closing(
+        await createSignInService({
+          ...config,
+          queue: "embedded",
+          logger: pino({ level: "silent" }),
+        }),
+      );
       await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(1);
       expect(worker.output()).not.toMatch(/unhandled|uncaught/iu);
     },

@@ -1,23 +1,22 @@
 import { createServer, type AddressInfo } from "node:net";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { type BullStage, openBullStage, until, wakeUps } from "./stage.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
+import { closing } from "../../closing.ts";
 
 jest.setTimeout(60_000);
 
 let redis: OwnRedis;
 let stage: BullStage;
 beforeAll(async () => {
-  redis = await openOwnRedis();
+  redis = closing(await openOwnRedis());
 });
-afterAll(() => redis.close());
 beforeEach(async () => {
   await redis.client.flushall();
   await redis.client.config("SET", "maxmemory-policy", "noeviction");
-  stage = await openBullStage();
+  stage = closing(await openBullStage());
   for (const service of ["1", "2"]) await stage.receiver(service);
 });
-afterEach(() => stage.close());
 
 const USERS = Array.from({ length: 30 }, (_, index) => `u${index}`);
 const ROUNDS = [1, 2, 3, 4];

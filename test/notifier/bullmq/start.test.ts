@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { newRedisTls } from "../../servers/redis-tls.ts";
 import { type BullStage, openBullStage, until, wakeUps } from "./stage.ts";
+import { closing } from "../../closing.ts";
 
 jest.setTimeout(60_000);
 
@@ -11,11 +12,10 @@ const SECRET = "a-secret-that-is-nowhere";
 const opened: OwnRedis[] = [];
 let stage: BullStage;
 beforeEach(async () => {
-  stage = await openBullStage();
+  stage = closing(await openBullStage());
   await stage.receiver("1");
 });
 afterEach(async () => {
-  await stage.close();
   for (const each of opened.splice(0)) await each.close();
 });
 

@@ -1,7 +1,8 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
+import { beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
 import { TIME_SLICE_MS } from "../../../notifier/poller.ts";
 import { type BullStage, openBullStage, until, wakeUps } from "./stage.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
+import { closing } from "../../closing.ts";
 
 jest.setTimeout(60_000);
 
@@ -10,16 +11,14 @@ const SHARE = 3;
 let redis: OwnRedis;
 let stage: BullStage;
 beforeAll(async () => {
-  redis = await openOwnRedis();
+  redis = closing(await openOwnRedis());
 });
-afterAll(() => redis.close());
 beforeEach(async () => {
   await redis.client.flushall();
 });
-afterEach(() => stage.close());
 
 async function open(perReceiver: number): Promise<void> {
-  stage = await openBullStage({ concurrency: { total: 50, perReceiver } });
+  stage = closing(await openBullStage({ concurrency: { total: 50, perReceiver } }));
   for (const service of ["1", "2"]) await stage.receiver(service);
   stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
 }
@@ -49,7 +48,7 @@ it("a receiver has at most two wake-ups, however many workers there are", async 
 });
 
 it("receivers that hang leave a slot in the worker for the next receiver, however many they are", async () => {
-  stage = await openBullStage({ concurrency: { total: 10, perReceiver: 4 } });
+  stage = closing(await openBullStage({ concurrency: { total: 10, perReceiver: 4 } }));
   for (const service of ["1", "2", "3", "4"]) await stage.receiver(service);
   stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
   const dead = ["1", "2", "3"].flatMap((to) =>
@@ -158,7 +157,7 @@ it("a worker goes on with a receiver without a wake-up for each delivery", async
 });
 
 it("a receiver with many deliveries frees its slot after a time slice when there is no other slot", async () => {
-  stage = await openBullStage({ concurrency: { total: 1, perReceiver: 1 } });
+  stage = closing(await openBullStage({ concurrency: { total: 1, perReceiver: 1 } }));
   for (const service of ["1", "2"]) await stage.receiver(service);
   stage.answer = slowly(TIME_SLICE_MS / 8);
   const worker = await stage.worker(redis.url);

@@ -19,6 +19,7 @@ import { TestClock } from "../../../testing/test-clock.ts";
 import { newFolder, type Running, start } from "../../examples/processes.ts";
 import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../../servers/smtp.ts";
 import { newStorage } from "../../servers/storage.ts";
+import { closing } from "../../closing.ts";
 
 const PASSWORD = "the password of ada";
 const BASES = {
@@ -37,11 +38,10 @@ let events: unknown[];
 const opened: (() => Promise<unknown>)[] = [];
 
 beforeEach(async () => {
-  smtp = await openSmtp();
+  smtp = closing(await openSmtp());
 });
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((close) => close()));
-  await smtp.close();
 });
 
 async function openService(

@@ -1,6 +1,6 @@
 /** The sign-in sessions of an account: what is stored of their use, and ending them while they are in use. */
 import { EventEmitter } from "node:events";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Provider } from "oidc-provider";
 import { ANONYMOUS, type AuditEvent } from "../../../records/audit/audit-event.ts";
 import { systemFamily } from "../../../records/audit/origin.ts";
@@ -18,6 +18,7 @@ import { TestClock } from "../../../testing/test-clock.ts";
 import { watchedAudit, watchedLogout } from "../../watched-parts.ts";
 import { newStorage } from "../../servers/storage.ts";
 import { readConfiguration } from "../../../config/read.ts";
+import { closing } from "../../closing.ts";
 
 const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
 const account = { sub: SUB, sessions_generation: 3 } as AccountRecord;
@@ -38,13 +39,12 @@ beforeEach(async () => {
     proxy: false,
     clock,
   });
-  storage = await openStorage(configuration);
+  storage = closing(await openStorage(configuration));
   const events = createEvents(() => undefined);
   const [audit, backchannel] = [watchedAudit(), watchedLogout()];
   [notified, audited] = [backchannel.ended, audit.noted];
   sessions = createSignInSessions({ configuration, storage, events, audit, backchannel });
 });
-afterEach(() => storage.close());
 
 const now = (): number => Math.floor(clock.now() / 1000);
 
