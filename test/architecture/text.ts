@@ -1,8 +1,6 @@
 import { isProduct } from "../../build/layers.ts";
-import { isSource } from "../../build/syntax.ts";
 import type { Rule, Tree } from "./rule.ts";
 
-const MAX_LINES = 500;
 const SAYS_NOTHING = /^(?:utils?|helpers?|commons?|misc|shared|types?)$/i;
 
 /** Written so that this file does not find itself. */
@@ -38,10 +36,6 @@ function lines(tree: Tree, test: (line: string, path: string) => string | undefi
       return what === undefined ? [] : [`${path}:${index + 1} ${what}`];
     }),
   );
-}
-
-function lengthOf(text: string): number {
-  return text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
 }
 
 /** Meaningless names of folders and files, up to the first dot. */
@@ -97,20 +91,6 @@ function gonePaths(tree: Tree): string[] {
 /** @param checkout the folder of the project. */
 export function textRules(checkout: string): readonly Rule[] {
   return [
-    {
-      says: `no file has more than ${MAX_LINES} lines`,
-      check: (tree) =>
-        [...tree.files]
-          .filter(([path, text]) => (isSource(path) || path.endsWith(".ejs")) && lengthOf(text) > MAX_LINES)
-          .map(([path, text]) => `${path}:${lengthOf(text)}`),
-      planted: {
-        "lib/a.ts": "\n".repeat(500),
-        "lib/b.ts": "\n".repeat(501),
-        "interactions/views/c.ejs": `${"\n".repeat(500)}x`,
-        "core/locales/en.json": "\n".repeat(400),
-      },
-      finds: ["lib/b.ts:501", "interactions/views/c.ejs:501"],
-    },
     {
       says: "no file or folder has a meaningless name",
       check: (tree) =>
