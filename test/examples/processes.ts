@@ -1,9 +1,9 @@
 /** Runs the examples as processes. */
 import { spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
+import { createSocket } from "node:dgram";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -94,21 +94,36 @@ export function newFolder(): string {
 /** Below the ports that systems give to connections, which could take one before it is used here. */
 const PORTS = { from: 12_000, below: 32_000 };
 
-/** Finds consecutive free ports. @returns The first one. */
+/**
+ * Finds consecutive ports at which nobody listens, and reserves them until this process ends: it keeps the UDP ports of
+ * the same numbers, so that other processes that look here find other ports.
+ * @returns the first one.
+ */
 export async function freePorts(count = 1): Promise<number> {
-  const first = randomInt(PORTS.from, PORTS.below);
-  for (let next = 0; next < count; next += 1)
-    if ((await listens(first + next).catch(() => 0)) === 0) return freePorts(count);
+  const first = randomInt(PORTS.from, PORTS.below - count);
+  for (let port = first; port < first + count; port += 1)
+    if (!(await isReserved(port)) || !(await isFree(port))) return freePorts(count);
   return first;
 }
 
-/** Listens on the port for a moment. @returns The port. */
-function listens(port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(port, "127.0.0.1", () => {
-      const { port: got } = server.address() as AddressInfo;
-      server.close(() => resolve(got));
+/** Takes the UDP port. */
+function isReserved(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket("udp4").once("error", () => {
+      socket.close();
+      resolve(false);
     });
+    socket.bind({ port, address: "127.0.0.1", exclusive: true }, () => {
+      socket.unref();
+      resolve(true);
+    });
+  });
+}
+
+/** Listens on the port for a moment. */
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer().once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => void server.close(() => resolve(true)));
   });
 }

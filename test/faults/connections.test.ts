@@ -1,7 +1,8 @@
 /** The connections of a server process while the servers behind it fail in every way, and the end of the process. */
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
+import { atEnd, closing } from "../closing.ts";
 import { freePorts } from "../examples/processes.ts";
 import { configuration, type Served, Servers } from "../examples/servers.ts";
 import { startOwnMongo } from "../servers/mongodb.ts";
@@ -135,32 +136,62 @@ async function untilWell(url: string): Promise<void> {
   while (!(await fetch(`${url}/health`)).ok) await pause(100);
 }
 
-function suite(name: string, open: () => Promise<Backend>): void {
-  describe(`a process and its ${name}`, () => {
-    const servers = new Servers();
-    let backend: Backend;
+/** The servers of one backend, and the processes that use it. */
+interface Used {
+  readonly name: string;
+  readonly backend: Backend;
+  readonly serve: () => Promise<Served>;
+}
 
-    beforeAll(async () => {
-      backend = await open();
-    }, 60_000);
-    afterEach(() => servers.stop());
-    afterAll(async () => {
-      await servers.leave();
-      await backend.close();
-    });
+const OPENED: readonly (readonly [name: string, open: () => Promise<Backend>])[] = [
+  ["PostgreSQL", postgresql],
+  ["MongoDB", mongodb],
+  ["Redis of codes, tokens and sessions", redis("artifacts", 1)],
+  ["Redis of the queue", redis("queue", 3)],
+];
+let all: readonly Used[];
 
-    async function serve(): Promise<Served> {
-      const port = await freePorts();
-      const url = `http://127.0.0.1:${port}`;
-      const file = servers.write({ ...configuration(url), port, ...backend.config });
-      const server = servers.run(["--config", file]);
-      await server.until(/listening on/);
-      return { server, url, port };
-    }
+beforeAll(async () => {
+  all = await Promise.all(
+    OPENED.map(async ([name, open]) => {
+      const backend = closing(await open());
+      const servers = new Servers();
+      atEnd(() => servers.leave());
+      return {
+        name,
+        backend,
+        async serve() {
+          const port = await freePorts();
+          const url = `http://127.0.0.1:${port}`;
+          const file = servers.write({ ...configuration(url), port, ...backend.config });
+          const server = servers.run(["--config", file]);
+          atEnd(() => server.stop("SIGKILL"));
+          await server.until(/listening on/);
+          return { server, url, port };
+        },
+      };
+    }),
+  );
+});
 
-    it(
-      "there are never more connections than before, whatever happens to the server",
-      async () => {
+/** Does this with all backends at the same time: it waits for most of its time. */
+async function withEach(work: (used: Used) => Promise<void>): Promise<void> {
+  const done = await Promise.allSettled(all.map(work));
+  const failures = done.flatMap((each, index) =>
+    each.status === "rejected" ? [new Error(all[index]?.name, { cause: each.reason })] : [],
+  );
+  if (failures.length > 0)
+    throw new AggregateError(
+      failures,
+      failures.map(({ message, cause }) => `${message}: ${String(cause)}`).join("\n"),
+    );
+}
+
+describe("a process and its PostgreSQL, its MongoDB, and the Redis of its artifacts or its queue", () => {
+  it(
+    "there are never more connections than before, whatever happens to the server",
+    () =>
+      withEach(async ({ backend, serve }) => {
         const { server, url } = await serve();
         const over = new AbortController();
         const loaded = load(url, over.signal);
@@ -188,39 +219,34 @@ function suite(name: string, open: () => Promise<Backend>): void {
         over.abort();
         expect([400, 503]).toEqual(expect.arrayContaining([...(await loaded)]));
         await expect(server.stop()).resolves.toBe(0);
-      },
-      TEST_TIMEOUT,
-    );
+      }),
+    TEST_TIMEOUT,
+  );
 
-    it.each([
-      { state: "is up", begin: async () => undefined, end: async () => undefined },
-      { state: "is down", begin: () => backend.kill(), end: () => backend.start() },
-      { state: "stands still", begin: async () => backend.pause(), end: async () => backend.resume() },
-    ])(
-      "the process ends within seconds after SIGTERM while the server $state",
-      async ({ begin, end }) => {
+  it.each<[state: string, begin: (backend: Backend) => unknown, end: (backend: Backend) => unknown]>([
+    ["is up", () => undefined, () => undefined],
+    ["is down", (backend) => backend.kill(), (backend) => backend.start()],
+    ["stands still", (backend) => backend.pause(), (backend) => backend.resume()],
+  ])(
+    "the process ends within seconds after SIGTERM while the server %s",
+    (_state, begin, end) =>
+      withEach(async ({ backend, serve }) => {
         const { server, url } = await serve();
         const over = new AbortController();
         const loaded = load(url, over.signal);
         await pause(500);
-        await begin();
+        await begin(backend);
         try {
           await pause(AWAY);
           const began = performance.now();
           await expect(server.stop()).resolves.toBe(0);
           expect(performance.now() - began).toBeLessThan(ENDS_WITHIN);
         } finally {
-          await end();
+          await end(backend);
           over.abort();
           await loaded;
         }
-      },
-      TEST_TIMEOUT,
-    );
-  });
-}
-
-suite("PostgreSQL", postgresql);
-suite("MongoDB", mongodb);
-suite("Redis of codes, tokens and sessions", redis("artifacts", 1));
-suite("Redis of the queue", redis("queue", 3));
+      }),
+    TEST_TIMEOUT,
+  );
+});
