@@ -37,7 +37,15 @@ async function start(
   return { ...running, calls };
 }
 
-const running = beforeTests(() => start());
+const usual = beforeTests(() => start());
+
+/** A proxy that sends the name of its upstream. */
+const viaUpstream: Send = (url, init) => {
+  const headers = new Headers(init.headers);
+  headers.set("host", "sign-in.internal:3000");
+  if (!headers.has("accept")) headers.set("accept", HTML.accept);
+  return fetch(usual.origin + url.pathname + url.search, { ...init, headers });
+};
 
 interface Seen {
   readonly status: number;
@@ -72,7 +80,7 @@ const OTHER = named("old.example");
 
 describe("another host name", () => {
   it("leads a GET of a page to the same path and query of the deployment, before anything is stored [D-HOST-2]", async () => {
-    running.calls.length = 0;
+    usual.calls.length = 0;
     for (const path of [
       AUTHORIZE,
       `/openid${AUTHORIZE}`,
@@ -85,14 +93,14 @@ describe("another host name", () => {
       `/confirm?token=${"a".repeat(43)}`,
       "/openid/oauth2/logout?state=x",
     ]) {
-      const seen = await ask(running, path, OTHER);
+      const seen = await ask(usual, path, OTHER);
       expect([path, led(seen)]).toEqual([path, BASE + path]);
       expect(seen.headers["set-cookie"]).toEqual([
         expect.stringMatching(/^sis_moved_[\da-f]{8}=; Path=\/; Max-Age=10; HttpOnly; SameSite=Lax$/),
       ]);
       expect(seen.headers["strict-transport-security"]).toBeUndefined();
     }
-    expect(running.calls).toEqual([]);
+    expect(usual.calls).toEqual([]);
   });
 
   it("leads no request for a client, no other method and no program anywhere [D-HOST-2]", async () => {
@@ -114,9 +122,7 @@ describe("another host name", () => {
       [AUTHORIZE, "GET", { accept: "*/*" }],
     ] as const) {
       const [there, here] = await Promise.all(
-        ["old.example", "login.site.localhost"].map((host) =>
-          ask(running, path, { host, ...headers }, method),
-        ),
+        ["old.example", "login.site.localhost"].map((host) => ask(usual, path, { host, ...headers }, method)),
       );
       expect([path, method, led(there!), there!.status]).toEqual([path, method, undefined, here!.status]);
     }
@@ -135,7 +141,7 @@ describe("another host name", () => {
     "old.example/x",
     "old.example#",
   ])("is not %j", async (host) => {
-    expect(led(await ask(running, "/account", named(host)))).toBeUndefined();
+    expect(led(await ask(usual, "/account", named(host)))).toBeUndefined();
   });
 
   it.each([
@@ -145,26 +151,20 @@ describe("another host name", () => {
     "login.site.localhost.evil.example",
     "xlogin.site.localhost",
   ])("is %s, and nothing of it is in the Location", async (host) => {
-    expect(led(await ask(running, "/account", named(host)))).toBe(`${BASE}/account`);
+    expect(led(await ask(usual, "/account", named(host)))).toBe(`${BASE}/account`);
   });
 
   it("is served as it comes with the cookie of the redirect: no loop [D-HOST-2]", async () => {
-    const first = await ask(running, "/account", OTHER);
+    const first = await ask(usual, "/account", OTHER);
     const [cookie = ""] = first.headers["set-cookie"]?.[0]?.split(";") ?? [];
-    const second = await ask(running, "/account", { ...OTHER, cookie });
+    const second = await ask(usual, "/account", { ...OTHER, cookie });
     expect([led(second), second.status]).toEqual([undefined, 303]);
     expect(second.headers.location).toContain("/oauth2/authorize?");
   });
 
   it("lets people sign in behind a proxy that sends the name of its upstream [D-HOST-2]", async () => {
-    const send: Send = (url, init) => {
-      const headers = new Headers(init.headers);
-      headers.set("host", "sign-in.internal:3000");
-      if (!headers.has("accept")) headers.set("accept", HTML.accept);
-      return fetch(running.origin + url.pathname + url.search, { ...init, headers });
-    };
     const news = relyingParty({ oauth2: BASE, openid: BASE }, "oauth2", NEWS);
-    const browser = news.browser({ send });
+    const browser = news.browser({ send: viaUpstream });
     await browser.get(news.authorizeUrl());
     expect(browser.visits.map(({ status }) => status)).toEqual([303, 303, 200]);
     await signIn(browser);

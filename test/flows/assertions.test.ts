@@ -446,7 +446,7 @@ describe("two processes on one storage", () => {
   it("give 50 refreshes of a rotating client one answer: nobody is signed out [D-KIND-3]", async () => {
     const party = new PublicParty(running, "openid", APP);
     const { refresh_token } = await party.tokens();
-    const at = bases.map((openid) => new PublicParty({ ...running, openid }, "openid", APP));
+    const at = bases.map((base) => new PublicParty({ ...running, openid: base }, "openid", APP));
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, i) => at[i % 2]!.refresh(refresh_token)),
     );

@@ -220,7 +220,7 @@ describe("two processes on one storage", () => {
 
   /** The device, at each process. */
   const devices = (): DeviceParty[] =>
-    bases.map((openid) => new DeviceParty({ ...running, openid }, "openid"));
+    bases.map((base) => new DeviceParty({ ...running, openid: base }, "openid"));
 
   it("let one of two people decide, count every poll, and give the tokens once [D-DEVICE-2, D-DEVICE-3]", async () => {
     for (let round = 0; round < rounds(4, 20); round += 1) {
