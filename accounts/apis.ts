@@ -1,10 +1,6 @@
 /** APIs: the resource servers of RFC 8707 that tokens can be for, as records of the directory. */
-import { z } from "zod";
 import type { Deployment } from "../config/configuration.ts";
-import { described } from "../config/documented-schema.ts";
-import { isLoopback } from "../config/value-forms.ts";
-import { InvalidArgument, NotApplicable, UnknownReference } from "../core/errors.ts";
-import { isObjectName, OBJECT_NAME_PROBLEM } from "../core/untrusted-keys.ts";
+import { InvalidArgument, NotApplicable, NotFound, UnknownReference } from "../core/errors.ts";
 import type { Clock } from "../core/clock.ts";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import type { Transaction } from "../records/records.ts";
@@ -12,155 +8,30 @@ import type { ApiRecord, ClientRecord } from "../records/directory/directory.ts"
 import { API, CLIENT, ENTRIES, isOpen, newTokensEpoch } from "../records/directory/directory-kinds.ts";
 import { removeEntry, withoutMark } from "../records/directory/directory-records.ts";
 import type { Storage } from "../records/storage.ts";
-import {
-  anyString,
-  type CallOptions,
-  callerOf,
-  checked,
-  exactly,
-  flag,
-  integer,
-  mapOf,
-  ruled,
-  whenValid,
-} from "./arguments.ts";
+import { checked } from "./arguments.ts";
 import { KINDS } from "./clients/client-kinds.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
-import { clientIdProblem, keyProblem, type Problem, textProblem, urlProblem } from "./text-rules.ts";
-
-const MAX_IDENTIFIER = 256;
-const MAX_SCOPES = 100;
-const MAX_INTROSPECTING_CLIENTS = 100;
-const MIN_LIFETIME_SECONDS = 60;
-const MAX_OPAQUE_SECONDS = 36_000;
-/** A JWT can't be revoked, so it does not live long. */
-export const MAX_JWT_SECONDS = 900;
-const DEFAULT_JWT_SECONDS = 600;
-
-/**
- * The kind of access tokens for an API: `opaque` ones are introspected, a `jwt` is verified with the JWKS (RFC 9068).
- */
-export type ApiTokens = ApiRecord["tokens"];
-
-/** An API as every call returns it. */
-export interface Api extends Required<{ readonly [K in keyof ApiSettings]: NonNullable<ApiSettings[K]> }> {
-  /** An absolute URI. Requests name it as `resource`, and tokens as `aud`. */
-  readonly identifier: string;
-}
-
-/** The calls for APIs. */
-export interface Apis {
-  /**
-   * Creates the API or replaces all of it but `tokens`.
-   * @param identifier an absolute https URI (http on loopback), at most 256 characters, without fragment and user, that does
-   * not begin with the base URL of a deployment.
-   * @throws UnknownReference when its service or a client of `introspection` does not exist.
-   */
-  put(identifier: string, settings: ApiSettings, options?: CallOptions): Promise<Api>;
-  /** The API; `undefined` if there is none. */
-  find(identifier: string): Promise<Api | undefined>;
-  /** All APIs, ordered by identifier. */
-  list(): Promise<Api[]>;
-  /**
-   * Removes the API and so ends its opaque tokens. `false` if there is none.
-   * @throws StillReferenced naming the clients that may ask for it.
-   */
-  remove(identifier: string, options?: CallOptions): Promise<boolean>;
-}
-
-/** Scopes that the service uses itself, or will use. */
-const RESERVED_SCOPES: ReadonlySet<string> = new Set([
-  "openid",
-  "profile",
-  "email",
-  "address",
-  "phone",
-  "offline_access",
-  "roles",
-  "account",
-]);
-
-/** The name of a scope of an API. */
-export function scopeProblem(scope: string): Problem {
-  if (!/^[a-z][a-z0-9._:-]{0,63}$/u.test(scope))
-    return "must be 1 to 64 of the characters a-z 0-9 . _ : -, a letter first";
-  if (RESERVED_SCOPES.has(scope)) return "must not be a scope that the service uses itself";
-  return isObjectName(scope) ? OBJECT_NAME_PROBLEM : undefined;
-}
-
-/** The form of an identifier. Whether it is one of this service's addresses is checked when it is put. */
-export function apiIdentifierProblem(identifier: string): Problem {
-  if (identifier.length > MAX_IDENTIFIER) return `must have at most ${MAX_IDENTIFIER} characters`;
-  const problem = urlProblem(identifier);
-  if (problem !== undefined) return problem;
-  const { protocol, hostname } = new URL(identifier);
-  return protocol === "https:" || isLoopback(hostname) ? undefined : "must be https, or http on loopback";
-}
-
-export const apiIdentifier = ruled(apiIdentifierProblem);
-
-const scopes = mapOf(ruled(scopeProblem), ruled(textProblem)).superRefine((all, context) => {
-  const { length } = Object.keys(all);
-  if (length === 0 || length > MAX_SCOPES)
-    context.addIssue({ code: "custom", message: `must have 1 to ${MAX_SCOPES} scopes` });
-});
-
-const clientIds = z
-  .array(ruled(clientIdProblem), { error: "must be a list of client_ids" })
-  .max(MAX_INTROSPECTING_CLIENTS, { error: `must have at most ${MAX_INTROSPECTING_CLIENTS} clients` })
-  .refine((all) => new Set(all).size === all.length, { error: "must not have a client twice" })
-  .readonly();
-
-const settingsOfApi = exactly({
-  /** Display name, which consent pages show. */
-  name: described(ruled(textProblem), { form: "a text of 1 to 256 characters" }),
-  /** The service that it belongs to. */
-  service: described(ruled(keyProblem), { form: "the key of a service" }),
-  /** What clients can ask for, with a description for consent pages. */
-  scopes: described(scopes, {
-    form: `an object of 1 to ${MAX_SCOPES} entries: scope → description; a scope is \`[a-z][a-z0-9._:-]{0,63}\``,
-  }),
-  /**
-   * `opaque` tokens are introspected; a `jwt` is verified with the JWKS, needs the `openid` deployment and can't be revoked.
-   * Can't be changed later. Default: `opaque`.
-   */
-  tokens: described(z.enum(["opaque", "jwt"], { error: "must be opaque or jwt" }).default("opaque"), {
-    form: "`opaque` or `jwt`",
-  }),
-  /** Lifetime of access tokens, in seconds. Default: 36000, for a `jwt` 600. */
-  lifetime: described(integer(MIN_LIFETIME_SECONDS, MAX_OPAQUE_SECONDS).optional(), {
-    form: `seconds: ${MIN_LIFETIME_SECONDS} to ${MAX_OPAQUE_SECONDS}, for a \`jwt\` at most ${MAX_JWT_SECONDS}`,
-  }),
-  /** The clients that may introspect its tokens: those of the API itself. Default: none. */
-  introspection: described(clientIds.optional(), {
-    form: "a list of `client_id`s of `web` and `machine` clients",
-  }),
-  /** Whether people who authorize a client for it are assigned to its service. Default: `false`. */
-  assign: described(flag().optional(), { form: "`true` or `false`" }),
-}).superRefine(
-  ({ tokens, lifetime = 0 }, context) => {
-    if (tokens === "jwt" && lifetime > MAX_JWT_SECONDS)
-      context.addIssue({
-        code: "custom",
-        path: ["lifetime"],
-        message: `must be at most ${MAX_JWT_SECONDS} for a jwt, which can't be revoked`,
-      });
-  },
-  whenValid("tokens", "lifetime"),
-);
-
-/** The settings of an API. */
-export interface ApiSettings extends Readonly<z.input<typeof settingsOfApi>> {}
-export interface CheckedApi extends Readonly<z.output<typeof settingsOfApi>> {}
-export const apiSettings: z.ZodType<CheckedApi, ApiSettings> = settingsOfApi;
+import {
+  type Api,
+  apiIdentifier,
+  type Apis,
+  apis,
+  type ApiSettings,
+  apiSettings,
+  type CheckedApi,
+  DEFAULT_JWT_SECONDS,
+  MAX_OPAQUE_SECONDS,
+} from "./operations/apis.ts";
+import { facade, pageOf } from "./operations/operation.ts";
 
 export interface ApisOptions {
   readonly storage: Pick<Storage, "records" | "directory" | "audit">;
   readonly deployments: Readonly<Partial<Record<"oauth2" | "openid", Pick<Deployment, "url">>>>;
 }
 
-/** The APIs of one storage. */
-export function createApis({ storage, deployments }: ApisOptions): Apis & {
+/** The APIs of one storage. @returns the public calls, and the one that only a seed uses. */
+export function createApis({ storage, deployments }: ApisOptions): {
+  readonly calls: Apis;
   readonly seed: (identifier: string, settings: ApiSettings, mark: SeedMark) => Promise<Seeded>;
 } {
   const { records, directory, audit } = storage;
@@ -175,26 +46,27 @@ export function createApis({ storage, deployments }: ApisOptions): Apis & {
         });
   }
 
+  /** @param settingsOver the new settings over the stored ones. */
   async function put(
     text: string,
-    input: ApiSettings,
+    settingsOver: (stored: ApiRecord | undefined) => CheckedApi,
     caller: Caller,
     mark?: SeedMark,
   ): Promise<{ readonly record: ApiRecord | undefined; readonly done: Seeded }> {
     const identifier = checked("identifier", apiIdentifier, text);
     requireForeign(identifier);
-    const settings = checked("api", apiSettings, input);
-    const { tokens, introspection = [] } = settings;
-    if (tokens === "jwt" && deployments.openid === undefined)
-      throw new InvalidArgument({
-        path: "api.tokens",
-        message: "jwt needs the openid deployment, whose issuer and JWKS verify the tokens",
-      });
     return records.transact(async (tx) => {
       const isMarked = mark !== undefined && (await readMark(tx, mark));
       const stored = await tx.get(API.ref(identifier));
       if (isMarked && stored === undefined) return { record: undefined, done: { kind: "removed" } };
       if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
+      const settings = settingsOver(stored);
+      const { tokens, introspection = [] } = settings;
+      if (tokens === "jwt" && deployments.openid === undefined)
+        throw new InvalidArgument({
+          path: "api.tokens",
+          message: "jwt needs the openid deployment, whose issuer and JWKS verify the tokens",
+        });
       if (stored !== undefined && stored.tokens !== tokens)
         throw new NotApplicable(`the API has ${stored.tokens} tokens, and that can't be changed`);
       const record: ApiRecord = {
@@ -229,20 +101,40 @@ export function createApis({ storage, deployments }: ApisOptions): Apis & {
   }
 
   return {
-    async put(identifier, settings, options) {
-      const { record } = await put(identifier, settings, callerOf(options));
-      return toApi(record as ApiRecord);
-    },
-    seed: async (identifier, settings, mark) => (await put(identifier, settings, SYSTEM, mark)).done,
-    async find(identifier) {
-      const record = await directory.findApi(checked("identifier", anyString, identifier));
-      return record && toApi(record);
-    },
-    list: async () => (await directory.listApis()).map(toApi),
-    async remove(identifier, options) {
-      const subject = checked("identifier", anyString, identifier);
-      const event = { ...callerOf(options), action: "api.removed", subject } as const;
-      return removeEntry({ records, audit }, "api", subject, event);
+    calls: facade(apis, {
+      async put({ target: [identifier], input, caller }) {
+        const { record } = await put(identifier, () => input, caller);
+        return toApi(record as ApiRecord);
+      },
+      async update({ target: [identifier], input, caller }) {
+        const { record } = await put(
+          identifier,
+          (stored) => {
+            if (stored === undefined) throw new NotFound("the API");
+            const { name, service, scopes, tokens, lifetime, introspection, assign } = stored;
+            const settings = { name, service, scopes, tokens, lifetime, introspection, assign };
+            return checked("api", apiSettings, { ...settings, ...input });
+          },
+          caller,
+        );
+        return toApi(record as ApiRecord);
+      },
+      async find({ target: [identifier] }) {
+        const record = await directory.findApi(identifier);
+        return record && toApi(record);
+      },
+      async list({ input }) {
+        const { items, next } = pageOf(await directory.listApis(), ({ identifier }) => identifier, input);
+        return { items: items.map(toApi), next };
+      },
+      async remove({ target: [subject], caller }) {
+        const event = { ...caller, action: "api.removed", subject } as const;
+        return removeEntry({ records, audit }, "api", subject, event);
+      },
+    }),
+    async seed(identifier, given, mark) {
+      const settings = checked("api", apiSettings, given);
+      return (await put(identifier, () => settings, SYSTEM, mark)).done;
     },
   };
 }

@@ -7,7 +7,7 @@ import { type DirectoryRecords, withoutMark } from "../records/directory/directo
 import { removeEntry } from "../records/directory/directory-records.ts";
 import { ConfigurationError, UnknownReference } from "../core/errors.ts";
 import type { Sealer } from "../core/sealing.ts";
-import { type Apis, type ApiSettings, type ApisOptions, createApis } from "./apis.ts";
+import { type ApisOptions, createApis } from "./apis.ts";
 import { checked } from "./arguments.ts";
 import {
   type Entry,
@@ -21,6 +21,7 @@ import {
   services,
   type ServiceSettings,
 } from "./operations/directory.ts";
+import type { Apis, ApiSettings } from "./operations/apis.ts";
 import { facade, type Page, pageOf, type Window } from "./operations/operation.ts";
 import { sameReceiver, sealReceiver, type ShownReceiver } from "./receivers.ts";
 import { putMarks, readMark, type Seeded, type SeedMark } from "./seed-marks.ts";
@@ -123,7 +124,7 @@ export function createDirectory({
     };
   }
 
-  const { seed: seedApi, ...apis } = createApis({ storage, deployments });
+  const { seed: seedApi, calls: apis } = createApis({ storage, deployments });
   return {
     services: facade(services, entries("service", toServiceEntry)),
     groups: facade(groups, entries("group", toEntry)),

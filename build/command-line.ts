@@ -2,11 +2,13 @@
 import type { Command, CommandTable, Described } from "../cli/program/command.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
+const escaped = (cell: string): string => cell.replaceAll("|", String.raw`\|`);
+
 function table(head: string, rows: readonly Described[]): string {
   return [
     `| ${head} | Meaning |`,
     "| --- | --- |",
-    ...rows.map(({ form, about }) => `| \`${form}\` | ${about.replaceAll("|", String.raw`\|`)} |`),
+    ...rows.map(({ form, about }) => `| \`${escaped(form)}\` | ${escaped(about)} |`),
   ].join("\n");
 }
 

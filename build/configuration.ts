@@ -8,7 +8,7 @@ import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../accounts/account-schema.ts";
-import { apiSettings } from "../accounts/apis.ts";
+import { apiSettings } from "../accounts/operations/apis.ts";
 import { entrySettings, serviceSettings } from "../accounts/operations/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Comment, type Documented, readComment, ROOT, withComments } from "./comments.ts";
@@ -76,7 +76,7 @@ interface JsonSchema {
 }
 
 /** What a schema says for our own tables. */
-const OWN_KEYWORDS = ["form", "writtenForm", "otherwise", "holds", "restart", "readOnly"];
+const OWN_KEYWORDS = ["form", "writtenForm", "otherwise", "holds", "unit", "restart", "readOnly"];
 
 function schemaOf(type: z.ZodType): JsonSchema {
   return z.toJSONSchema(type, { io: "input", unrepresentable: "any" }) as JsonSchema;
@@ -137,7 +137,7 @@ export const ARGUMENTS = [
   ["the seed", seedSchema, { file: "lib/seed.ts", name: "Seed" }],
   ["portals and groups", entrySettings, { file: "accounts/operations/directory.ts", name: "EntrySettings" }],
   ["services", serviceSettings, { file: "accounts/operations/directory.ts", name: "ServiceSettings" }],
-  ["APIs", apiSettings, { file: "accounts/apis.ts", name: "ApiSettings" }],
+  ["APIs", apiSettings, { file: "accounts/operations/apis.ts", name: "ApiSettings" }],
   ["clients", seedClient, { file: "accounts/clients/client-schema.ts", name: "IdentifiedClient" }],
   ["accounts", importedAccount, { file: "accounts/account-schema.ts", name: "ImportedAccount" }],
 ] as const;

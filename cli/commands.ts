@@ -1,6 +1,5 @@
 /** All commands, in the order of `--help`. */
 import { accountCommands, sessionCommands } from "./accounts.ts";
-import { apiCommands } from "./apis.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
 import type { CommandTable } from "./program/command.ts";
@@ -40,7 +39,7 @@ export const COMMANDS: CommandTable = {
     ...commandsOf("services"),
     ...commandsOf("groups"),
     ...commandsOf("portals"),
-    ...apiCommands,
+    ...commandsOf("apis"),
     ...receiverCommands,
     ...deliveryCommands,
     ...auditCommands,

@@ -16,6 +16,8 @@ interface KeyTexts {
    * program can set. Default: an ordinary value.
    */
   readonly holds?: "secret" | "address" | "code";
+  /** What a number counts, for options: seconds that something lasts, or seconds since the epoch. */
+  readonly unit?: "duration" | "time";
   /** A running process keeps the value that it started with; a reload says that it has to be restarted. */
   readonly restart?: true;
 }
@@ -142,7 +144,7 @@ function childOf(schema: unknown, key: PropertyKey): unknown {
 /** The texts of a schema, of which the outermost layer that has one decides. */
 export function textsOf(schema: unknown): Partial<KeyTexts> {
   const layers = layersOf(schema).toReversed();
-  const { form, writtenForm, description, otherwise, holds, restart }: Record<string, unknown> =
+  const { form, writtenForm, description, otherwise, holds, unit, restart }: Record<string, unknown> =
     Object.assign({}, ...layers.map((layer) => (layer instanceof z.ZodType ? layer.meta() : undefined)));
   return {
     ...(typeof form === "string" && { form }),
@@ -150,6 +152,7 @@ export function textsOf(schema: unknown): Partial<KeyTexts> {
     ...(typeof description === "string" && { description }),
     ...(typeof otherwise === "string" && { otherwise }),
     ...((holds === "secret" || holds === "address" || holds === "code") && { holds }),
+    ...((unit === "duration" || unit === "time") && { unit }),
     ...(restart === true && { restart }),
   };
 }

@@ -3,7 +3,7 @@ import type { KeyObject } from "node:crypto";
 import type { Logger } from "pino";
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
-import { apiIdentifier, apiSettings } from "../accounts/apis.ts";
+import { apiIdentifier, apiSettings } from "../accounts/operations/apis.ts";
 import { importedAccount, type ImportedAccount } from "../accounts/account-schema.ts";
 import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { CLIENT_KINDS } from "../../core/events.ts";
 import { type ClientKey, ID_TOKEN_ALGORITHMS, type StoredLogo } from "../../records/directory/directory.ts";
-import { apiIdentifier, scopeProblem } from "../apis.ts";
+import { apiIdentifier, scopeProblem } from "../operations/apis.ts";
 import { atLeast, exactly, flag, integer, mapOf, ruled, whenValid } from "../arguments.ts";
 import { clientKeyProblem, MAX_KEYS, storedClientKey } from "./client-keys.ts";
 import {

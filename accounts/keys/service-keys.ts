@@ -13,7 +13,7 @@ import { type Keys, keys as table, type SealingSecret } from "../operations/keys
 import { facade, pageOf } from "../operations/operation.ts";
 import { ConfigurationError, SignInError, StorageMissing } from "../../core/errors.ts";
 import { createSealer, deriveKey, type Sealer } from "../../core/sealing.ts";
-import { MAX_JWT_SECONDS } from "../apis.ts";
+import { MAX_JWT_SECONDS } from "../operations/apis.ts";
 
 export interface ServiceKeys {
   readonly sealer: Sealer;

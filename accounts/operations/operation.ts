@@ -14,6 +14,8 @@ export interface Positions {
   readonly sub: [sub: string];
   /** 1 to 64 of `A-Z a-z 0-9 _ -` */
   readonly key: [key: string];
+  /** An absolute https URI (http on loopback), which requests name as `resource` */
+  readonly identifier: [identifier: string];
   /** The key, as `keys list` shows it */
   readonly kid: [kid: string];
 }

@@ -53,11 +53,16 @@ const isEmpty = (value: unknown): boolean =>
 
 /** Values of the record that replacing it would remove. Numbers and answers have defaults instead. */
 function losses(before: object, input: Readonly<Record<string, unknown>>, row: AnyRow): string[] {
-  return Object.keys(membersOf(row)).filter((member) => {
-    const [was, is]: unknown[] = [Reflect.get(before, member), input[member]];
-    if (Array.isArray(was)) return was.some((each) => !(Array.isArray(is) && is.includes(each)));
-    return typeof was !== "number" && typeof was !== "boolean" && !isEmpty(was) && isEmpty(is);
+  return Object.entries(membersOf(row)).flatMap(([member, schema]) => {
+    const was: unknown = Reflect.get(before, member);
+    const is = input[member] ?? schema.safeParse(undefined).data;
+    return isLost(was, is) ? [member] : [];
   });
+}
+
+function isLost(was: unknown, is: unknown): boolean {
+  if (Array.isArray(was)) return was.some((each) => !(Array.isArray(is) && is.includes(each)));
+  return typeof was !== "number" && typeof was !== "boolean" && !isEmpty(was) && isEmpty(is);
 }
 
 /** Asks before something is lost. What it is about has to exist. */

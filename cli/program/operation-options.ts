@@ -1,7 +1,7 @@
 /** The options of an operation: their form, their example, and how they are read, from the members of its input. */
 import { z } from "zod";
 import { type AnyRow, membersOf } from "../../accounts/operations/operation.ts";
-import { bare } from "../../config/documented-schema.ts";
+import { bare, textsOf } from "../../config/documented-schema.ts";
 import { seconds } from "../../core/clock.ts";
 import { findSub } from "./account-name.ts";
 import type { Arguments } from "./arguments.ts";
@@ -41,7 +41,7 @@ const KINDS = {
     examples: written,
   },
   choice: {
-    about: (schema) => (schema instanceof z.ZodEnum ? `: ${schema.options.join(", ")}` : ""),
+    about: (schema) => (schema instanceof z.ZodEnum ? `; one of ${schema.options.join(", ")}` : ""),
     read: (args, name) => args.text(name),
     examples: written,
   },
@@ -56,13 +56,14 @@ const KINDS = {
   /** Seconds. */
   duration: {
     value: "TIME",
+    about: () => "; such as 10m",
     read: (args, name) => args.duration(name),
     examples: (value) => [`${Number(value) / 60}m`],
   },
   /** Seconds since the epoch, written as how long ago that was. */
   time: {
     value: "TIME",
-    about: () => ": how long ago, such as 7d",
+    about: () => "; how long ago, such as 7d",
     read(args, name, { context: { clock } }) {
       const ago = args.duration(name);
       return ago === undefined ? undefined : Math.max(0, seconds(clock) - ago);
@@ -121,10 +122,7 @@ async function readObject(path: string, context: Pick<CommandContext, "readInput
 }
 
 function kindOf(member: string, schema: z.ZodType): keyof typeof KINDS {
-  const { holds, unit } = (schema.meta() ?? {}) as {
-    readonly holds?: unknown;
-    readonly unit?: "duration" | "time";
-  };
+  const { holds, unit } = textsOf(schema);
   const inner = bare(schema);
   if (holds === "secret") return "secret";
   if (unit !== undefined) return unit;

@@ -1,6 +1,6 @@
 /** The rules of APIs, and what clients may ask of them. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { ApiSettings } from "../../accounts/apis.ts";
+import type { ApiSettings } from "../../accounts/operations/apis.ts";
 import { StillReferenced } from "../../core/errors.ts";
 import { applySeed } from "../../lib/seed.ts";
 import { codeOf, openDomain, type Domain, withCommit } from "./open-domain.ts";
@@ -48,7 +48,10 @@ describe("an API", () => {
       undefined,
     ]);
     await apis.put("https://a.example", { ...SETTINGS, lifetime: 60, assign: true });
-    expect((await apis.list()).map(({ identifier }) => identifier)).toEqual(["https://a.example", ARTICLES]);
+    expect((await apis.list()).items.map(({ identifier }) => identifier)).toEqual([
+      "https://a.example",
+      ARTICLES,
+    ]);
     expect([await apis.remove("https://a.example"), await apis.remove("https://a.example")]).toEqual([
       true,
       false,
@@ -119,7 +122,22 @@ describe("an API", () => {
     expect(await codeOf(domain.directory.apis.put(ARTICLES, jwt))).toContain(
       "api.lifetime: must be at most 900",
     );
-    expect(await domain.directory.apis.list()).toEqual([]);
+    expect(await domain.directory.apis.list()).toEqual({ items: [], next: null });
+  });
+
+  it("changes the given settings, and keeps the others and its kind of tokens", async () => {
+    const { apis } = domain.directory;
+    const put = await apis.put(ARTICLES, { ...SETTINGS, introspection: [], assign: true });
+    await expect(apis.update(ARTICLES, { lifetime: 600 })).resolves.toEqual({ ...put, lifetime: 600 });
+    await expect(apis.update(ARTICLES)).resolves.toEqual({ ...put, lifetime: 600 });
+    expect(await codeOf(apis.update(ARTICLES, { lifetime: 0 }))).toMatch(/^TypeError api\.lifetime: /);
+    expect(await codeOf(apis.update(ARTICLES, { tokens: "jwt" } as object))).toMatch(
+      /^TypeError api: unknown key/,
+    );
+    expect(await codeOf(apis.update(ARTICLES, { service: "nowhere" }))).toBe("unknown_reference");
+    expect(await codeOf(apis.update("https://nothing.example", { lifetime: 600 }))).toBe("not_found");
+    expect(await codeOf(apis.update("https://nothing.example", {}))).toBe("not_found");
+    expect(await apis.find(ARTICLES)).toEqual({ ...put, lifetime: 600 });
   });
 
   it("belongs to a service and names clients that exist and prove who they are [D-API-1]", async () => {

@@ -1,5 +1,5 @@
 /** APIs with everything that their tokens depend on: their service, whether it assigns, and the kind of their tokens. */
-import type { ApiSettings } from "../../accounts/apis.ts";
+import type { ApiSettings } from "../../accounts/operations/apis.ts";
 import type { RunningService } from "./running-service.ts";
 
 /** Its tokens are opaque. */

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { Browser } from "../../testing/browser/browser.ts";
-import type { ApiSettings } from "../../accounts/apis.ts";
+import type { ApiSettings } from "../../accounts/operations/apis.ts";
 import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
 import {
   type Answer,

@@ -421,7 +421,7 @@ describe("an invalid seed", () => {
     ]);
     expect(problems).toContain("config.seed.services.1: unknown key grup; did you mean group?");
     expect(problems).toContain("config.seed.clients[0].client_secret: is required");
-    expect(await domain.directory.services.list()).toEqual([]);
+    expect((await domain.directory.services.list()).items).toEqual([]);
     for (const input of [null, "seed", 5, []])
       expect(await problemsOf(input)).toEqual(["config.seed: must be an object"]);
   });
