@@ -4,6 +4,7 @@ import type { StorageServices } from "../records/services.ts";
 import type { AccessCleanup } from "./access-cleanup.ts";
 import type { AccountInternals, Accounts } from "./account.ts";
 import type { ClientInternals, Clients } from "./clients/client.ts";
+import type { Directory, DirectoryInternals } from "./directory.ts";
 import type { ServiceKeys } from "./keys/service-keys.ts";
 import type { AttemptLimits } from "./limits/attempt-limits.ts";
 import type { Passwords } from "./passwords/passwords.ts";
@@ -17,6 +18,8 @@ export interface AccountServices extends StorageServices {
   readonly cleanup: AccessCleanup;
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
+  /** The calls. `storage.directory` has what is stored. */
+  readonly directory: Directory & DirectoryInternals;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;
   /** Called after a commit that stored mail. */

@@ -2,6 +2,7 @@
 import { AccessCleanup } from "../accounts/access-cleanup.ts";
 import { createAccounts } from "../accounts/accounts.ts";
 import { createClients } from "../accounts/clients/clients.ts";
+import { createDirectory } from "../accounts/directory.ts";
 import { createSecondFactors, relyingPartyOf } from "../accounts/factors/factors.ts";
 import { createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { createNewBrowsers } from "../accounts/limits/new-browsers.ts";
@@ -68,7 +69,9 @@ export function createAccountServices(
     idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
     production,
   });
-  return { ...given, mailDeployment, passwords, confirmations, limits, cleanup, accounts, clients, onMail };
+  const directory = createDirectory({ ...given, deployments });
+  const made = { mailDeployment, passwords, confirmations, limits, cleanup, accounts, clients, directory };
+  return { ...given, ...made };
 }
 
 /** What people do with mail and with second factors, and the checks of a sign-in. */

@@ -1,15 +1,10 @@
 /** The seed: portals, groups, services, APIs, clients and first accounts that every start writes to the storage. */
-import type { KeyObject } from "node:crypto";
-import type { Logger } from "pino";
 import { z } from "zod";
 import { described } from "../config/documented-schema.ts";
 import { apiIdentifier, apiSettings } from "../accounts/operations/apis.ts";
 import { importedAccount, type ImportedAccount } from "../accounts/account-schema.ts";
-import type { AccountInternals, Accounts } from "../accounts/account.ts";
 import { exactly, mapOf, pathIn } from "../accounts/arguments.ts";
-import type { ClientInternals, Clients } from "../accounts/clients/client.ts";
 import { identifiedClient } from "../accounts/clients/client-schema.ts";
-import type { Directory, DirectoryInternals } from "../accounts/directory.ts";
 import {
   entryKey,
   entrySettings,
@@ -28,21 +23,15 @@ import {
   NameTaken,
   UnknownReference,
 } from "../core/errors.ts";
-import { createLogger } from "../core/logger.ts";
+import type { AccountServices } from "../accounts/services.ts";
 import type { EntryKind } from "../records/directory/directory.ts";
 import { SEEDED } from "../records/directory/directory-kinds.ts";
-import type { Storage } from "../records/storage.ts";
 
-/** The parts of a service that a seed is applied to. */
-export interface SeededParts {
-  readonly accounts: Pick<Accounts & AccountInternals, "find" | "findByLogin" | "seed">;
-  readonly clients: Pick<Clients & ClientInternals, "find" | "list" | "seed">;
-  readonly directory: Directory & DirectoryInternals;
-  readonly storage: Pick<Storage, "records">;
-  /** The HMAC key of the marks. */
-  readonly seedKey: KeyObject;
-  readonly logger?: Pick<Logger, "info" | "warn"> | undefined;
-}
+/** What a seed is applied to. */
+export type SeededServices = Pick<
+  AccountServices,
+  "accounts" | "clients" | "directory" | "storage" | "keys" | "logger"
+>;
 
 /** How many names one line of the log has. */
 const MAX_NAMED = 20;
@@ -94,12 +83,12 @@ interface Item {
 }
 
 /** See `start-service.ts`. */
-export async function applySeed(parts: SeededParts, seed: Seed | undefined): Promise<void> {
+export async function applySeed(services: SeededServices, seed: Seed | undefined): Promise<void> {
   if (seed === undefined) return;
   const checked = checkSeed(seed);
-  const { logger = createLogger() } = parts;
-  const items = itemsOf(parts, checked);
-  const gone = await removedItems(parts, items);
+  const { logger } = services;
+  const items = itemsOf(services, checked);
+  const gone = await removedItems(services, items);
   const updated = new Map<string, readonly string[]>();
   const left = new Map<string, string>();
   const rotated = new Set<string>();
@@ -126,12 +115,12 @@ export async function applySeed(parts: SeededParts, seed: Seed | undefined): Pro
   for (const [index, account] of (checked.accounts ?? []).entries()) {
     const path = ["accounts", index];
     const name = pathIn("config.seed", path);
-    const { portal, services = {} } = account;
+    const { portal, services: assigned = {} } = account;
     const needs = [
       ...(typeof portal === "string" ? [`portal ${portal}`] : []),
-      ...Object.keys(services).map((key) => `service ${key}`),
+      ...Object.keys(assigned).map((key) => `service ${key}`),
     ];
-    const outcome = await located(path, () => applyAccount(parts, account, reasonToLeave(needs)));
+    const outcome = await located(path, () => applyAccount(services, account, reasonToLeave(needs)));
     if (outcome === "removed") gone.add(name);
     else if (outcome !== undefined) left.set(name, outcome.reason);
   }
@@ -151,17 +140,17 @@ export async function applySeed(parts: SeededParts, seed: Seed | undefined): Pro
   if (left.size > 0)
     logger.warn(`seed: not applied: ${listed([...left].map(([name, reason]) => `${name} (${reason})`))}`);
   const { clients = [] } = checked;
-  if (clients.length > 0) await logOthers(parts, logger, new Set(clients.map(({ client_id }) => client_id)));
+  if (clients.length > 0) await logOthers(services, new Set(clients.map(({ client_id }) => client_id)));
 }
 
 /** Everything that a seed names but for accounts, in an order in which each reference leads to something that exists. */
 function itemsOf(
-  { clients, directory, seedKey }: SeededParts,
+  { clients, directory, keys }: SeededServices,
   { portals = {}, groups = {}, services = {}, apis = {}, clients: seeded = [] }: CheckedSeed,
 ): Item[] {
   const entries = (kind: EntryKind, all: Readonly<Record<string, ServiceSettings>>): Item[] =>
     Object.entries(all).map(([key, entry]) => {
-      const mark = seedMark(seedKey, kind, key);
+      const mark = seedMark(keys.seeds, kind, key);
       return {
         path: [`${kind}s`, key],
         name: `${kind} ${key}`,
@@ -174,7 +163,7 @@ function itemsOf(
   /** @param introspection the clients that may introspect its tokens, in place of those in the seed. */
   const apisWith = (introspection: (identifier: string) => Promise<readonly string[] | undefined>): Item[] =>
     Object.entries(apis).map(([identifier, api]) => {
-      const mark = seedMark(seedKey, "api", identifier);
+      const mark = seedMark(keys.seeds, "api", identifier);
       return {
         path: ["apis", identifier],
         name: `api ${identifier}`,
@@ -197,7 +186,7 @@ function itemsOf(
     ...apisWith(async (identifier) => (await directory.apis.find(identifier))?.introspection ?? []),
     ...seeded.map((client, index): Item => {
       const { client_id, service } = client;
-      const mark = seedMark(seedKey, "client", client_id);
+      const mark = seedMark(keys.seeds, "client", client_id);
       const nameOfNew = Object.hasOwn(services, service) ? services[service]?.name : undefined;
       return {
         path: ["clients", index],
@@ -214,7 +203,7 @@ function itemsOf(
 
 /** What a seed has made before, and somebody has removed since. */
 async function removedItems(
-  { storage: { records } }: SeededParts,
+  { storage: { records } }: SeededServices,
   items: readonly Item[],
 ): Promise<Set<string>> {
   // The marks first: whoever makes something writes its mark at the same moment.
@@ -230,14 +219,14 @@ async function removedItems(
  * @param reasonToLeave why a new account is left out.
  */
 async function applyAccount(
-  { accounts, storage: { records }, seedKey }: SeededParts,
+  { accounts, storage: { records }, keys }: SeededServices,
   account: ImportedAccount,
   reasonToLeave: string | undefined,
 ): Promise<"removed" | { readonly reason: string } | undefined> {
   const { email, username, sub } = account;
   const marks = [
-    seedMark(seedKey, "account", normalName(email)),
-    ...(sub === undefined ? [] : [seedMark(seedKey, "sub", sub)]),
+    seedMark(keys.seeds, "account", normalName(email)),
+    ...(sub === undefined ? [] : [seedMark(keys.seeds, "sub", sub)]),
   ];
   async function exists(): Promise<boolean> {
     for (const login of [email, username])
@@ -273,11 +262,7 @@ async function applyAccount(
 }
 
 /** Removing a client from the seed does not remove it from the service, so the log names those that are left. */
-async function logOthers(
-  { clients }: SeededParts,
-  logger: Pick<Logger, "info">,
-  inSeed: ReadonlySet<string>,
-): Promise<void> {
+async function logOthers({ clients, logger }: SeededServices, inSeed: ReadonlySet<string>): Promise<void> {
   const others = (await clients.list()).map(({ client_id }) => client_id).filter((id) => !inSeed.has(id));
   if (others.length === 0) return;
   logger.info(

@@ -5,12 +5,7 @@ import type { Logger } from "pino";
 import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts/account.ts";
 import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
 import { CLIENT_CALLS, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
-import {
-  createDirectory,
-  type Directory,
-  DIRECTORY_CALLS,
-  type DirectoryInternals,
-} from "../accounts/directory.ts";
+import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
 import type { Keys, SigningKey } from "../accounts/operations/keys.ts";
 import { RATE_LIMITS } from "../accounts/limits/limit-table.ts";
@@ -210,7 +205,7 @@ async function build(
       },
       { isCheap: cheapHashes, onHashed: (timing) => metrics.hashing(timing) },
     );
-    const { accounts, clients, cleanup, passwords } = below;
+    const { accounts, clients, directory, cleanup, passwords } = below;
     open.defer(() => passwords.close());
     open.defer(() => accounts.settled());
     open.defer(() => backchannel.stop());
@@ -261,12 +256,11 @@ async function build(
     open.defer(async () => void (await Promise.all([routes.drain(), notifier.stop(DELIVERIES_DRAIN_MS)])));
     await warmedUp;
     if (isServer) sayPasskeysAreOff(base);
-    const catalog = createDirectory({ ...base, deployments: configuration.deployments });
     return {
       routes: () => routes.middleware,
       accounts,
       clients,
-      directory: catalog,
+      directory,
       notifications: notifier.notifications,
       audit: createAuditLog(storage.audit, () => audit.flush()),
       events,
@@ -278,10 +272,7 @@ async function build(
       configuration,
       applySeed: async (seed) => {
         const { applySeed } = await import("./seed.ts");
-        await applySeed(
-          { accounts, clients, directory: catalog, storage, seedKey: keys.seeds, logger },
-          seed,
-        );
+        await applySeed(below, seed);
       },
       health: () =>
         storageHealth(storage, {

@@ -1,4 +1,3 @@
-import type { KeyObject } from "node:crypto";
 import { type Logger, pino } from "pino";
 import type { NewDelivery } from "../../records/deliveries/delivery.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
@@ -12,9 +11,10 @@ import { openStorage } from "../../records/storage.ts";
 import type { Storage } from "../../records/storage.ts";
 import type { OwnershipLimits, PasswordRules } from "../../config/configuration.ts";
 import type { AccessCleanup } from "../../accounts/access-cleanup.ts";
+import type { ServiceKeys } from "../../accounts/keys/service-keys.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import type { ClientInternals, Clients } from "../../accounts/clients/client.ts";
-import { createDirectory, type Directory, type DirectoryInternals } from "../../accounts/directory.ts";
+import type { Directory, DirectoryInternals } from "../../accounts/directory.ts";
 import { createPasswords, type Passwords } from "../../accounts/passwords/passwords.ts";
 import type { ReceiverSettings } from "../../accounts/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../core/events.ts";
@@ -66,8 +66,7 @@ export interface Domain {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly directory: Directory & DirectoryInternals;
-  /** For the marks of a seed. */
-  readonly seedKey: KeyObject;
+  readonly keys: ServiceKeys;
   readonly logger: Logger;
   readonly sealer: Sealer;
   readonly clock: { now(): number; seconds: number };
@@ -122,7 +121,7 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     throw error;
   });
   const base = createStorageServices({ configuration, storage, sealer, logger }, { events, audit });
-  const { accounts, clients, cleanup } = createAccountServices(
+  const { accounts, clients, directory, cleanup } = createAccountServices(
     {
       ...base,
       keys,
@@ -137,8 +136,8 @@ function build(opened: Storage, clock: Domain["clock"], options: Partial<Options
     storage,
     accounts,
     clients,
-    directory: createDirectory({ storage, sealer, deployments: {} }),
-    seedKey: keys.seeds,
+    directory,
+    keys,
     logger,
     sealer,
     clock,

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
 import { SEEDED } from "../../records/directory/directory-kinds.ts";
 import { ConfigurationError } from "../../core/errors.ts";
-import { applySeed, type Seed, type SeededParts } from "../../lib/seed.ts";
+import { applySeed, type Seed, type SeededServices } from "../../lib/seed.ts";
 import { openDomain, type Domain } from "../accounts/open-domain.ts";
 
 const receiver = {
@@ -362,7 +362,7 @@ describe("registered clients that are not in the seed", () => {
   const lines: string[] = [];
 
   /** The domain with a captured log. */
-  const logged = (): SeededParts => {
+  const logged = (): SeededServices => {
     lines.length = 0;
     const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
     return { ...domain, logger };
