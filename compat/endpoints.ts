@@ -74,9 +74,9 @@ export function endpointTable(
   const requireRegistered = createRedirectCheck(services);
   const owners = new TokenOwners();
   const token = bearer(services, owners);
-  const userinfo = { "*": [token, basicClaims] };
-  const profile = { "*": [token, profileClaims] };
-  const documentedRevoke = compose<EndpointExchange>([notPrefetched, token, revokeBearer(services)]);
+  const userinfo = { "*": [token(basicClaims)] };
+  const profile = { "*": [token(profileClaims)] };
+  const documentedRevoke = compose<EndpointExchange>([notPrefetched, token(revokeBearer(services))]);
   const standardRevoke = compose<EndpointExchange>([credentials, standardRevocation(protocol, atomic)]);
   return {
     authorize: {

@@ -2,7 +2,6 @@
 import type { Exchange, ServiceContext } from "../provider/exchange.ts";
 import type { AccountPage, ConfirmPage, PageHandlers } from "../provider/pages.ts";
 import type { ProviderServices } from "../provider/services.ts";
-import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Fields } from "./form-fields.ts";
 import type { HandledRequest } from "./request-log.ts";
 
@@ -30,9 +29,6 @@ export interface EndpointExchange extends Exchange {
   received?: Promise<Fields>;
   /** The `Authorization` header for oidc-provider; `undefined` hides the header. */
   authorization?: string;
-  /** The valid bearer token, and its account. */
-  token?: { readonly key: string; readonly scope: string };
-  account?: AccountRecord;
   /** Called after the commit if the request succeeds: events and audit records. */
   readonly onSuccess: (() => void)[];
   /** Called when all work on the request has stopped, which may be after the response. */

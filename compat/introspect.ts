@@ -42,10 +42,10 @@ export function introspection(protocol: Protocol, hasIssuer: boolean): Step {
     const all: Record<string, unknown> = {
       sub: found["client_id"],
       ...found,
-      ...exchange.signInClaims,
+      roles: undefined,
+      ...exchange.introspected,
       scope: publicScope(found["scope"]) || undefined,
     };
-    all["roles"] = exchange.roles?.length ? exchange.roles : undefined;
     if (!hasIssuer) all["iss"] = undefined;
     ctx.body = Object.fromEntries(
       MEMBERS.flatMap((member) => (all[member] === undefined ? [] : [[member, all[member]]])),

@@ -6,7 +6,7 @@ import type { StorageServices } from "../records/services.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointExchange, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";
-import { invalidToken } from "./userinfo.ts";
+import { invalidToken, type TokenStep } from "./userinfo.ts";
 
 /** The parameters of RFC 7009 and RFC 7662. oidc-provider accepts smaller forms than the 64 KiB that we accept. */
 export const TOKEN_PARAMETERS = [
@@ -54,11 +54,10 @@ export function eitherRevocation(documented: Step, standard: Step): Step {
  * Revokes exactly the bearer token of the request. It is one delete on one condition, so there is nothing to read in a
  * transaction; of two requests at once, the condition lets one through.
  */
-export function revokeBearer({ storage, events }: Pick<StorageServices, "storage" | "events">): Step {
-  return async ({ ctx, token, account, client, deadline }) => {
-    if (!token || !account || !client) throw invalidToken();
+export function revokeBearer({ storage, events }: Pick<StorageServices, "storage" | "events">): TokenStep {
+  return async ({ ctx, deadline }, { key, account, client }) => {
     const changes = new Changes();
-    changes.delete(artifactRef("AccessToken", token.key), { version: "present" });
+    changes.delete(artifactRef("AccessToken", key), { version: "present" });
     try {
       await storage.artifacts.commit(changes, deadline);
     } catch (error) {

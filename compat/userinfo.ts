@@ -1,6 +1,6 @@
 /** userinfo and profile: three reads and an answer, without oidc-provider. */
 import { artifactKey, isPresentable } from "../provider/adapter.ts";
-import type { AccountRecord } from "../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
 import type { AccountServices } from "../accounts/services.ts";
 import { DOCUMENTED_FIELDS } from "../accounts/profile-fields.ts";
 import { isCurrent } from "../provider/account.ts";
@@ -37,13 +37,24 @@ export class TokenOwners {
   }
 }
 
+/** A valid bearer token. */
+export interface BearerToken {
+  readonly key: string;
+  readonly scope: string;
+  readonly client: ClientRecord;
+  readonly account: AccountRecord;
+}
+
+/** Answers a request with a valid token. */
+export type TokenStep = (exchange: EndpointExchange, token: BearerToken) => Promise<void>;
+
 /** Requires a valid bearer token that belongs to the client in the query. */
 export function bearer(
   { storage, clients, accounts }: Pick<AccountServices, "storage" | "clients" | "accounts">,
   owners: TokenOwners,
-): Step {
+): (step: TokenStep) => Step {
   const { artifacts } = storage;
-  return async (exchange, next) => {
+  return (step) => async (exchange) => {
     const { authorization } = exchange.ctx.req.headers;
     const ids = queryFields(exchange.ctx.querystring).all("client_id");
     if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
@@ -69,38 +80,35 @@ export function bearer(
     )
       throw invalidToken();
     const { payload } = found;
+    const { client: holder } = exchange;
     // A token for an API is not valid here. One that is bound to a key is no bearer token.
     if (payload["aud"] !== undefined) throw invalidToken();
     if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
     const account = found.accountId === owner ? known : await accounts.record(found.accountId);
-    if (account === undefined || !isCurrent(payload["generations"], account, exchange.client))
-      throw invalidToken();
+    if (account === undefined || !isCurrent(payload["generations"], account, holder)) throw invalidToken();
     if (owner === undefined) owners.add(key, account.sub);
-    exchange.account = account;
-    exchange.token = { key, scope: typeof payload["scope"] === "string" ? payload["scope"] : "" };
-    await next();
+    const scope = typeof payload["scope"] === "string" ? payload["scope"] : "";
+    await step(exchange, { key, scope, client: holder, account });
   };
 }
 
 /** Basic user information, with exactly the documented members. */
-export const basicClaims: Step = async (exchange) => {
-  const { sub, email } = accountWith(exchange, "email");
-  exchange.ctx.body = { sub, email };
+export const basicClaims: TokenStep = async ({ ctx }, token) => {
+  const { sub, email } = accountWith(token, "email");
+  ctx.body = { sub, email };
 };
 
 /** Extended user information, with exactly the documented members; `null` for what the account lacks. */
-export const profileClaims: Step = async (exchange) => {
-  const account = accountWith(exchange, "all");
+export const profileClaims: TokenStep = async ({ ctx }, token) => {
+  const account = accountWith(token, "all");
   const { sub, email } = account;
   const fields = DOCUMENTED_FIELDS.map((field) => [field, account[field] ?? null] as const);
-  exchange.ctx.body = { sub, email, ...Object.fromEntries(fields) };
+  ctx.body = { sub, email, ...Object.fromEntries(fields) };
 };
 
 /** The account, if the token's scope covers these fields. */
-function accountWith(exchange: EndpointExchange, fields: "email" | "all"): AccountRecord {
-  const { client, token, account } = exchange;
-  if (!client || !token || !account) throw invalidToken();
-  const { email, profile } = openedFields(client, token.scope);
+function accountWith({ client, scope, account }: BearerToken, fields: "email" | "all"): AccountRecord {
+  const { email, profile } = openedFields(client, scope);
   if (!email || (fields === "all" && !profile)) {
     throw badRequest("insufficient_scope", "the access token does not cover these fields");
   }

@@ -162,7 +162,8 @@ export function createApiTokens(
     if (kind === "ClientCredentials") return isMachineCurrent(generations, owner, api);
     if (kind !== "AccessToken" || account === undefined) return false;
     if (!isPersonCurrent(generations, owner, api, account)) return false;
-    exchangeOf(ctx).roles = await findRoles(directory, account, api.service);
+    const roles = await findRoles(directory, account, api.service);
+    if (roles.length > 0) exchangeOf(ctx).introspected = { roles };
     return true;
   }
 
@@ -260,7 +261,8 @@ export function createApiTokens(
       if (token.clientId !== client.clientId || token.resource !== undefined) return false;
       const record = token.accountId === undefined ? undefined : await accounts.record(token.accountId);
       if (record === undefined || !isCurrent(token.generations, record, clientRecord(client))) return false;
-      if (token.kind === "RefreshToken") exchangeOf(ctx).signInClaims = claimsOf(token);
+      // An access token says it itself.
+      if (token.kind === "RefreshToken") exchangeOf(ctx).introspected = claimsOf(token);
       return true;
     },
   };

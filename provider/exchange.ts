@@ -40,10 +40,8 @@ export interface Exchange {
   client?: ClientRecord;
   /** The API that the tokens of this request are for. */
   api?: ApiRecord;
-  /** How the person of a refresh token signed in; an access token says it itself. */
-  signInClaims?: Readonly<Record<string, unknown>>;
-  /** The person's roles in the service of the API whose token was found. */
-  roles?: readonly string[];
+  /** What an introspection says of the person besides what oidc-provider says. */
+  introspected?: Readonly<Record<string, unknown>>;
   /** The APIs that an authorization names, by identifier. */
   apis?: Map<string, ApiRecord>;
   /** Set when an assertion has the signature of its client; its claims may still be wrong. */

@@ -40,7 +40,10 @@ describe("an API", () => {
     };
     expect(await apis.put(ARTICLES, SETTINGS)).toEqual(shown);
     expect(await apis.put(ARTICLES, SETTINGS)).toEqual(shown);
-    const jwt = await apis.put("http://127.0.0.1:4000/api", { ...SETTINGS, tokens: "jwt" }).catch(String);
+    const { directory } = domain.reopen({ sendsLogoutTokens: false });
+    const jwt = await directory.apis
+      .put("http://127.0.0.1:4000/api", { ...SETTINGS, tokens: "jwt" })
+      .catch(String);
     expect(jwt).toContain("api.tokens: jwt needs the openid deployment");
     expect([await apis.find(ARTICLES), await apis.find(`${ARTICLES}/`), await apis.find("\0")]).toEqual([
       shown,
