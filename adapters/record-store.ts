@@ -56,11 +56,11 @@ export interface RecordData extends Ref {
   /** Opaque to the store. */
   readonly value: JsonObject;
   /** All entries of the record; entries of its earlier version are removed. At most one for each index and `at`. */
-  readonly index?: readonly IndexEntry[];
+  readonly index?: readonly IndexEntry[] | undefined;
   /** The record is found only while its parent exists. A parent has no parent of its own. */
-  readonly parent?: Ref;
+  readonly parent?: Ref | undefined;
   /** Milliseconds since the epoch. From then on the record is gone. Default: never. */
-  readonly expiresAt?: number;
+  readonly expiresAt?: number | undefined;
 }
 
 /** A record as it is read. */
@@ -68,7 +68,7 @@ export interface Found extends Ref {
   readonly value: JsonObject;
   /** The `id` of the commit that wrote it. The next write expects it. */
   readonly version: string;
-  readonly expiresAt?: number;
+  readonly expiresAt?: number | undefined;
   /** Only from `get` with `withParents`. */
   readonly parent?: Found;
 }
@@ -78,10 +78,10 @@ export interface Query {
   readonly index: string;
   readonly at: string;
   /** The lowest and the highest `order`, both included. Default: no bound. */
-  readonly from?: number;
-  readonly to?: number;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
   /** `next` of the page before. */
-  readonly after?: Position;
+  readonly after?: Position | undefined;
   /** The most records in a page: 1 to 1,000. */
   readonly limit: number;
   /** The highest `order` first. */

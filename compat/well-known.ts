@@ -21,7 +21,7 @@ export function createWellKnown(configuration: Configuration): WellKnown {
 }
 
 /**
- * Passkeys that were made for an earlier domain still work after a move, if that domain says which origins may use them
+ * Passkeys of an earlier domain still work after a move, if the domain lists the origins that may use them
  * (WebAuthn Level 3 section 5.11). The earlier domain must lead here, whatever the deployments are.
  */
 function relatedOrigins(configuration: Configuration): WellKnown {

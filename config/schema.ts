@@ -6,6 +6,7 @@
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import { z } from "zod";
+import { STORE_OPERATIONS } from "../core/metric-catalog.ts";
 import type { Clock } from "../core/clock.ts";
 import {
   callable,
@@ -72,7 +73,7 @@ const deployments = section({
   ),
 });
 
-const STORE_METHODS = ["get", "list", "scan", "count", "commit", "next", "sweep", "ping", "close"] as const;
+const STORE_METHODS = [...STORE_OPERATIONS, "ping", "close"] as const;
 const LISTED_METHODS = STORE_METHODS.map((name) => `\`${name}\``)
   .join(", ")
   .replace(/,(?=[^,]*$)/u, " and");

@@ -143,7 +143,7 @@ export async function applySeed(services: SeededServices, seed: Seed | undefined
   if (clients.length > 0) await logOthers(services, new Set(clients.map(({ client_id }) => client_id)));
 }
 
-/** Everything that a seed names but for accounts, in an order in which each reference leads to something that exists. */
+/** Everything that a seed names except accounts. What an item refers to comes before it. */
 function itemsOf(
   { clients, directory, keys }: SeededServices,
   { portals = {}, groups = {}, services = {}, apis = {}, clients: seeded = [] }: CheckedSeed,

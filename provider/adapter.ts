@@ -63,7 +63,7 @@ function withoutGrants(authorizations: object): object {
   return Object.fromEntries(entries.map(([clientId, { grantId: _grant, ...stored }]) => [clientId, stored]));
 }
 
-/** The parameters of a device without those about a person: whoever types its code signs in by themselves. */
+/** The parameters of a device without those about a person: the person who types its code signs in themselves. */
 function withoutHints(params: object): Payload {
   const { login_hint: _name, id_token_hint: _token, ...rest } = params as Payload;
   return rest;

@@ -126,8 +126,8 @@ function parse(parameter: string): ClaimsRequest | undefined {
 }
 
 /**
- * Reduces a `claims` parameter (OpenID Connect Core 1.0 section 5.5) to the claims that this service knows and to the
- * members that oidc-provider reads, so that the rest can be stored, compared and shown.
+ * Reduces a `claims` parameter (OpenID Connect Core 1.0 section 5.5) to the claims of this service and to the members
+ * that oidc-provider reads. The rest can be stored, compared and shown.
  * @returns the parameter unchanged when oidc-provider refuses it.
  */
 export function knownClaims(parameter: string): string {

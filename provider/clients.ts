@@ -76,7 +76,7 @@ export function formDecoded(text: string): string | undefined {
 /** Whether the presented secret is one of the client's. Called while a request is authenticated. */
 export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
 
-/** Grants that write nothing until the response is known to be good, so they need not wait for the rate limit. */
+/** Grants that write nothing until the response is known to be good, so they do not wait for the rate limit. */
 const WITHOUT_WAITING: ReadonlySet<unknown> = new Set([
   "authorization_code",
   "refresh_token",

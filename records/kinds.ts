@@ -166,9 +166,9 @@ export function defineKind<Value extends object, Index extends string = never>(
     return {
       ...at,
       value: json(value),
-      ...(entries.length === 0 ? {} : { index: entries }),
-      ...(above === undefined ? {} : { parent: parent?.kind.ref(above) as Ref }),
-      ...(expiresAt === undefined ? {} : { expiresAt }),
+      index: entries.length === 0 ? undefined : entries,
+      parent: above === undefined ? undefined : parent?.kind.ref(above),
+      expiresAt,
     };
   }
 

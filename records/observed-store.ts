@@ -31,7 +31,7 @@ const PROBE_TIMEOUT_MS = 1_500;
 interface Observers {
   readonly clock: Clock;
   readonly clocks: Pick<StoreClocks, "require">;
-  /** Whoever measures the calls; without one nothing is measured. */
+  /** Measures the calls. Default: nothing does. */
   readonly listener: () => ((call: StoreCall) => void) | undefined;
 }
 
@@ -109,7 +109,7 @@ export class ObservedStore implements RecordStore {
     if (now - this.#probedAt >= WRITE_INTERVAL_MS) {
       this.#probedAt = now;
       this.#probe = this.#write();
-      // Whoever asks gets the error.
+      // The caller gets the error.
       this.#probe.catch(() => undefined);
     }
     await this.#probe;

@@ -178,7 +178,7 @@ export class Transaction {
   }
 
   /**
-   * Lists one page of each index, without a condition. What it finds need not be read again: a `get` only makes it a
+   * Lists one page of each index, without a condition. What it finds is not read again: a `get` only makes it a
    * condition.
    */
   async list<Value>(queries: readonly Query[]): Promise<Value[][]> {
@@ -337,7 +337,7 @@ export class Records {
   /** The pages of an index. */
   pages(query: Query): AsyncIterable<Page> {
     return pagesOf(async (after) => {
-      const [page] = await this.store.list([{ ...query, ...(after !== undefined && { after }) }]);
+      const [page] = await this.store.list([{ ...query, after }]);
       return page ?? { records: [] };
     });
   }

@@ -17,7 +17,7 @@ interface Looks {
   /** How often servers have looked at the storage. A store of artifacts has that of the storage that it belongs to. */
   readonly looks: number;
   /** What the store of artifacts has, if it is one of its own. Both know it, so that they differ once it was emptied. */
-  readonly marker?: string;
+  readonly marker?: string | undefined;
 }
 
 type Unfinished = "renewal" | "reset";
@@ -28,9 +28,9 @@ export interface StorageIdentity extends Looks {
   /** When a server last looked and found nothing wrong, in seconds since the epoch: a copy has everything that was written until then. */
   readonly looked_at: number;
   /** The copy of the data that servers looked at. Missing if the store can't tell. */
-  readonly copy?: DataCopy;
+  readonly copy?: DataCopy | undefined;
   /** When the store of artifacts was found to have lost everything, in seconds since the epoch. Missing: never. */
-  readonly artifacts_lost_at?: number;
+  readonly artifacts_lost_at?: number | undefined;
   /**
    * What has begun and not finished, so that no service starts: `storage restored` or `promoted`, or `keys reset`. Missing: nothing.
    */
@@ -255,9 +255,9 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
           id: before.id,
           looks: (before.looks === 0 ? Math.max(0, ...seen) : before.looks) + 1,
           looked_at: seconds(clock),
-          ...(copy && { copy }),
-          ...(marker !== undefined && { marker }),
-          ...(lostAt !== undefined && { artifacts_lost_at: lostAt }),
+          copy,
+          marker,
+          artifacts_lost_at: lostAt,
         };
         tx.put(STORAGE_IDENTITY.record(identity));
         return { identity, isEmptied };
@@ -288,7 +288,7 @@ export function createStorageWatch({ records, artifacts, storage }: StorageWatch
           // Under another id there are no artifacts yet.
           ...(isRestored ? fresh : { ...same, looked_at: fresh.looked_at }),
           looks: Math.max(before.looks, ...seen) + 1,
-          ...(copy && { copy }),
+          copy,
         };
         tx.put(STORAGE_IDENTITY.record(after));
         tx.create(audit);

@@ -101,7 +101,7 @@ export interface Registrations {
     at: AskedAt,
   ): Promise<{ readonly kind: "sent" } | { readonly kind: "gone" } | Limited>;
   /**
-   * Creates the account, unless it needs a passkey. A link counts only for the interaction that it was sent for: find that by
+   * Creates the account, unless it needs a passkey. A link counts only for its own interaction: find it by
    * `Confirmations.findByLink`, and call this only in the browser that has its cookie. `limited`: as `rename`.
    */
   confirm(

@@ -116,7 +116,7 @@ export class CommitRun {
     return upsertedCount === 0;
   }
 
-  /** Writes a guard of every record that the commit only expects, so that it conflicts with commits that change it. */
+  /** Writes a guard of every record that the commit only expects: commits that change the record then conflict with it. */
   async #guard(
     session: ClientSession,
     written: ReadonlySet<string>,

@@ -21,7 +21,7 @@ const entryRow = (kind: string, record: string): string => `CROSS JOIN LATERAL (
 const CHURNED = `WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05,
   autovacuum_analyze_scale_factor = 0.05)`;
 
-/** Every row dies after a minute, so what counts is how many are dead. The table is small: vacuuming it need not pause. */
+/** Every row dies after a minute, so what counts is how many are dead. The table is small, so vacuuming it does not pause. */
 const EMPTIED = `WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0)`;
 

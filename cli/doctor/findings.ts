@@ -95,7 +95,7 @@ export const FINDINGS = {
     level: "problem",
     what: "The disk of the database is full: {megabytes} MB are free.",
     why: "Without room, every sign-in and every change gets a 503.",
-    fix: "Make room on this disk. The service goes on by itself.",
+    fix: "Make room on this disk. The service recovers by itself.",
   },
   network_file_system: {
     check: "file-system",

@@ -10,7 +10,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   ETIMEDOUT: "No answer comes back: check the address, and the firewalls on the way.",
   EHOSTUNREACH: "The machine can't be reached: check the address, the routes and the firewalls.",
   ECONNRESET: "The connection was cut: check whether the server restarts, and whether one side expects TLS.",
-  ENOSPC: "The disk is full: make room. A process that runs goes on by itself.",
+  ENOSPC: "The disk is full: make room. A running process recovers by itself.",
   "no answer":
     "The connection breaks, or no answer comes: look whether the server restarts, and at its load.",
   timeout:
@@ -39,7 +39,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   MISCONF: "Redis can't save to its disk, so it takes no writes: look at its log and its disk.",
   LOADING: "Redis is still loading its data: try again in a moment.",
   // SQLite.
-  "database or disk is full": "The disk is full: make room. A process that runs goes on by itself.",
+  "database or disk is full": "The disk is full: make room. A running process recovers by itself.",
   locked: "Another process holds the lock of the database: end it, or wait until it is done.",
 };
 

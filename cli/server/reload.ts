@@ -13,7 +13,7 @@ import type { ConfigFile } from "./config-file.ts";
 import type { Closable } from "./opened.ts";
 
 /** Where a process listens. */
-export interface Place {
+export interface ListenAddress {
   readonly port: number | undefined;
   /** `undefined`: on all addresses. */
   readonly host: string | undefined;
@@ -31,7 +31,7 @@ interface ReloadOptions<T extends Closable> {
   /** Sends new requests to the successor. */
   readonly use: (running: T) => void;
   /** Where the process listens with this configuration. `undefined`: nowhere. */
-  readonly placeOf?: (file: ConfigFile) => Place;
+  readonly listenAddressOf?: (file: ConfigFile) => ListenAddress;
 }
 
 /** What runs in a process, and what it replaced that is still finishing its work. */
@@ -73,9 +73,9 @@ export class Reloadable<T extends Closable> implements Closable {
 
   /** Never rejects: after a failure, everything stays as it is. */
   async #reload(): Promise<void> {
-    const { logger, read, open, use, placeOf } = this.#options;
+    const { logger, read, open, use, listenAddressOf } = this.#options;
     try {
-      const { file, restart } = withoutRestart(this.#file, await read(), placeOf);
+      const { file, restart } = withoutRestart(this.#file, await read(), listenAddressOf);
       if (isInMemory(file.configuration.storage)) {
         await countReload("refused");
         logger.error(
@@ -137,7 +137,7 @@ export function onReloadSignal(): ReloadSignal {
 
 /** The keys that a running process can't change. */
 const FIXED = leavesOf(configurationSchema).flatMap(({ path, restart }) => (restart === true ? [path] : []));
-const PLACE = ["port", "host"] as const;
+const LISTEN_KEYS = ["port", "host"] as const;
 
 /** The configuration without values that have no effect of their own. */
 function effective({ artifacts, metrics, ...configuration }: Configuration): object {
@@ -152,22 +152,22 @@ function effective({ artifacts, metrics, ...configuration }: Configuration): obj
 function withoutRestart(
   old: ConfigFile,
   read: ConfigFile,
-  placeOf: (file: ConfigFile) => Place = () => ({ port: undefined, host: undefined }),
+  listenAddressOf: (file: ConfigFile) => ListenAddress = () => ({ port: undefined, host: undefined }),
 ): { readonly file: ConfigFile; readonly restart: readonly string[] } {
   const [before, after] = [effective(old.configuration), effective(read.configuration)];
-  const [place, wanted] = [placeOf(old), placeOf(read)];
+  const [address, wanted] = [listenAddressOf(old), listenAddressOf(read)];
   const changed = FIXED.filter((path) => valueAt(before, path) !== valueAt(after, path));
   const restart = [
-    ...PLACE.filter((key) => place[key] !== wanted[key]),
+    ...LISTEN_KEYS.filter((key) => address[key] !== wanted[key]),
     ...changed.map((path) => path.join(".")),
   ];
-  if (changed.length === 0) return { file: { ...read, ...place }, restart };
+  if (changed.length === 0) return { file: { ...read, ...address }, restart };
   const config = FIXED.reduce<object>(
     (mixed, path) => withValue(mixed, path, valueAt(old.config, path)),
     read.config,
   ) as SignInServiceConfig;
   // What stays and what changes may not fit together.
-  return { file: { ...read, ...place, config, configuration: readConfiguration(config) }, restart };
+  return { file: { ...read, ...address, config, configuration: readConfiguration(config) }, restart };
 }
 
 function valueAt(object: object, path: readonly string[]): unknown {

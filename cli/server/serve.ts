@@ -14,7 +14,7 @@ import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
 import { METRICS_PORT, metricsPlace } from "./monitoring.ts";
 import { type Opened, untilStopped } from "./opened.ts";
-import { onReloadSignal, type Place, Reloadable } from "./reload.ts";
+import { onReloadSignal, type ListenAddress, Reloadable } from "./reload.ts";
 
 /** The demo's own options. */
 const OF_DEMO = [
@@ -97,15 +97,15 @@ async function startConfigured(
     refuseDemoSecrets(file);
     return file;
   }
-  const placeOf = (file: ConfigFile): Place & { readonly port: number } => ({
+  const listenAddressOf = (file: ConfigFile): ListenAddress & { readonly port: number } => ({
     port: port ?? environment.port ?? file.port ?? DEFAULT_PORT,
     host: host ?? environment.host ?? file.host ?? usualHost(file.configuration),
   });
 
   const file = await read();
   const logger = opened.openLog("sign-in-service", environment.logLevel);
-  const place = placeOf(file);
-  const address = [place.port, place.host] as const;
+  const wanted = listenAddressOf(file);
+  const address = [wanted.port, wanted.host] as const;
   // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
   const metricsAt = metricsPlace(file.configuration);
   const monitoring =
@@ -119,7 +119,7 @@ async function startConfigured(
       file,
       logger,
       read,
-      placeOf,
+      listenAddressOf,
       open(next) {
         // Messages stay readable.
         const needed = mailboxFor(next.configuration);

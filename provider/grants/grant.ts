@@ -110,7 +110,7 @@ export function untilExchanged(grant: Grant, codeSeconds: number): Grant {
 /**
  * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
  * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
- * own: the checks of one prompt run in parallel. Whoever sees no page needs a point of the account's limit.
+ * own: the checks of one prompt run in parallel. A person who sees no page needs a point of the account's limit.
  */
 export function writeGrant({
   accounts,

@@ -35,7 +35,7 @@ function byHolder({ accountId, clientId, usedAt }: ArtifactValue): IndexPosition
   return [{ at: [accountId, clientId], order: usedAt }];
 }
 
-/** The accounts that a running sign-in names: that of the session, and that of who has shown something. */
+/** The accounts that a running sign-in names: the one of the session, and the one whose owner has shown something. */
 function byNamedAccount(kept: ArtifactValue): IndexPosition[] {
   const { session, result } = kept.payload as {
     readonly session?: { readonly accountId?: string };

@@ -119,12 +119,11 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
         return found;
       }),
     async page(query, { after, limit = PAGE, oldestFirst = false } = {}) {
-      const bounds = { limit, descending: !oldestFirst, ...(after !== undefined && { after }) };
-      const [page] = await store.list([{ ...whereOf(query), ...bounds }]);
+      const [page] = await store.list([{ ...whereOf(query), limit, descending: !oldestFirst, after }]);
       const now = clock.now();
       return {
         artifacts: (page?.records ?? []).map((found) => toArtifact(query.model, found, now)),
-        ...(page?.next !== undefined && { next: page.next }),
+        next: page?.next,
       };
     },
     async count(query, limit) {

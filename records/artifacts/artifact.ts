@@ -68,7 +68,7 @@ export interface PageOptions {
 export interface ArtifactPage {
   readonly artifacts: readonly StoredArtifact[];
   /** Where the next page begins; missing on the last one. */
-  readonly next?: string;
+  readonly next?: string | undefined;
 }
 
 /** Whether a person has connected the device of this device code, or refused to. */

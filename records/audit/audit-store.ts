@@ -33,14 +33,14 @@ const CLOCK_SKEW = DAY_MICROSECONDS / 24;
 /** A position in the audit: older records come after it. With a key, also records of the same time behind that key. */
 interface Position {
   readonly order: number;
-  readonly key?: string;
+  readonly key?: string | undefined;
 }
 
 function parsePosition(after: string): Position {
   const [, order, key] = /^(\d{1,16})(?:\.([\x21-\x7e]{1,200}))?$/.exec(after) ?? [];
   if (order === undefined || !Number.isSafeInteger(Number(order)))
     throw new InvalidArgument({ path: "after", message: "must be `next` of another page" });
-  return { order: Number(order), ...(key === undefined ? {} : { key }) };
+  return { order: Number(order), key };
 }
 
 const formatPosition = ({ order, key }: Position): string =>

@@ -1,6 +1,6 @@
 /**
  * Claims the heads of lanes, and records the outcomes. It does not use `transact`. A claim passes the versions that it
- * wrote on to `finish`, which need not read the delivery again; and neither has a condition on the receiver, whose
+ * wrote on to `finish`, which does not read the delivery again; and neither has a condition on the receiver, whose
  * record all its deliveries share.
  */
 import type {
@@ -99,7 +99,7 @@ const PREFETCH = 20;
 
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
-  /** Deliveries and lanes as their claims wrote them, so that `finish` need not read them again. */
+  /** Deliveries and lanes as their claims wrote them, so that `finish` does not read them again. */
   const asLeft = new WeakMap<Claim, { readonly own: Read<StoredDelivery>; readonly lane: Read<Lane> }>();
   /** Ids of heads that this process is about to claim. */
   const taken = new Set<string>();

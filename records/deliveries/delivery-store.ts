@@ -106,7 +106,7 @@ async function search(
   access: LaneAccess,
   { first, limit, ...filter }: Omit<DeliveryPage, "after">,
   position: number | undefined,
-): Promise<{ readonly found: readonly StoredDelivery[]; readonly last?: StoredDelivery }> {
+): Promise<{ readonly found: readonly StoredDelivery[]; readonly last?: StoredDelivery | undefined }> {
   const descending = first === "newest";
   const direction = descending ? -1 : 1;
   const few = await fewWaiting(access, filter);
@@ -116,7 +116,7 @@ async function search(
       (delivery) => (delivery.position - start) * direction > 0 && fits(filter, delivery),
     );
     const last = all[limit - 1];
-    return { found: all.slice(0, limit), ...(all.length > limit && last && { last }) };
+    return { found: all.slice(0, limit), last: all.length > limit ? last : undefined };
   }
   const where = await entriesFor(access, filter);
   const found: StoredDelivery[] = [];
@@ -130,14 +130,14 @@ async function search(
     const queries = where.map((each) => Object.assign({}, each, how));
     const { inOrder, isEnd, count } = await readEntries(access, queries, direction);
     for (const delivery of inOrder) {
-      if (found.length === limit) return { found, ...(last && { last }) };
+      if (found.length === limit) return { found, last };
       if (fits(filter, delivery)) found.push(delivery);
       last = delivery;
     }
     if (isEnd) return { found };
     looked += count;
   }
-  return { found, ...(last && { last }) };
+  return { found, last };
 }
 
 /** The position after which a page begins; `null` after an unknown delivery. */

@@ -84,7 +84,7 @@ export function createPositions({ clock }: { readonly clock: Clock }): Positions
 const taken = (): Error => new AlreadyExists("a delivery with this id");
 
 /**
- * Puts each delivery at the end of its lane. A lane says whether it is empty, so its deliveries need not be read.
+ * Puts each delivery at the end of its lane. A lane says whether it is empty, so its deliveries are not read.
  * Finishing its last delivery writes the lane too, so one of two concurrent changes is retried.
  * @param now milliseconds since the epoch.
  * @throws AlreadyExists for a delivery with an id that is stored already, here or when the transaction is committed.

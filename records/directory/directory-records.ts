@@ -105,8 +105,8 @@ export function createDirectoryRecords(records: Records): DirectoryRecords {
       if (limit <= 0) return [];
       const last = after === undefined ? undefined : await findAccount(after);
       if (after !== undefined && last === undefined) return [];
-      const bounds = last === undefined ? {} : { from: last.user_id + 1 };
-      const page = await records.list<AccountRecord>({ ...BY_NUMBER, ...bounds }, limit);
+      const from = last && last.user_id + 1;
+      const page = await records.list<AccountRecord>({ ...BY_NUMBER, from }, limit);
       return page.map(({ value }) => value);
     },
     nextUserId: () => records.store.next(COUNTER),

@@ -106,7 +106,7 @@ describe("Redis is emptied", () => {
     const file = configFile(folder, place);
     const { out } = await here(["doctor", "--json", "--config", file]);
     expect(out).toMatch(
-      /"check":"history","level":"warning","what":"The Redis of config\.artifacts was found empty at 20/,
+      /"check":"history","code":"redis_emptied","level":"warning","what":"The Redis of config\.artifacts was found empty at 20/,
     );
   }, 60_000);
 

@@ -334,7 +334,7 @@ describe("a server that can't start", () => {
       storage,
     });
     expect(await command("clients", "rotate-secret", "news")).toMatchObject([0, expect.anything()]);
-    expect(await command("services", "put", "3")).toMatchObject([0, expect.anything()]);
+    expect(await command("services", "put", "3", "--name", "Radio")).toMatchObject([0, expect.anything()]);
     const again = await servers.refused(["--config", file, "--port", `${port}`]);
     expect(again.output).not.toMatch(/client news|service 3/u);
     expect(again.output).toMatch(/group media/u);
