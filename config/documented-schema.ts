@@ -180,7 +180,7 @@ export interface Leaf extends Partial<KeyTexts> {
 }
 
 /** Whether a key has to be there. */
-function isRequired(schema: unknown): boolean {
+export function isRequired(schema: unknown): boolean {
   const isOptional = schema instanceof z.ZodExactOptional;
   return schema instanceof z.ZodType && !isOptional && !schema.safeParse(undefined).success;
 }

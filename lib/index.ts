@@ -10,7 +10,7 @@ export type { ClientChanges, NewClient } from "../accounts/clients/client-schema
 export type { Directory } from "../accounts/directory.ts";
 export type { SigningKey } from "../accounts/operations/keys.ts";
 export type { Actor, AuditRecord } from "../records/audit/audit-event.ts";
-export type { AuditQuery } from "../accounts/audit-log.ts";
+export type { AuditQuery } from "../accounts/operations/audit.ts";
 export { createNotificationWorker } from "../notifier/start-worker.ts";
 export type { NotificationWorker } from "../notifier/worker.ts";
 export type { Notifications } from "../notifier/notifications.ts";

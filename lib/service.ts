@@ -3,7 +3,8 @@ import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
 import { ACCOUNT_CALLS, type AccountInternals, type Accounts } from "../accounts/account.ts";
-import { type AuditLog, createAuditLog } from "../accounts/audit-log.ts";
+import { type AuditLog, audit as auditTable } from "../accounts/operations/audit.ts";
+import { facade } from "../accounts/operations/operation.ts";
 import { CLIENT_CALLS, type ClientInternals, type Clients } from "../accounts/clients/client.ts";
 import { type Directory, DIRECTORY_CALLS, type DirectoryInternals } from "../accounts/directory.ts";
 import { createKeys, loadServiceKeys } from "../accounts/keys/service-keys.ts";
@@ -262,7 +263,13 @@ async function build(
       clients,
       directory,
       notifications: notifier.notifications,
-      audit: createAuditLog(storage.audit, () => audit.flush()),
+      audit: facade(auditTable, {
+        async list({ input }) {
+          // The list includes what this process has collected.
+          await audit.flush();
+          return storage.audit.list(input);
+        },
+      }),
       events,
       interactions: createInteractions(http, (ctx) => routes.locate(ctx)),
       keys: createKeys(keys, () => storage.secrets.read()),

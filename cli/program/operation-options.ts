@@ -1,7 +1,7 @@
 /** The options of an operation: their form, their example, and how they are read, from the members of its input. */
 import { z } from "zod";
 import { type AnyRow, membersOf } from "../../accounts/operations/operation.ts";
-import { bare, textsOf } from "../../config/documented-schema.ts";
+import { bare, isRequired, textsOf } from "../../config/documented-schema.ts";
 import { seconds } from "../../core/clock.ts";
 import { findSub } from "./account-name.ts";
 import type { Arguments } from "./arguments.ts";
@@ -34,6 +34,7 @@ const written = (value: unknown): readonly string[] => [value as string];
 const KINDS = {
   text: { read: (args, name) => args.text(name), examples: written },
   account: {
+    value: "SUB",
     read: (args, name, { service }) => {
       const text = args.text(name);
       return text === undefined ? undefined : findSub(service.accounts, text);
@@ -56,14 +57,14 @@ const KINDS = {
   /** Seconds. */
   duration: {
     value: "TIME",
-    about: () => "; such as 10m",
+    about: () => "; written with its unit, such as 10m",
     read: (args, name) => args.duration(name),
     examples: (value) => [`${Number(value) / 60}m`],
   },
   /** Seconds since the epoch, written as how long ago that was. */
   time: {
     value: "TIME",
-    about: () => "; how long ago, such as 7d",
+    about: () => "; written as how long ago that was, such as 7d",
     read(args, name, { context: { clock } }) {
       const ago = args.duration(name);
       return ago === undefined ? undefined : Math.max(0, seconds(clock) - ago);
@@ -142,7 +143,7 @@ interface Member {
   /** Without the dashes; of a list singular. */
   readonly name: string;
   readonly kind: Kind;
-  readonly isRequired: boolean;
+  readonly isNeeded: boolean;
   /** What removes the value; `undefined` if it can't be removed: only a change keeps what is left out. */
   readonly nothing: unknown;
 }
@@ -157,7 +158,7 @@ function optionMembers(row: AnyRow): Member[] {
       schema,
       name: kebab(kind.isList ? member.replace(/s$/u, "") : member),
       kind,
-      isRequired: !schema.safeParse(undefined).success,
+      isNeeded: isRequired(schema),
       nothing: removed.find((each) => schema.safeParse(each).success),
     };
   });
@@ -180,8 +181,8 @@ export function optionsOf(row: AnyRow, texts: Readonly<Record<string, string>>):
   const members = optionMembers(row);
   const removable = members.filter(({ nothing }) => nothing !== undefined).map(({ name }) => name);
   const own = members.map((each): CommandOption => {
-    const { member, schema, kind, isRequired } = each;
-    const about = `${texts[member] ?? ""}${kind.about?.(bare(schema)) ?? ""}${isRequired ? "; required" : ""}`;
+    const { member, schema, kind, isNeeded } = each;
+    const about = `${texts[member] ?? ""}${kind.about?.(bare(schema)) ?? ""}${isNeeded ? "; required" : ""}`;
     const form = formOf(each);
     return kind.isList ? { form, about, isList: true } : { form, about };
   });
@@ -229,10 +230,10 @@ export async function readInput(row: AnyRow, call: Call): Promise<Readonly<Recor
   const removable = members.filter(({ nothing }) => nothing !== undefined).map(({ name }) => name);
   if (removed.some((name) => !removable.includes(name)))
     throw misused(`--remove takes one of ${removable.join(", ")}`);
-  for (const { member, name, kind, isRequired, nothing } of members) {
+  for (const { member, name, kind, isNeeded, nothing } of members) {
     const isRemoved = removed.includes(name);
     if (isRemoved && call.args.has(name)) throw misused(`--${name} is both set and removed`);
-    if (isRequired && !call.args.has(name)) throw misused(`--${name} is missing`);
+    if (isNeeded && !call.args.has(name)) throw misused(`--${name} is missing`);
     const value: unknown = isRemoved ? nothing : await kind.read(call.args, name, call);
     if (value !== undefined) input[member] = value;
   }

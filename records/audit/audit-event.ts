@@ -101,25 +101,25 @@ export interface CollectedEvent {
 
 /** A filter for records. All conditions must hold. */
 export interface AuditFilter {
-  /** `sub`: events about this account and by it. */
+  /** Events about this account and by it: its `sub`. */
   readonly account?: string;
-  /** `client_id`: events about this client, through it and by it. */
+  /** Events about this client, through it and by it: its `client_id`. */
   readonly client?: string;
-  /** One of the actions in `docs/audit.md`. */
+  /** One of the actions in `docs/audit.md`, such as `account.deleted`. */
   readonly action?: string;
-  /** The id of a request. */
+  /** What this request did: its id is in `X-Request-Id`, in the log and on error pages. */
   readonly request?: string;
-  /** Seconds since the epoch, inclusive. */
+  /** At this time or later, in seconds since the epoch. */
   readonly since?: number;
-  /** Seconds since the epoch, exclusive. */
+  /** Before this time, in seconds since the epoch. */
   readonly until?: number;
 }
 
 /** A page of the audit, newest record first. */
 export interface AuditPage {
-  readonly records: readonly AuditRecord[];
-  /** `after` of the next page; missing at the end. A page with `next` may have fewer records than its limit, even none. */
-  readonly next?: string;
+  readonly items: readonly AuditRecord[];
+  /** `after` of the next page; `null` at the end. A page with `next` may have fewer records than its limit, even none. */
+  readonly next: string | null;
 }
 
 /** The part of the storage for the audit. */
@@ -133,5 +133,7 @@ export interface AuditStore {
   /** Stores a batch of events in one commit, which a power failure may lose. */
   appendCollected(events: readonly CollectedEvent[]): Promise<void>;
   /** @throws TypeError for an `after` that is not `next` of a page. */
-  list(filter: AuditFilter & { readonly after?: string; readonly limit: number }): Promise<AuditPage>;
+  list(
+    filter: AuditFilter & { readonly after?: string | undefined; readonly limit: number },
+  ): Promise<AuditPage>;
 }

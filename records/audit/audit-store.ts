@@ -194,7 +194,7 @@ export function createAuditStore(
         looked += queries.length;
       }
       const { found, next } = reading;
-      return { records: found, ...(next === undefined ? {} : { next: formatPosition(next) }) };
+      return { items: found, next: next === undefined ? null : formatPosition(next) };
     },
   };
 }

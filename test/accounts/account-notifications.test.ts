@@ -215,7 +215,7 @@ describe("after the commit", () => {
   it("every change has an audit record without personal data", async () => {
     await domain.accounts.update(sub, { name: "Secret Name" });
     await domain.accounts.delete(sub);
-    const { records: audit } = await domain.storage.audit.list({ account: sub, limit: 10 });
+    const { items: audit } = await domain.storage.audit.list({ account: sub, limit: 10 });
     const own = audit.map(({ action, detail }) => ({ action, detail }));
     expect(own.slice(0, 2)).toEqual([
       { action: "account.deleted", detail: {} },

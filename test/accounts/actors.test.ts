@@ -51,19 +51,19 @@ const CALLS: Readonly<Record<string, (options: CallOptions) => Promise<unknown>>
 };
 
 async function newest(): Promise<readonly unknown[]> {
-  const { records } = await domain.storage.audit.list({ limit: 1 });
+  const { items: records } = await domain.storage.audit.list({ limit: 1 });
   return records.flatMap(({ action, actor }) => [action, actor]);
 }
 
 describe("every call that makes a change", () => {
   it("records its actor in one audit record, stored with the change [D-ADMIN-1, D-AUDIT-3]", async () => {
     const actor = { kind: "operator", id: "nightly-job" } as const;
-    const before = (await domain.storage.audit.list({ limit: 1000 })).records.length;
+    const before = (await domain.storage.audit.list({ limit: 1000 })).items.length;
     for (const [action, call] of Object.entries(CALLS)) {
       await call({ actor });
       expect(await newest()).toEqual([action, actor]);
     }
-    const after = (await domain.storage.audit.list({ limit: 1000 })).records.length;
+    const after = (await domain.storage.audit.list({ limit: 1000 })).items.length;
     expect(after - before).toBe(Object.keys(CALLS).length);
   });
 

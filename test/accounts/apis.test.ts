@@ -59,7 +59,7 @@ describe("an API", () => {
       true,
       false,
     ]);
-    const { records: written } = await domain.storage.audit.list({ limit: 20 });
+    const { items: written } = await domain.storage.audit.list({ limit: 20 });
     expect(
       written.map(({ action, subject }) => [action, subject]).filter(([action]) => action?.startsWith("api")),
     ).toEqual([
@@ -324,7 +324,7 @@ describe("a seed with APIs", () => {
     await applySeed(domain, seed);
     expect((await domain.directory.apis.find(ARTICLES))?.introspection).toEqual(["api"]);
     const written = async (): Promise<number> =>
-      (await domain.storage.audit.list({ limit: 100 })).records.length;
+      (await domain.storage.audit.list({ limit: 100 })).items.length;
     const before = await written();
     await applySeed(domain, seed);
     expect(await written()).toBe(before);

@@ -77,7 +77,7 @@ describe("setRoles", () => {
       1: ["editor", "author"],
     });
     expect((await domain.accounts.find(sub))?.roles).toEqual({ 1: ["editor", "author"] });
-    const { records } = await domain.storage.audit.list({ limit: 1 });
+    const { items: records } = await domain.storage.audit.list({ limit: 1 });
     expect(records).toMatchObject([
       { action: "account.roles_set", subject: sub, detail: { service: "1", roles: "editor author" } },
     ]);
@@ -90,7 +90,7 @@ describe("setRoles", () => {
   it("writes nothing if nothing changes", async () => {
     await domain.accounts.setRoles(sub, "1", ["editor"]);
     const count = async (): Promise<number> =>
-      (await domain.storage.audit.list({ limit: 1000 })).records.length;
+      (await domain.storage.audit.list({ limit: 1000 })).items.length;
     const before = await count();
     await domain.accounts.setRoles(sub, "1", ["editor"]);
     expect(await count()).toBe(before);

@@ -129,7 +129,7 @@ describe("the commands on a service", () => {
     const yes = await office.here(words, { confirm: async () => true });
     expect(yes).toMatchObject({ code: 0, out: `Deleted: ${sub}\n` });
     await expect(office.service.accounts.find(sub)).resolves.toBeUndefined();
-    const { records } = await office.service.audit.list({ account: sub, action: "account.deleted" });
+    const { items: records } = await office.service.audit.list({ account: sub, action: "account.deleted" });
     expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
   });
 

@@ -93,7 +93,7 @@ describe("a restored service", () => {
       expect([backup.code, backup.said]).toEqual([0, expect.stringMatching(/^Backed up: \d+ records\n/u)]);
       expect(backup.said.includes("which are in Redis,")).toBe(on !== "SQLite");
       expect([statSync(file), statSync(key)].map(({ mode }) => mode & 0o777)).toEqual([0o600, 0o600]);
-      const seen = (await running.service.audit.list({ action: "storage.backed_up" })).records;
+      const seen = (await running.service.audit.list({ action: "storage.backed_up" })).items;
       expect(seen).toMatchObject([{ actor: { kind: "command_line" }, subject: null }]);
       // A later change, whose generation the restored account must never reach.
       await running.service.accounts.endSessions(ada.sub);
@@ -128,7 +128,7 @@ describe("a restored service", () => {
         expect(await news.password()).toMatchObject({ status: 200 });
         const { user_id } = await service.accounts.create({ email: "new@example.com" });
         expect(user_id).toBeGreaterThan(1_000_000);
-        const { records } = await service.audit.list({ action: "storage.restored" });
+        const { items: records } = await service.audit.list({ action: "storage.restored" });
         expect(records).toMatchObject([{ detail: { created_at: expect.any(Number) } }]);
         await deliversOnlyAfterResume(service, ada.sub, again);
       } finally {

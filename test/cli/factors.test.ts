@@ -89,7 +89,7 @@ async function addApp(): Promise<void> {
 }
 
 const audit = async (action: string) =>
-  (await running.service.audit.list({ account: sub, action: action })).records;
+  (await running.service.audit.list({ account: sub, action: action })).items;
 
 describe("factors list", () => {
   it("shows each factor with its times, and as JSON what the library returns [D-FACTOR-44]", async () => {

@@ -286,7 +286,7 @@ describe.each(CASES)("after %s", (_name, newWay, words, noticed, valid = NOTHING
       expect(resumed).toMatchObject({ code: 0, out: "Resumed: service:9, 1 mails\n" });
       await mails.until(({ to }) => to === BOB.email);
       const action = words?.[1] === "promoted" ? "storage.promoted" : "storage.restored";
-      const { records } = await running.service.audit.list({ action });
+      const { items: records } = await running.service.audit.list({ action });
       expect(records).toMatchObject([{ actor: { kind: "command_line" }, outcome: "success" }]);
     } finally {
       await stage.running.close();

@@ -175,7 +175,7 @@ describe("keys reseal", () => {
       err: expect.not.stringContaining("ome records"),
     });
     const { items: before } = await service.keys.list();
-    const { records } = await service.audit.list({ action: "secrets.reseal" });
+    const { items: records } = await service.audit.list({ action: "secrets.reseal" });
     expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
     while ((await service.notifications.list({ state: "delivered" })).length === 0) await pause(20);
     await service.close();

@@ -159,7 +159,7 @@ describe("keys reset --lost", () => {
       await service.accounts.update(ada.sub, { surname: "Later" });
       const states = (await service.notifications.list({ receiver: "service:9" })).map(({ state }) => state);
       expect(states.toSorted()).toEqual(["parked", "waiting"]);
-      const { records } = await service.audit.list({ action: "secrets.reset" });
+      const { items: records } = await service.audit.list({ action: "secrets.reset" });
       expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
     } finally {
       await after.close();

@@ -110,12 +110,12 @@ describe("the id of a request", () => {
   it("leads from the response to the log, the error page and the audit [D-LOG-4, D-AUDIT-1]", async () => {
     running = await startService({ config: { proxy: 1 } });
     await tokenRequest(running.oauth2, { "x-request-id": "granted-1" });
-    const { records } = await running.service.audit.list({ request: "granted-1" });
+    const { items: records } = await running.service.audit.list({ request: "granted-1" });
     expect(records.map(({ action, request }) => [action, request])).toEqual([
       ["password_grant", "granted-1"],
       ["account.assigned", "granted-1"],
     ]);
-    await expect(running.service.audit.list({ request: "other" })).resolves.toMatchObject({ records: [] });
+    await expect(running.service.audit.list({ request: "other" })).resolves.toMatchObject({ items: [] });
     const page = await fetch(`${running.oauth2}/oauth2/authorize?client_id=unknown`, {
       headers: { accept: "text/html", "x-request-id": "page-1" },
     });

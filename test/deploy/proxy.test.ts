@@ -102,7 +102,7 @@ describe.each(Object.entries(CONFIGURATIONS))("the proxy of %s", (_file, configu
     const news = relyingParty(running, "oauth2", NEWS);
     const browser = await new Browser({ headers }).get(news.authorizeUrl());
     await browser.submit(browser.form("password"), { username: "ada", password: "not this password" });
-    const { records } = await running.service.audit.list({ account: running.ada.sub });
+    const { items: records } = await running.service.audit.list({ account: running.ada.sub });
     expect(records[0]).toMatchObject({ action: "sign_in", outcome: "failure", address: "127.0.0.0/24" });
   });
 

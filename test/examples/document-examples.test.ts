@@ -178,7 +178,7 @@ const RUNS: Readonly<Record<string, () => Promise<void>>> = {
   async "docs/audit.md 2"() {
     const { service, bob } = running;
     await snippet("docs/audit.md 2", { service, sub: bob.sub, id: "msg_unknown" });
-    const { records } = await service.audit.list({ account: bob.sub });
+    const { items: records } = await service.audit.list({ account: bob.sub });
     expect(records[0]).toMatchObject({ action: "account.disabled", actor: { id: "support-desk" } });
     await service.accounts.enable(bob.sub);
     await service.clients.update(NEWS.client_id, { client_secret: NEWS.client_secret });

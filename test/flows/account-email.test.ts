@@ -98,7 +98,7 @@ describe.each(KINDS)("a change of address on %s", (kind) => {
     expect(pageText(browser)).toContain(`Your address ${fresh}`);
     expect(await addressNow()).toBe(fresh);
     await mailsTo(person.email);
-    const { records } = await running.service.audit.list({ account: person.sub });
+    const { items: records } = await running.service.audit.list({ account: person.sub });
     expect(records.find(({ action }) => action === "account.updated")).toMatchObject({
       actor: { kind: "account", id: person.sub },
       address: "127.0.0.0/24",

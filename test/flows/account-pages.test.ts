@@ -97,7 +97,7 @@ const notifications = async (): Promise<string[]> => {
 };
 
 const audited = async (): Promise<{ action: string; browser: string | null; address: string | null }[]> => {
-  const { records } = await running.service.audit.list({ account: person.sub });
+  const { items: records } = await running.service.audit.list({ account: person.sub });
   return records.map(({ action, browser, address }) => ({ action, browser, address }));
 };
 
@@ -351,7 +351,7 @@ describe("the sessions", () => {
   it("of somebody else can't be ended", async () => {
     const victim = await new Browser().get(`${running.openid}/account/sessions`);
     await signIn(victim, { username: "ada", password: "the password of ada" });
-    const { records } = await running.service.audit.list({ account: running.ada.sub });
+    const { items: records } = await running.service.audit.list({ account: running.ada.sub });
     expect(records.length).toBeGreaterThan(0);
     const theirs = await open("/sessions", { agent: PHONE });
     const browser = await open("/sessions");

@@ -80,7 +80,7 @@ it.each(CHANGES.slice(0, 3))(
     await untilHealthy();
     await browser.submit(form, { decision: "allow" });
     expect([browser.status, browser.location]).toEqual([400, undefined]);
-    const { records } = await running.service.audit.list({ account: account.sub });
+    const { items: records } = await running.service.audit.list({ account: account.sub });
     const actions = records.map(({ action }) => action);
     expect(actions).not.toContain("account.consented");
     expect(actions).not.toEqual([]);

@@ -146,7 +146,7 @@ function forged(header: object, sign: (text: string) => string): string {
 async function refusal(): Promise<
   Pick<AuditRecord, "subject" | "outcome" | "reason" | "detail"> | undefined
 > {
-  const { records } = await running.service.audit.list({
+  const { items: records } = await running.service.audit.list({
     client: "signed",
     action: "client.authentication",
     limit: 1,

@@ -1,7 +1,7 @@
 /** The contents of the audit log. */
 import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
-import type { AuditQuery } from "../../accounts/audit-log.ts";
+import type { AuditQuery } from "../../accounts/operations/audit.ts";
 import type { AuditRecord } from "../../records/audit/audit-event.ts";
 import type { ServiceEvents } from "../../core/events.ts";
 import { TestClock } from "../../testing/test-clock.ts";
@@ -34,7 +34,7 @@ beforeEach(() => {
 });
 
 async function audit(query: AuditQuery): Promise<readonly AuditRecord[]> {
-  return (await running.service.audit.list(query)).records;
+  return (await running.service.audit.list(query)).items;
 }
 
 /** The records of an account after its creation, oldest first. */
@@ -278,8 +278,8 @@ it("the audit log contains no secret, token, code, password, cookie, name or add
   const records: AuditRecord[] = [];
   for (let after: string | undefined; ;) {
     const page = await running.service.audit.list({ limit: 1000, ...(after === undefined ? {} : { after }) });
-    records.push(...page.records);
-    if (page.next === undefined) break;
+    records.push(...page.items);
+    if (page.next === null) break;
     after = page.next;
   }
   const text = JSON.stringify(records);
@@ -303,15 +303,15 @@ it("the audit log contains no secret, token, code, password, cookie, name or add
 
 describe("reading the audit log", () => {
   it.each([
-    [{ limit: 0 }, "query.limit"],
-    [{ limit: 1001 }, "query.limit"],
-    [{ since: -1 }, "query.since"],
-    [{ until: 1.5 }, "query.until"],
-    [{ since: "yesterday" }, "query.since"],
-    [{ account: 7 }, "query.account"],
+    [{ limit: 0 }, "filter.limit"],
+    [{ limit: 1001 }, "filter.limit"],
+    [{ since: -1 }, "filter.since"],
+    [{ until: 1.5 }, "filter.until"],
+    [{ since: "yesterday" }, "filter.since"],
+    [{ account: 7 }, "filter.account"],
     [{ acount: "x" }, "did you mean account"],
     [{ after: "x" }, "after"],
-    [null, "query"],
+    [null, "filter"],
   ])("refuses %j", async (query, problem) => {
     const failed = running.service.audit.list(query as AuditQuery);
     await expect(failed).rejects.toThrow(TypeError);
@@ -329,7 +329,7 @@ describe("reading the audit log", () => {
       "a~1",
     ]) {
       for (const query of [{ account: name }, { client: name }, { action: name }])
-        expect(await running.service.audit.list(query)).toEqual({ records: [] });
+        expect(await running.service.audit.list(query)).toEqual({ items: [], next: null });
     }
   });
 });
@@ -341,7 +341,7 @@ it("collected events are stored when the service closes [D-AUDIT-3]", async () =
   await relyingParty(first, "oauth2", NEWS).code();
   await first.close();
   const second = await startService({ config });
-  const { records } = await second.service.audit.list({ account: first.ada.sub });
+  const { items: records } = await second.service.audit.list({ account: first.ada.sub });
   await second.close();
   expect(records.map(({ action }) => action)).toContain("sign_in");
 });
@@ -353,7 +353,7 @@ it("audit records are kept for the configured time [D-AUDIT-6]", async () => {
   await party.code();
   await party.password({ ...ADA, password: "wrong" });
   const kept = async (): Promise<string[]> =>
-    (await short.service.audit.list()).records.map(({ action, outcome }) => `${action} ${outcome}`);
+    (await short.service.audit.list()).items.map(({ action, outcome }) => `${action} ${outcome}`);
   const all = await kept();
   const routine = ["sign_in success", "grant.created success", "password_grant failure"];
   expect(all).toEqual(expect.arrayContaining([...routine, "account.imported success"]));
@@ -361,5 +361,5 @@ it("audit records are kept for the configured time [D-AUDIT-6]", async () => {
   expect(await kept()).toEqual(all.filter((each) => !routine.includes(each)));
   clock.advance(500);
   expect(await kept()).toEqual([]);
-  expect((await short.service.audit.list({ account: short.ada.sub })).records).toEqual([]);
+  expect((await short.service.audit.list({ account: short.ada.sub })).items).toEqual([]);
 });

@@ -74,7 +74,7 @@ async function post(
 }
 
 async function auditOf(sub: string): Promise<readonly AuditRecord[]> {
-  return (await running.service.audit.list({ account: sub })).records;
+  return (await running.service.audit.list({ account: sub })).items;
 }
 
 const views = async (sub: string): Promise<number> =>
@@ -124,7 +124,7 @@ describe("an operator", () => {
       detail: {},
     });
     expect(await views(lost.person.sub)).toBe(2);
-    const { records } = await running.service.audit.list({ limit: 1000 });
+    const { items: records } = await running.service.audit.list({ limit: 1000 });
     expect(JSON.stringify(records)).not.toMatch(/example\.com|Eve/);
   });
 

@@ -184,7 +184,7 @@ describe("the audit", () => {
       await browser.get(`${list}/receivers`);
       await press(action, "service:9");
     }
-    const { records } = await audit.list({ since, limit: 1000 });
+    const { items: records } = await audit.list({ since, limit: 1000 });
     const own = records.filter(({ action }) => /^(?:delivery|receiver)\./.test(action)).toReversed();
     const recorded = own.slice(-6).map(({ action, subject, detail }) => [action, subject, detail]);
     expect(recorded).toEqual([

@@ -189,7 +189,7 @@ describe("a connected device", () => {
     const party = television();
     const codes = await party.codes();
     await party.connect(codes);
-    const { records } = await running.service.audit.list({ account: running.ada.sub, limit: 20 });
+    const { items: records } = await running.service.audit.list({ account: running.ada.sub, limit: 20 });
     expect(records.map(({ action, client }) => [action, client])).toContainEqual([
       "account.device_connected",
       "television",

@@ -55,7 +55,7 @@ describe("a disabled account", () => {
     expect(await accounts.verifyPassword(disabled.account.sub, disabled.person.password)).toBe(false);
     const unknown = { username: "nobody-at-all", password: disabled.person.password };
     expect(await answered(disabled.person)).toEqual(await answered(unknown));
-    const reasons = (await running.service.audit.list({ account: disabled.account.sub })).records;
+    const reasons = (await running.service.audit.list({ account: disabled.account.sub })).items;
     expect(
       new Set(reasons.filter(({ outcome }) => outcome === "failure").map(({ reason }) => reason)),
     ).toEqual(new Set(["disabled"]));
@@ -118,7 +118,7 @@ describe("a disabled account", () => {
     await accounts.disable(account.sub);
     await browser.submit(form, { decision: "allow" });
     expect([browser.status, browser.location]).toEqual([400, undefined]);
-    const { records } = await running.service.audit.list({ account: account.sub });
+    const { items: records } = await running.service.audit.list({ account: account.sub });
     expect(records.map(({ action }) => action)).not.toContain("account.consented");
   });
 

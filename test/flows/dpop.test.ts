@@ -222,7 +222,10 @@ describe("wrong proofs", () => {
     const wrong = await Promise.all(Array.from({ length: 50 }, () => refresh({ dpop: "x.y.z" })));
     expect(new Set(wrong.map((answer) => answer.body["error"]))).toEqual(new Set(["invalid_dpop_proof"]));
     expect(wrong.filter(({ headers }) => headers.has("retry-after"))).toHaveLength(30);
-    const { records } = await running.service.audit.list({ action: "client.authentication", limit: 1_000 });
+    const { items: records } = await running.service.audit.list({
+      action: "client.authentication",
+      limit: 1_000,
+    });
     expect(records.map((record) => record.count).toSorted((one, two) => two - one)).toEqual([
       40,
       ...Array<number>(10).fill(1),

@@ -169,7 +169,7 @@ describe.each(CHANGES)("%s", (_what, hasFactors, change, expected) => {
       await new Promise((resolve) => void setTimeout(resolve, 10));
     expect(about()).toHaveLength(1);
     expect(linkIn(about()[0]!) !== "").toBe(expected.hasLink ?? false);
-    const { records } = await running.service.audit.list({
+    const { items: records } = await running.service.audit.list({
       account: party.person.sub,
       action: expected.action,
     });

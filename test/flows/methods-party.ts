@@ -177,7 +177,7 @@ export class MethodsParty {
   }
 
   async actions(): Promise<readonly string[]> {
-    const { records } = await this.running.service.audit.list({ account: this.person.sub });
+    const { items: records } = await this.running.service.audit.list({ account: this.person.sub });
     return records.map(({ action }) => action);
   }
 }

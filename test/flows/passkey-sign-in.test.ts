@@ -250,7 +250,7 @@ describe("a passkey on the first page", () => {
     await use(await firstPage());
     await use(await firstPage(), phone, { userVerified: false });
     await new Promise((resolve) => setTimeout(resolve, 50));
-    const { records } = await running.service.audit.list({ action: "sign_in" });
+    const { items: records } = await running.service.audit.list({ action: "sign_in" });
     expect(records.map(({ outcome, subject, detail }) => [outcome, subject, detail])).toEqual(
       expect.arrayContaining([
         ["success", running.ada.sub, {}],

@@ -237,7 +237,7 @@ describe("a remembered browser", () => {
     expect(visitor.browser.html).toContain("Remembered browsers");
     await visitor.browser.submit(visitor.browser.form("remembered"), {});
     expect(visitor.browser.html).toContain("This browser is no longer remembered.");
-    const { records } = await running.service.audit.list({ account: running.ada.sub, limit: 200 });
+    const { items: records } = await running.service.audit.list({ account: running.ada.sub, limit: 200 });
     const actions = ["account.browser_forgotten", "account.browser_remembered"];
     const ofBrowsers = records.filter(({ action }) => actions.includes(action));
     expect(ofBrowsers.map(({ action }) => action)).toEqual(actions);

@@ -246,7 +246,7 @@ describe("a leaked key", () => {
     const code = browser.location?.searchParams.get("code") ?? "";
     const after = readTokens(await news.exchange(code));
     expect(await atBoth(() => verified(after.id_token))).toEqual([kid, kid]);
-    const { records } = await running.service.audit.list({ action: "signing_key.retired" });
+    const { items: records } = await running.service.audit.list({ action: "signing_key.retired" });
     expect(records).toMatchObject([{ subject: leaked, actor: { kind: "operator", id: "grace" } }]);
   });
 });

@@ -20,7 +20,7 @@ async function recorded(): Promise<readonly { readonly count: number; readonly s
   // Refusals are collected for a second.
   const end = performance.now() + 20_000;
   for (;;) {
-    const { records } = await running.service.audit.list({ action: "client.redirect_refused" });
+    const { items: records } = await running.service.audit.list({ action: "client.redirect_refused" });
     if (records.reduce((sum, { count }) => sum + count, 0) >= 6 || performance.now() > end) return records;
     await new Promise((resolve) => void setTimeout(resolve, 100));
   }

@@ -136,7 +136,10 @@ describe("guessing codes", () => {
   });
 
   it("is in the audit without the code", async () => {
-    const { records } = await running.service.audit.list({ action: "device.code_entered", limit: 100 });
+    const { items: records } = await running.service.audit.list({
+      action: "device.code_entered",
+      limit: 100,
+    });
     expect(records.some(({ reason }) => reason === "limited")).toBe(true);
     expect(records.some(({ reason }) => reason === "credentials")).toBe(true);
     expect(JSON.stringify(records)).not.toMatch(/BBBBBBBB|BBBB-BBBB/);

@@ -299,7 +299,7 @@ describe("codes without a page", () => {
     const bob = news.browser();
     await news.code({}, BOB, bob);
     expect(await news.silently(bob)).toBe("code");
-    const { records } = await running.service.audit.list({
+    const { items: records } = await running.service.audit.list({
       action: "grant.created",
       account: running.ada.sub,
       limit: 100,

@@ -63,7 +63,7 @@ async function goesOn({ visitor, step }: Waiting): Promise<Waiting> {
 const silently = ({ visitor }: Waiting): Promise<string | null | undefined> => news.silently(visitor.browser);
 
 async function actions(): Promise<readonly string[]> {
-  const { records } = await running.service.audit.list({ account: running.ada.sub, limit: 100 });
+  const { items: records } = await running.service.audit.list({ account: running.ada.sub, limit: 100 });
   return records.map(({ action }) => action);
 }
 const count = async (action: string): Promise<number> =>

@@ -96,7 +96,7 @@ type Counts = Readonly<Record<string, number>>;
 /** How many records of each kind there are, and how many of the audit of each action. */
 async function census(): Promise<{ readonly records: Counts; readonly actions: Counts }> {
   const actions: Record<string, number> = {};
-  for (const { action } of (await running.service.audit.list({ limit: 1_000 })).records)
+  for (const { action } of (await running.service.audit.list({ limit: 1_000 })).items)
     actions[action] = (actions[action] ?? 0) + 1;
   const records: Record<string, number> = {};
   for (const { name } of KINDS.all)

@@ -71,7 +71,7 @@ const withSecret = (client_id: string, from = "192.0.2.1"): Promise<Answer> =>
   );
 
 const failures = async (action: string): Promise<readonly AuditRecord[]> =>
-  (await running.service.audit.list({ action, limit: 1_000 })).records;
+  (await running.service.audit.list({ action, limit: 1_000 })).items;
 
 /** How often each failure happened, most often first. */
 const counts = (records: readonly AuditRecord[]): readonly number[] =>

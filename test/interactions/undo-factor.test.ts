@@ -60,7 +60,7 @@ describe("the link that undoes a first factor", () => {
     );
     await browser.submit(browser.form("password"), { password: NEW_PASSWORD });
     await comesIn(person.username);
-    const { records } = await service.service.audit.list({
+    const { items: records } = await service.service.audit.list({
       account: person.sub,
       action: "account.factors_undone",
     });

@@ -253,7 +253,7 @@ describe("a view by the table alone", () => {
     expect(await call("DELETE", "/groups/toys")).toEqual([200, undefined]);
     expect(await call("DELETE", "/groups/toys")).toEqual([404, undefined]);
     expect(await call("GET", "/nothing")).toEqual([404, undefined]);
-    const { records } = await office.service.audit.list({ action: "group.removed" });
+    const { items: records } = await office.service.audit.list({ action: "group.removed" });
     expect(records[0]).toMatchObject({ subject: "toys", actor: { kind: "operator", id: "toy" } });
   });
 });

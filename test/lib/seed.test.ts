@@ -204,7 +204,7 @@ describe("a seed", () => {
       [30, "seed: service 2 is brought to its values"],
       [30, "seed: client news is brought to its values: redirect_uris, grant_types"],
     ]);
-    const { records } = await domain.storage.audit.list({ limit: 1 });
+    const { items: records } = await domain.storage.audit.list({ limit: 1 });
     expect(records).toMatchObject([
       {
         action: "client.updated",

@@ -15,7 +15,7 @@ afterEach(() => world.storage.close());
 
 /** What was recorded of deliveries and receivers, oldest first. */
 async function recorded(): Promise<unknown[]> {
-  const { records } = await world.storage.audit.list({ limit: 100 });
+  const { items: records } = await world.storage.audit.list({ limit: 100 });
   const asked = records.filter(({ action }) => /^(?:delivery|receiver)\./.test(action));
   return asked.toReversed().map(({ action, subject, actor, detail }) => [action, subject, actor, detail]);
 }
@@ -60,7 +60,7 @@ describe("the audit of notifications", () => {
       ["delivery.redrive_all", "service:a", actor, { type: "PROFILE_CHANGED", force: false }],
       ["delivery.redrive_all", "*", nobody, { force: false }],
     ]);
-    const { records } = await world.storage.audit.list({ limit: 1 });
+    const { items: records } = await world.storage.audit.list({ limit: 1 });
     expect(records[0]?.at).toBe(Math.floor(world.clock.now() / 1000));
   });
 

@@ -65,7 +65,7 @@ describe("a kind of client", () => {
       expect(isUuid(registered.client_id)).toBe(false);
       const [record] = await domain.storage.directory.listClients();
       expect(record?.secrets).toHaveLength(has ? 1 : 0);
-      const { records } = await domain.storage.audit.list({ limit: 10 });
+      const { items: records } = await domain.storage.audit.list({ limit: 10 });
       expect(records.find(({ action }) => action === "client.registered")?.detail).toEqual({ kind });
     },
   );

@@ -189,7 +189,7 @@ describe("a recovery code", () => {
       mail: { params: { left: "9" } },
     });
     await expect(stage.accounts.factors(sub)).resolves.toMatchObject({ recovery_codes_left: 9 });
-    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
     expect(records).toMatchObject([{ action: "account.recovery_code_used", detail: { left: 9 } }]);
   });
 

@@ -87,7 +87,7 @@ describe("the first factor", () => {
     });
     // The code that added it is used.
     await expect(stage.factors.codes.useApp(sub, codeOf(enrolment), AT)).resolves.toEqual({ kind: "wrong" });
-    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
     expect(records).toMatchObject([{ action: "account.app_added", actor: { kind: "account", id: sub } }]);
   });
 
@@ -276,7 +276,7 @@ describe("every change of factors", () => {
         kind: "factors-changed",
         mail: { params: { change } },
       });
-      const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+      const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
       expect(records).toMatchObject([{ action }]);
     },
   );

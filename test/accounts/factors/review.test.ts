@@ -114,7 +114,7 @@ describe("a person has to look at the second factors", () => {
 const looked = async (shown: "password" | "passkey", generation?: number) =>
   stage.accounts.reviewedFactors(sub, shown, generation ?? (await record()).sessions_generation, CALLER);
 const looks = async (): Promise<number> => {
-  const { records } = await stage.storage.audit.list({ account: sub, limit: 100 });
+  const { items: records } = await stage.storage.audit.list({ account: sub, limit: 100 });
   return records.filter(({ action }) => action === "account.factors_reviewed").length;
 };
 

@@ -89,7 +89,7 @@ const opened = async (options?: Parameters<Process["open"]>[0]): Promise<KeyChai
 
 async function audit(actions = /^signing_key\./): Promise<object[]> {
   const [first] = processes;
-  const { records = [] } = (await first?.audit.list({ limit: 100 })) ?? {};
+  const { items: records = [] } = (await first?.audit.list({ limit: 100 })) ?? {};
   const ofChain = records.filter(({ detail }) => detail["alg"] === "RS256");
   return ofChain.filter(({ action }) => actions.test(action)).toReversed();
 }

@@ -42,7 +42,7 @@ describe("a change of address", () => {
       await expect(confirm({ link: mail.link })).resolves.toEqual(GONE);
       await expect(stage.addressChanges.pending(sub)).resolves.toBeUndefined();
     }
-    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
     expect(records).toMatchObject([{ action: "account.updated", actor: { kind: "account", id: sub } }]);
   });
 
@@ -166,7 +166,7 @@ describe("undoing a change of address", () => {
       ["thief@example.com", ""],
       ["ada@example.com", ""],
     ]);
-    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
     expect(records).toMatchObject([
       { action: "account.address_restored", actor: { kind: "account", id: sub } },
     ]);
@@ -207,7 +207,7 @@ describe("undoing a change of address", () => {
       app: null,
       passkeys: [{ id: "of-ada" }],
     });
-    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
     expect(records).toMatchObject([{ action: "account.address_restored", detail: { factors: 2 } }]);
   });
 

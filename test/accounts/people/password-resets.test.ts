@@ -87,7 +87,7 @@ describe("a forgotten password", () => {
     expect(after.password_generation).toBe(1);
     expect(stage.ended).toEqual([{ sub, reason: "password" }]);
     await expect(stage.mail()).resolves.toMatchObject({ kind: "password-changed", to: "Ada@example.com" });
-    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });
     expect(records).toMatchObject([
       { action: "account.password_reset", actor: { kind: "account", id: sub }, client: "news" },
     ]);
@@ -275,7 +275,7 @@ describe("mail that a stranger asks for", () => {
     await expect(stage.passwordResets.check(last)).resolves.toMatchObject({ kind: "valid" });
     await expect(finish(last)).resolves.toMatchObject({ kind: "done", sub });
     await expect(stage.passwordResets.check(last)).resolves.toEqual(GONE);
-    expect((await storage.audit.list({ account: sub, limit: 1 })).records[0]?.action).toBe(
+    expect((await storage.audit.list({ account: sub, limit: 1 })).items[0]?.action).toBe(
       "account.password_reset",
     );
   });

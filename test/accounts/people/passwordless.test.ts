@@ -69,7 +69,7 @@ describe("a registration without a password", () => {
       recovery_codes_left: 10,
     });
     await expect(stage.accounts.record("a")).resolves.not.toHaveProperty("password_changed_at");
-    const { records } = await stage.storage.audit.list({ account: "a", limit: 2 });
+    const { items: records } = await stage.storage.audit.list({ account: "a", limit: 2 });
     expect(records).toMatchObject([{ action: "account.registered", detail: { factor: "passkey" } }]);
     const { kind, to, link } = await stage.mail();
     expect([kind, to]).toEqual(["factors-changed", "ada@example.com"]);

@@ -113,7 +113,7 @@ describe("a registration", () => {
     const account = (await stage.accounts.findByLogin("ada"))!;
     expect(account).toMatchObject({ ...fields, email_verified: true, services: {}, user_id: 1 });
     await expect(stage.accounts.verifyPassword(account.sub, PASSWORD)).resolves.toBe(true);
-    const { records } = await stage.storage.audit.list({ account: account.sub, limit: 2 });
+    const { items: records } = await stage.storage.audit.list({ account: account.sub, limit: 2 });
     expect(records).toMatchObject([
       { action: "account.registered", actor: { kind: "account", id: account.sub }, client: "news" },
     ]);
@@ -407,7 +407,7 @@ describe("the terms of use", () => {
     await expect(accounts.record(sub)).resolves.toMatchObject({ terms_version: "2027-01", updated_at });
     expect(await accounts.find(sub)).not.toHaveProperty("terms_version");
     await expect(storage.deliveries.list({ limit: 9 })).resolves.toEqual([]);
-    const { records } = await storage.audit.list({ account: sub, limit: 9 });
+    const { items: records } = await storage.audit.list({ account: sub, limit: 9 });
     expect(records.map(({ action }) => action)).toEqual(["account.terms_accepted", "account.registered"]);
   });
 });

@@ -145,7 +145,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     ]);
     await expect(deliveries.find("d3")).resolves.toBeUndefined();
     await expect(stage.storage.audit.list({ limit: 10 })).resolves.toMatchObject({
-      records: [{ ...audit, reason: null }],
+      items: [{ ...audit, reason: null }],
     });
     await expect(directory.findAccountByName("free")).resolves.toBeUndefined();
     await expect(directory.findAccount(ada.sub)).resolves.toEqual(ada);

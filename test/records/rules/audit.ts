@@ -21,9 +21,9 @@ async function all({ storage }: Stage, filter: AuditFilter, limit = 1_000): Prom
   const found: AuditRecord[] = [];
   for (let after: string | undefined; ;) {
     const page = await storage.audit.list({ ...filter, limit, ...(after === undefined ? {} : { after }) });
-    if (page.records.length > limit) throw new Error(`a page of ${page.records.length}`);
-    found.push(...page.records);
-    if (page.next === undefined) break;
+    if (page.items.length > limit) throw new Error(`a page of ${page.items.length}`);
+    found.push(...page.items);
+    if (page.next === null) break;
     after = page.next;
   }
   if (new Set(found.map(({ id }) => id)).size < found.length) throw new Error("a record came twice");
@@ -45,7 +45,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
         detail: { n: 1, ok: true, no: null },
       }),
     );
-    const [full, empty] = (await audit.list({ limit: 9 })).records;
+    const [full, empty] = (await audit.list({ limit: 9 })).items;
     expect(full).toEqual({
       id: full?.id,
       at,
@@ -158,7 +158,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     const page = await audit.list({ limit: 3 });
     await audit.append(signIn("ada"));
     const rest = await audit.list({ limit: 9, after: page.next ?? "" });
-    expect(rest.records.map(({ detail }) => detail["number"])).toEqual([2, 1, 0]);
+    expect(rest.items.map(({ detail }) => detail["number"])).toEqual([2, 1, 0]);
   });
 
   it("refuses cursors that no page returned", async () => {
