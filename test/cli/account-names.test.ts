@@ -1,14 +1,14 @@
 /** Commands take another name of an account in place of its `sub`, if only that account has it. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { COMMANDS } from "../../cli/commands.ts";
 import { type Office, openOffice } from "./administration-stage.ts";
+import { closing } from "../closing.ts";
 
 let office: Office;
 
 beforeAll(async () => {
-  office = await openOffice();
+  office = closing(await openOffice());
 }, 60_000);
-afterAll(() => office.close());
 
 /** The examples that name an account. */
 const EXAMPLES = COMMANDS.commands.flatMap(({ examples }) =>

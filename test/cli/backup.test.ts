@@ -25,18 +25,17 @@ import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { CHANGES, configFile, DEPLOYMENTS, MAILED, newPlace, type Place } from "./backup-stage.ts";
 import { here, type Outcome } from "./here.ts";
 import { everythingIn, lostEntries, runHere, withStores, Workshop } from "./stage.ts";
+import { closing } from "../closing.ts";
 
 const workshop = new Workshop();
 let inbox: Inbox;
 let redis: OwnRedis;
 
 beforeAll(async () => {
-  inbox = await openInbox();
-  redis = await openOwnRedis();
+  inbox = closing(await openInbox());
+  redis = closing(await openOwnRedis());
 });
-afterAll(async () => {
-  await inbox.close();
-  await redis.close();
+afterAll(() => {
   workshop.remove();
 });
 
@@ -112,28 +111,24 @@ describe("a restored service", () => {
       expect(await lostEntries(to)).toEqual([]);
 
       running = await startService({ port, config: { ...config(to.storage), notifications: DELIVERING } });
-      try {
-        const { service } = running;
-        news = relyingParty(running, "openid", NEWS);
-        expect([running.ada.sub, running.bob.sub]).toEqual([ada.sub, bob.sub]);
-        expect(await service.accounts.find(ada.sub)).toMatchObject({ surname: "Two", services: { 9: 7 } });
-        expect(await kidsOf(running)).toEqual(expect.arrayContaining(kids));
-        for (const { access_token, refresh_token } of [tokens, late]) {
-          expect(await news.userinfo(access_token)).toMatchObject({ status: 400 });
-          expect(await news.refresh(refresh_token)).toMatchObject({ status: 400 });
-        }
-        expect(await news.exchange(code)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
-        await browser.get(news.authorizeUrl({ prompt: "none" }));
-        expect(browser.location?.searchParams.get("error")).toBe("login_required");
-        expect(await news.password()).toMatchObject({ status: 200 });
-        const { user_id } = await service.accounts.create({ email: "new@example.com" });
-        expect(user_id).toBeGreaterThan(1_000_000);
-        const { items: records } = await service.audit.list({ action: "storage.restored" });
-        expect(records).toMatchObject([{ detail: { created_at: expect.any(Number) } }]);
-        await deliversOnlyAfterResume(service, ada.sub, again);
-      } finally {
-        await running.close();
+      const { service } = running;
+      news = relyingParty(running, "openid", NEWS);
+      expect([running.ada.sub, running.bob.sub]).toEqual([ada.sub, bob.sub]);
+      expect(await service.accounts.find(ada.sub)).toMatchObject({ surname: "Two", services: { 9: 7 } });
+      expect(await kidsOf(running)).toEqual(expect.arrayContaining(kids));
+      for (const { access_token, refresh_token } of [tokens, late]) {
+        expect(await news.userinfo(access_token)).toMatchObject({ status: 400 });
+        expect(await news.refresh(refresh_token)).toMatchObject({ status: 400 });
       }
+      expect(await news.exchange(code)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
+      await browser.get(news.authorizeUrl({ prompt: "none" }));
+      expect(browser.location?.searchParams.get("error")).toBe("login_required");
+      expect(await news.password()).toMatchObject({ status: 200 });
+      const { user_id } = await service.accounts.create({ email: "new@example.com" });
+      expect(user_id).toBeGreaterThan(1_000_000);
+      const { items: records } = await service.audit.list({ action: "storage.restored" });
+      expect(records).toMatchObject([{ detail: { created_at: expect.any(Number) } }]);
+      await deliversOnlyAfterResume(service, ada.sub, again);
     },
     60_000,
   );

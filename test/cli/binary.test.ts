@@ -1,13 +1,13 @@
 /** Every example of the commands on a service, typed into a shell as a person who reads the documentation does. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
+import { closing } from "../closing.ts";
 
 let office: Office;
 
 beforeAll(async () => {
-  office = await openOffice();
+  office = closing(await openOffice());
 }, 60_000);
-afterAll(() => office.close());
 
 describe("the program, beside a running service", () => {
   it.each(ON_SERVICE)(

@@ -1,8 +1,7 @@
 /** The keys that docs/embedding.md lists are all that the command line needs beside a service that is configured in code. */
 import { createServer } from "node:http";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
@@ -12,9 +11,10 @@ import { createLogger } from "../../core/logger.ts";
 import { createSignInService, type SignInService, type SignInServiceConfig } from "../../lib/index.ts";
 import { tableAfter } from "../examples/documents.ts";
 import { here } from "./here.ts";
+import { newFolder, closing } from "../closing.ts";
 
 const DAY = 86_400;
-const folder = mkdtempSync(join(tmpdir(), "sign-in-embedded-"));
+const folder = newFolder();
 const file = join(folder, "sign-in.json");
 
 /** What the code of the application says: nothing but the storage is as by default. */
@@ -54,15 +54,13 @@ const receiver = createServer((_request, response) => void response.writeHead(20
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => void receiver.listen(0, "127.0.0.1", resolve));
-  service = await createSignInService({ ...CONFIG, logger: createLogger({ level: "silent" }) });
+  service = closing(await createSignInService({ ...CONFIG, logger: createLogger({ level: "silent" }) }));
   chmodSync(join(folder, "sign-in.db"), 0o600);
   writeFileSync(file, JSON.stringify(picked()), { mode: 0o600 });
 });
-afterAll(async () => {
-  await service.close();
+afterAll(() => {
   receiver.closeAllConnections();
   receiver.close();
-  rmSync(folder, { recursive: true });
 });
 
 const command = (words: string, context = {}) => here([...words.split(" "), "--config", file], context);
@@ -97,7 +95,7 @@ describe("the keys that the command line needs beside an embedded service", () =
     const { sub } = await service.accounts.create({ email: "ada@example.com", password: "x".repeat(20) });
     const set = (password: string) =>
       command(`accounts set-password ${sub}`, { readInput: async () => password });
-    expect(await set("nineteen characters")).toMatchObject({ code: 1, err: expect.stringContaining("20") });
+    expect(await set("nineteen characters")).toMatchObject({ code: 2, err: expect.stringContaining("20") });
     expect(await set("twenty-one characters")).toMatchObject({ code: 0 });
     expect(await service.metrics()).toMatch(/^sign_in_mail_outbox 1$/mu);
 

@@ -4,19 +4,19 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { createSystemClock } from "../../core/clock.ts";
 import { createLogger } from "../../core/logger.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
 import { openStorage } from "../../records/storage.ts";
 import { type Office, openOffice } from "./administration-stage.ts";
+import { closing } from "../closing.ts";
 
 let office: Office;
 
 beforeAll(async () => {
-  office = await openOffice();
+  office = closing(await openOffice());
 }, 60_000);
-afterAll(() => office.close());
 
 describe("the commands about receivers", () => {
   it("show why a delivery fails and when it is tried again, its attempts, and what resume sends", async () => {

@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { CommandContext } from "../../cli/program/command.ts";
 import { start } from "../examples/processes.ts";
 import { here } from "./here.ts";
+import { newFolder } from "../closing.ts";
 
 const PASSWORD = "the password/of:the@database";
 const MAIL_PASSWORD = "the-password-of-the-mail-server";
@@ -12,10 +12,9 @@ const MAIL_PASSWORD = "the-password-of-the-mail-server";
 let folder: string;
 let path: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "init-"));
+  folder = newFolder();
   path = join(folder, "config.json");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function init(words: readonly string[], context: Partial<CommandContext> = {}) {
   const outcome = await here(words, context);

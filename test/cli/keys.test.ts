@@ -1,12 +1,12 @@
 /** `keys retire` asks for the name of the key that it makes useless. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type Office, openOffice } from "./administration-stage.ts";
+import { closing } from "../closing.ts";
 
 let office: Office;
 beforeAll(async () => {
-  office = await openOffice();
+  office = closing(await openOffice());
 }, 60_000);
-afterAll(() => office.close());
 
 describe("the commands for keys", () => {
   it("retire a key only once its KID is typed again, or with --yes [D-KEYS-8]", async () => {

@@ -9,18 +9,17 @@ import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { type Addresses, copyWords, Workshop } from "./stage.ts";
+import { closing } from "../closing.ts";
 
 const workshop = new Workshop();
 let redis: OwnRedis;
 let inbox: Inbox;
 
 beforeAll(async () => {
-  redis = await openOwnRedis();
-  inbox = await openInbox();
+  redis = closing(await openOwnRedis());
+  inbox = closing(await openInbox());
 });
-afterAll(async () => {
-  await inbox.close();
-  await redis.close();
+afterAll(() => {
   workshop.remove();
 });
 
@@ -130,9 +129,8 @@ describe("a service that moves", () => {
     let postgres: OwnPostgres;
 
     beforeAll(async () => {
-      postgres = await openOwnPostgres();
+      postgres = closing(await openOwnPostgres());
     }, 60_000);
-    afterAll(() => postgres.close());
 
     it(`to PostgreSQL ${says}`, async () => move({ storage: await postgres.newDatabase() }), 60_000);
 
@@ -146,9 +144,8 @@ describe("a service that moves", () => {
     let mongo: MongoServer;
 
     beforeAll(async () => {
-      mongo = await openMongoServer();
+      mongo = closing(await openMongoServer());
     });
-    afterAll(() => mongo.close());
 
     it(`to MongoDB ${says}`, () => move({ storage: mongo.nextUrl() }), 120_000);
 

@@ -1,25 +1,21 @@
 /** A client's secret that was rotated stays so after a restart with a seed, until an operator applies the seed's. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { beforeEach, expect, it } from "@jest/globals";
 import { relyingParty } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService, storageIn } from "../flows/running-service.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 import { here, type Outcome } from "./here.ts";
+import { newFolder } from "../closing.ts";
 
 let folder: string;
 let storage: StorageConfig;
 let running: RunningService;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-rotated-"));
+  folder = newFolder();
   storage = await storageIn(folder);
   running = await startService({ config: storage });
-});
-afterEach(async () => {
-  await running.close();
-  rmSync(folder, { recursive: true });
 });
 
 /** Every start applies the seed, which has the client `news`. */

@@ -1,8 +1,6 @@
 /** People who come under another host name are led to the deployment's before anything begins. */
 import { type IncomingHttpHeaders, request } from "node:http";
 import { describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../records/storage.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Send } from "../../testing/browser/browser.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
@@ -27,12 +25,11 @@ async function start(
   const running = await startService({
     config: { interactions: { passkeys: { rpId: "site.localhost" } }, ...config },
     deployments: () => ({ oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } }),
-    start: (settings) =>
-      createSignInServiceOver(settings, async (configuration) => {
-        const watched = new WatchedStorage(await openStorage(configuration));
-        watched.fail = ({ name }) => void calls.push(name);
-        return watched.storage;
-      }),
+    storage(opened) {
+      const watched = new WatchedStorage(opened);
+      watched.fail = ({ name }) => void calls.push(name);
+      return watched.storage;
+    },
   });
   return { ...running, calls };
 }

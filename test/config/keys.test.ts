@@ -1,21 +1,12 @@
 import { execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { SMALLEST } from "./refusals.ts";
+import { newFolder } from "../closing.ts";
 
 const PROCESSES = 8;
 const module = join(import.meta.dirname, "..", "..", "config", "keys.ts");
@@ -24,12 +15,8 @@ let folder: string;
 let path: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "key-file-"));
+  folder = newFolder();
   path = join(folder, "sign-in.db.keys");
-});
-
-afterEach(() => {
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const secret = (): string => randomBytes(32).toString("base64");

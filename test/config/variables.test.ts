@@ -1,8 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { configurationVariables } from "../../config/environment.ts";
 import { leavesOf, nodesOf } from "../../config/documented-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
@@ -14,12 +13,12 @@ import {
   variablesOf,
   withVariables,
 } from "../../config/variables.ts";
+import { newFolder } from "../closing.ts";
 
 const NODES = nodesOf(configurationSchema);
 const SECRET = "a-secret-that-no-message-shows";
 
-const folder = mkdtempSync(join(tmpdir(), "variables-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = newFolder();
 
 function fileWith(name: string, content: string): string {
   const path = join(folder, name);

@@ -7,6 +7,7 @@ import { METRICS } from "../../core/metric-catalog.ts";
 import { createMetrics, type MeasuredStorage, type Metrics, processMetrics } from "../../core/metrics.ts";
 import { createTestSignIn } from "../../testing/index.ts";
 import { tableAfter } from "../examples/documents.ts";
+import { closing } from "../closing.ts";
 
 const SECOND = 1_000;
 
@@ -209,52 +210,48 @@ describe("the metrics of the process", () => {
 
 describe("a running service", () => {
   it("measures requests, storage and hashing, and labels nothing with text from outside", async () => {
-    const signIn = await createTestSignIn();
-    try {
-      const { accounts, directory } = signIn.service;
-      await signIn.service.metrics();
-      const receiver = {
-        url: "https://shop.example/notifications",
-        client_id: "sign-in",
-        client_secret: "a secret of the shop",
-        types: ["DELETE_ACCOUNT"] as const,
-      };
-      await directory.services.put("shop", { name: "Shop", receiver });
-      const shop = await signIn.addClient({ service: "shop", password_grant: true });
-      const ada = await signIn.addPerson({ services: { shop: 42 } });
-      await shop.signIn(ada);
-      const wrong = { grant_type: "password", username: "ada@example.org", password: "planted-password" };
-      expect((await shop.token(wrong)).status).toBe(400);
-      expect((await shop.token({ grant_type: "planted-grant" })).status).toBe(400);
-      const before = signIn.clock.now();
-      await accounts.delete(ada.account.sub);
-      // What is read from the storage is shown for a second.
-      let text = "";
-      while (!text.includes("sign_in_deletion_oldest_timestamp_seconds{")) {
-        await pause(50);
-        text = await signIn.service.metrics();
-      }
-      const count = (line: string): number =>
-        Number(
-          text
-            .split("\n")
-            .find((each) => each.startsWith(`sign_in_${line} `))
-            ?.split(" ")[1],
-        );
-      expect(count('request_duration_seconds_count{endpoint="token",status="2xx"}')).toBe(1);
-      expect(count('request_duration_seconds_count{endpoint="token",status="4xx"}')).toBe(2);
-      expect(count('hashing_duration_seconds_count{priority="interactive"}')).toBe(2);
-      expect(count('hashing_wait_seconds_count{priority="interactive"}')).toBe(2);
-      expect(
-        count('storage_duration_seconds_count{store="storage",operation="commit",result="success"}'),
-      ).toBeGreaterThan(2);
-      expect(count('token_errors_total{error="invalid_grant",grant_type="password"}')).toBe(1);
-      expect(count('token_errors_total{error="unsupported_grant_type",grant_type="other"}')).toBe(1);
-      expect(count('deletion_oldest_timestamp_seconds{state="waiting"}')).toBe(before / 1000);
-      expect(text).not.toMatch(/planted|ada@|person1/);
-    } finally {
-      await signIn.close();
+    const signIn = closing(await createTestSignIn());
+    const { accounts, directory } = signIn.service;
+    await signIn.service.metrics();
+    const receiver = {
+      url: "https://shop.example/notifications",
+      client_id: "sign-in",
+      client_secret: "a secret of the shop",
+      types: ["DELETE_ACCOUNT"] as const,
+    };
+    await directory.services.put("shop", { name: "Shop", receiver });
+    const shop = await signIn.addClient({ service: "shop", password_grant: true });
+    const ada = await signIn.addPerson({ services: { shop: 42 } });
+    await shop.signIn(ada);
+    const wrong = { grant_type: "password", username: "ada@example.org", password: "planted-password" };
+    expect((await shop.token(wrong)).status).toBe(400);
+    expect((await shop.token({ grant_type: "planted-grant" })).status).toBe(400);
+    const before = signIn.clock.now();
+    await accounts.delete(ada.account.sub);
+    // What is read from the storage is shown for a second.
+    let text = "";
+    while (!text.includes("sign_in_deletion_oldest_timestamp_seconds{")) {
+      await pause(50);
+      text = await signIn.service.metrics();
     }
+    const count = (line: string): number =>
+      Number(
+        text
+          .split("\n")
+          .find((each) => each.startsWith(`sign_in_${line} `))
+          ?.split(" ")[1],
+      );
+    expect(count('request_duration_seconds_count{endpoint="token",status="2xx"}')).toBe(1);
+    expect(count('request_duration_seconds_count{endpoint="token",status="4xx"}')).toBe(2);
+    expect(count('hashing_duration_seconds_count{priority="interactive"}')).toBe(2);
+    expect(count('hashing_wait_seconds_count{priority="interactive"}')).toBe(2);
+    expect(
+      count('storage_duration_seconds_count{store="storage",operation="commit",result="success"}'),
+    ).toBeGreaterThan(2);
+    expect(count('token_errors_total{error="invalid_grant",grant_type="password"}')).toBe(1);
+    expect(count('token_errors_total{error="unsupported_grant_type",grant_type="other"}')).toBe(1);
+    expect(count('deletion_oldest_timestamp_seconds{state="waiting"}')).toBe(before / 1000);
+    expect(text).not.toMatch(/planted|ada@|person1/);
   });
 
   it("has exactly the documented metrics, labels and values", async () => {

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { ACCOUNT_CLIENT } from "../../accounts/clients/client.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { send, signIn } from "./relying-party.ts";
-import { type RunningService, startService } from "./running-service.ts";
-
-let running: RunningService;
+import { useService } from "./running-service.ts";
 
 /** A browser in front of the callback, with the address that it was sent to. */
 async function atCallback(base: string): Promise<{ readonly browser: Browser; readonly location: URL }> {
@@ -15,10 +13,7 @@ async function atCallback(base: string): Promise<{ readonly browser: Browser; re
   return { browser, location: browser.location };
 }
 
-beforeAll(async () => {
-  running = await startService();
-});
-afterAll(() => running.close());
+const running = useService();
 
 describe("the callback of the account pages", () => {
   it("refuses a state of another browser, and shows no code", async () => {

@@ -1,32 +1,22 @@
 /** Changing the e-mail address on the account pages: sign-in, mail, code or link. */
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
-import { newStorage } from "../servers/storage.ts";
 import { type Person, send, signIn } from "./relying-party.ts";
-import { ADA, BOB, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, startService, useService } from "./running-service.ts";
 import type { MailMessage } from "../../config/mail.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
-
-let running: RunningService;
 const mails: MailMessage[] = [];
 let people = 0;
 let person: Person & { readonly sub: string; readonly email: string };
 let fresh: string;
 
-beforeAll(async () => {
-  running = await startService({
-    config: {
-      ...(await newStorage()),
-      mail: async (mail) => void mails.push(mail),
-      rateLimits: { mail: { caller: { points: 1_000, seconds: 3_600 } } },
-    },
-  });
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running?.close();
+const running = useService({
+  config: {
+    mail: async (mail) => void mails.push(mail),
+    rateLimits: { mail: { caller: { points: 1_000, seconds: 3_600 } } },
+  },
 });
 beforeEach(async () => {
   people += 1;
@@ -234,14 +224,10 @@ describe("a change of address", () => {
 
 it("without mail, the address can't be changed, and no page offers it", async () => {
   const other = await startService();
-  try {
-    const browser = await new Browser().get(`${other.openid}/account`);
-    await signIn(browser, ADA);
-    expect(browser.html).not.toContain("/account/email");
-    expect((await send(`${other.openid}/account/email`)).status).toBe(404);
-  } finally {
-    await other.close();
-  }
+  const browser = await new Browser().get(`${other.openid}/account`);
+  await signIn(browser, ADA);
+  expect(browser.html).not.toContain("/account/email");
+  expect((await send(`${other.openid}/account/email`)).status).toBe(404);
 });
 
 describe("the link in the mail to the old address", () => {

@@ -1,27 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../records/storage.ts";
+import { describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../core/errors.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { relyingParty, send, signedIn, signIn } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+import { ADA, BOB, NEWS, startService, useService } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 
-let running: RunningService;
-
-beforeAll(async () => {
-  running = await startService({
-    host(application) {
-      application.use(async (ctx, next) => {
-        await next();
-        if (ctx.status === 404 && !ctx.body) ctx.body = "the host's own page";
-      });
-    },
-  });
+const running = useService({
+  host(application) {
+    application.use(async (ctx, next) => {
+      await next();
+      if (ctx.status === 404 && !ctx.body) ctx.body = "the host's own page";
+    });
+  },
 });
-afterAll(() => running.close());
 
 const session = (name: string): boolean => /_session_[0-9a-f]{8}$/.test(name);
 const signature = (name: string): boolean => /_session_[0-9a-f]{8}\.sig$/.test(name);
@@ -165,40 +158,35 @@ it("is 503 while the storage is unavailable, without a redirect or a cookie, and
   const watched: WatchedStorage[] = [];
   const faulty = await startService({
     logsErrors: true,
-    start: (config) =>
-      createSignInServiceOver(config, async (configuration) => {
-        const one = new WatchedStorage(await openStorage(configuration));
-        watched.push(one);
-        return one.storage;
-      }),
+    storage(opened) {
+      const one = new WatchedStorage(opened);
+      watched.push(one);
+      return one.storage;
+    },
   });
   const [storage] = watched;
   if (storage === undefined) throw new Error("no storage was opened");
-  try {
-    const browser = await signedIn(faulty.oauth2);
-    for (const broken of ["artifacts.find", "directory.findAccount"]) {
-      storage.fail = ({ name }) => {
-        if (name === broken) throw new StorageUnavailable("out of reach");
-      };
-      await browser.getOnly(`${faulty.oauth2}/account`);
-      expect([broken, browser.status, browser.location]).toEqual([broken, 503, undefined]);
-      expect(browser.headers.getSetCookie()).toEqual([]);
-      expect(browser.headers.get("retry-after")).toBe("5");
-      expect(browser.title).toBe("Temporarily unavailable");
-    }
-    storage.fail = () => undefined;
-    await browser.getOnly(`${faulty.oauth2}/account`);
-    expect([browser.status, browser.title]).toEqual([200, "Your account"]);
-    // A session that can't be removed is invalid too, because the account's generation counts.
+  const browser = await signedIn(faulty.oauth2);
+  for (const broken of ["artifacts.find", "directory.findAccount"]) {
     storage.fail = ({ name }) => {
-      if (name === "artifacts.page") throw new StorageUnavailable("out of reach");
+      if (name === broken) throw new StorageUnavailable("out of reach");
     };
-    await faulty.service.accounts.endSessions(faulty.ada.sub);
-    await browser.get(`${faulty.oauth2}/account`);
-    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in"]);
-  } finally {
-    await faulty.close();
+    await browser.getOnly(`${faulty.oauth2}/account`);
+    expect([broken, browser.status, browser.location]).toEqual([broken, 503, undefined]);
+    expect(browser.headers.getSetCookie()).toEqual([]);
+    expect(browser.headers.get("retry-after")).toBe("5");
+    expect(browser.title).toBe("Temporarily unavailable");
   }
+  storage.fail = () => undefined;
+  await browser.getOnly(`${faulty.oauth2}/account`);
+  expect([browser.status, browser.title]).toEqual([200, "Your account"]);
+  // A session that can't be removed is invalid too, because the account's generation counts.
+  storage.fail = ({ name }) => {
+    if (name === "artifacts.page") throw new StorageUnavailable("out of reach");
+  };
+  await faulty.service.accounts.endSessions(faulty.ada.sub);
+  await browser.get(`${faulty.oauth2}/account`);
+  expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in"]);
 });
 
 it("works with the strict profile, with one deployment, and with a prefix that a proxy removes", async () => {
@@ -206,22 +194,17 @@ it("works with the strict profile, with one deployment, and with a prefix that a
     config: { profile: "strict", stripPrefix: "/login" },
     deployments: (origin) => ({ openid: { url: `${origin}/login` } }),
   });
-  try {
-    // The proxy removes the prefix.
-    const behind = new Browser({
-      send(url, init) {
-        const inner = new URL(url);
-        inner.pathname = inner.pathname.replace(/^\/login/, "");
-        return fetch(inner, init);
-      },
-    });
-    await signIn(await behind.get(`${strict.openid}/account`));
-    expect([behind.status, behind.url.href, behind.title]).toEqual([
-      200,
-      `${strict.openid}/account`,
-      "Your account",
-    ]);
-  } finally {
-    await strict.close();
-  }
+  const behind = new Browser({
+    send(url, init) {
+      const inner = new URL(url);
+      inner.pathname = inner.pathname.replace(/^\/login/, "");
+      return fetch(inner, init);
+    },
+  });
+  await signIn(await behind.get(`${strict.openid}/account`));
+  expect([behind.status, behind.url.href, behind.title]).toEqual([
+    200,
+    `${strict.openid}/account`,
+    "Your account",
+  ]);
 });

@@ -1,24 +1,16 @@
 /** Every error page links to the account page. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { relyingParty, signIn } from "./relying-party.ts";
-import { NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, startService, useService } from "./running-service.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 const LINK = "Go to your account";
-
-let running: RunningService;
 const browser = (): Browser =>
   relyingParty(running, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
 
-beforeAll(async () => {
-  running = await startService();
-});
-afterAll(async () => {
-  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await running.close();
-});
+const running = useService();
 
 describe.each(KINDS)("at %s", (kind) => {
   it.each([
@@ -84,5 +76,4 @@ it("the page about an unavailable storage has the link", async () => {
   await other.service.close();
   await visitor.get(`${other.oauth2}/account`);
   expect([visitor.status, visitor.html.includes(`href="${other.oauth2}/account"`)]).toEqual([503, true]);
-  await other.close();
 });

@@ -6,9 +6,7 @@ import { openStorage } from "../../records/storage.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { createSealer } from "../../core/sealing.ts";
 import { sealMail } from "../../records/people/mail-kinds.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
-import { followClock } from "../../testing/provider-clock.ts";
 import type { SignInStore } from "../../records/people/sign-ins.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
@@ -55,20 +53,14 @@ async function start(more: Pick<RunningOptions, "deployments"> = {}): Promise<vo
   running = await startService({
     ...more,
     config: { ...settings(), ...(await newStorage()) },
-    start: (config) =>
-      createSignInServiceOver(
-        config,
-        async (configuration, onWarning) => {
-          const storage = await openStorage(configuration, onWarning);
-          ({ signIns } = storage);
-          const addFailure: SignInStore["addFailure"] = (way, subject, mailAt) => {
-            counted = [way, subject];
-            return storage.signIns.addFailure(way, subject, mailAt);
-          };
-          return { ...storage, signIns: { ...storage.signIns, addFailure } };
-        },
-        { onProvider: followClock },
-      ),
+    storage(storage) {
+      ({ signIns } = storage);
+      const addFailure: SignInStore["addFailure"] = (way, subject, mailAt) => {
+        counted = [way, subject];
+        return storage.signIns.addFailure(way, subject, mailAt);
+      };
+      return { ...storage, signIns: { ...storage.signIns, addFailure } };
+    },
   });
   news = relyingParty(running, "oauth2", NEWS);
 }

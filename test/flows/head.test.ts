@@ -1,7 +1,5 @@
 /** HEAD: what GET answers, without a body, without cookies, and without a trace. */
 import { describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../records/storage.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { type Answer, relyingParty, send, signedIn } from "./relying-party.ts";
@@ -11,11 +9,7 @@ let watched: WatchedStorage;
 
 const running = useService({
   config: { secondFactor: { offer: true } },
-  start: (config) =>
-    createSignInServiceOver(config, async (configuration) => {
-      watched = new WatchedStorage(await openStorage(configuration));
-      return watched.storage;
-    }),
+  storage: (opened) => (watched = new WatchedStorage(opened)).storage,
 });
 
 /** Sends a request with the cookies of a browser. */

@@ -21,7 +21,8 @@ import type { NewClient } from "../../accounts/clients/client-schema.ts";
 import type { Seed } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
-import { openStorage } from "../../records/storage.ts";
+import { openStorage, type Storage } from "../../records/storage.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
 import { followClock } from "../../testing/provider-clock.ts";
 import type { ImportedAccount } from "../../accounts/account-schema.ts";
 
@@ -141,18 +142,21 @@ export interface RunningOptions {
   readonly config?: Omit<SignInServiceConfig, "deployments">;
   /** Default: the OAuth 2.0 deployment at the origin, the OpenID Connect one under `/openid`. */
   readonly deployments?: (origin: string) => DeploymentsInput;
-  /** What starts the service. Default: as `createSignInService` does, but oidc-provider follows `config.clock`, too. */
-  readonly start?: (config: SignInServiceConfig) => Promise<SignInService>;
+  /** Gets the storage, and returns what the service uses in its place. */
+  readonly storage?: (opened: Storage) => Storage;
+  /** The same for the stores of its records. */
+  readonly through?: (store: RecordStore) => RecordStore;
   /** Default: any free port. */
   readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
-  readonly host?: (application: Koa) => void;
+  readonly host?: (application: Koa, service: SignInService) => void;
   /** Whether the test causes errors that the log has. Default: a log with errors fails it. */
   readonly logsErrors?: boolean;
 }
 
 export interface RunningService {
   readonly service: SignInService;
+  readonly storage: Storage;
   /** Where it listens, such as `http://127.0.0.1:40123`. */
   readonly origin: string;
   /** Base URLs of the deployments; empty when there is none. */
@@ -193,8 +197,11 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
 }
 
 /** Starts a service whose oidc-provider follows `config.clock`, too, and which hashes at next to no cost by default. */
-export const startWithClock = (config: SignInServiceConfig): Promise<SignInService> =>
-  createSignInServiceOver(config, openStorage, {
+export const startWithClock = (
+  config: SignInServiceConfig,
+  open: typeof openStorage = openStorage,
+): Promise<SignInService> =>
+  createSignInServiceOver(config, open, {
     ...(config.clock !== undefined && { onProvider: followClock }),
     cheapHashes: config.passwords === undefined,
   });
@@ -218,7 +225,13 @@ export const useService = (options?: RunningOptions): RunningService =>
 
 /** Starts a service, which closes by itself at the end of the test or of the file. */
 export async function startService(options: RunningOptions = {}): Promise<RunningService> {
-  const { config = {}, start = startWithClock } = options;
+  const { config = {}, storage: around = (opened) => opened } = options;
+  const { promise: storage, resolve: onOpened } = Promise.withResolvers<Storage>();
+  const open: typeof openStorage = async (configuration, onWarning) => {
+    const used = around(await openStorage(configuration, onWarning, options.through));
+    onOpened(used);
+    return used;
+  };
   // The base URLs contain the port, so the server listens first.
   const server = createServer();
   const origin = await listen(server, options.port ?? 0);
@@ -227,7 +240,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     openid: { url: `${origin}/openid` },
   };
   const log: string[] = [];
-  const service = await start({
+  const settings: SignInServiceConfig = {
     ...(await newStorage()),
     proxy: false,
     rateLimits: {
@@ -238,7 +251,8 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     logger: pino({}, { write: (line: string) => void log.push(line) }),
     ...config,
     deployments,
-  });
+  };
+  const service = await startWithClock(settings, open);
   try {
     await applySeed(service, SEED);
   } catch (error) {
@@ -248,17 +262,18 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
   }
   const defects: unknown[] = [];
   const application = new Koa();
-  application.on("error", (error: { readonly code?: string }) => {
-    // Koa reports connections that break before the request or after the response.
-    if (!BROKEN.test(error.code ?? "")) defects.push(error);
+  application.on("error", (error: { readonly code?: string; readonly expose?: boolean }) => {
+    // Koa reports answers that hosts throw, and connections that break before the request or after the response.
+    if (error.expose !== true && !BROKEN.test(error.code ?? "")) defects.push(error);
   });
-  options.host?.(application);
+  options.host?.(application, service);
   application.use(service.routes());
   const answer = application.callback();
   server.on("request", (request, response) => void answer(request, response));
   let closed: Promise<void> | undefined;
   return closing({
     service,
+    storage: await storage,
     origin,
     log,
     oauth2: deployments.oauth2?.url ?? "",

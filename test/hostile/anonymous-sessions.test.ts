@@ -1,24 +1,16 @@
 /** Anonymous requests can't fill the storage with sessions. */
 import { describe, expect, it } from "@jest/globals";
-import { createSignInServiceOver } from "../../lib/service.ts";
-import { openStorage, type Storage } from "../../records/storage.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type Answer, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 
 let running: RunningService;
-let storage: Storage;
 let news: RelyingParty;
 
 /** @param points for new interactions from one address. */
 async function start(points: number): Promise<void> {
   running = await startService({
     config: { rateLimits: { interactions: { points, seconds: 900 } } },
-    start: (config) =>
-      createSignInServiceOver(config, async (configuration) => {
-        storage = await openStorage(configuration);
-        return storage;
-      }),
   });
   await running.service.clients.update("news", { post_logout_redirect_uris: [AFTER] });
   news = relyingParty(running, "oauth2", NEWS);
@@ -49,7 +41,7 @@ describe("anonymous sessions", () => {
   ])("are not started by signing out, which goes on at once: with %s [D-STRANGER-8]", async (_what, made) => {
     await start(5);
     const cookie = await made();
-    const points = (await storage.records.store.scan("rate-limit", undefined, 100)).records;
+    const points = (await running.storage.records.store.scan("rate-limit", undefined, 100)).records;
     for (const parameters of [
       {},
       { client_id: "news" },
@@ -68,8 +60,8 @@ describe("anonymous sessions", () => {
     }
     const refused = { client_id: "news", post_logout_redirect_uri: "https://evil.example/" };
     expect(await logout(cookie, refused)).toMatchObject({ status: 400 });
-    expect((await storage.records.store.scan("session", undefined, 100)).records).toEqual([]);
-    expect((await storage.records.store.scan("rate-limit", undefined, 100)).records).toEqual(points);
+    expect((await running.storage.records.store.scan("session", undefined, 100)).records).toEqual([]);
+    expect((await running.storage.records.store.scan("rate-limit", undefined, 100)).records).toEqual(points);
   });
 
   it("are not started by a cookie of an ended session", async () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it, jest } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
 import { NEWS, UNLIMITED, useService } from "../flows/running-service.ts";
 import {
@@ -30,6 +30,9 @@ const PAGES: ReadonlySet<string> = new Set([
   "logoutSuccess",
   "account",
 ]);
+
+// Thousands of requests.
+jest.setTimeout(240_000);
 
 describe("every endpoint of both deployments", () => {
   let all: Sample[];

@@ -3,9 +3,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { beforeAll, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { createPasswords } from "../../accounts/passwords/passwords.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
-import { openStorage } from "../../records/storage.ts";
-import { followClock } from "../../testing/provider-clock.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";
@@ -68,12 +65,7 @@ function watched(store: RecordStore): RecordStore {
 beforeAll(async () => {
   const now = Date.now();
   running = await startService({
-    start: (config) =>
-      createSignInServiceOver(
-        config,
-        (configuration, onWarning) => openStorage(configuration, onWarning, watched),
-        { onProvider: followClock },
-      ),
+    through: watched,
     host: (application) =>
       void application.use((_ctx, next) => {
         const calls: string[] = [];

@@ -1,13 +1,10 @@
 /** What one account may own, and how long: grants and sessions, as they are stored. */
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { setImmediate } from "node:timers/promises";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { artifactRecord } from "../../records/artifacts/artifact-kinds.ts";
 import type { ArtifactQuery } from "../../records/artifacts/artifact.ts";
 import { Changes } from "../../records/records.ts";
 import { httpPeer } from "../notifier/peers.ts";
-import { openStorage, type Storage } from "../../records/storage.ts";
-import { followClock } from "../../testing/provider-clock.ts";
 import { TestClock } from "../../testing/test-clock.ts";
 import { DeviceParty, TELEVISION } from "../flows/device-party.ts";
 import { type RelyingParty, readTokens, relyingParty, signedIn } from "../flows/relying-party.ts";
@@ -22,7 +19,6 @@ import {
 const DAY = 86_400;
 
 let clock: TestClock;
-let storage: Storage;
 let running: RunningService;
 let news: RelyingParty;
 
@@ -30,10 +26,6 @@ async function start(config: RunningOptions["config"] = {}): Promise<void> {
   clock = new TestClock();
   running = await startService({
     config: { clock, ...config },
-    start: (each) =>
-      createSignInServiceOver(each, async (opened) => (storage = await openStorage(opened)), {
-        onProvider: followClock,
-      }),
   });
   news = relyingParty(running, "openid", NEWS);
 }
@@ -41,7 +33,10 @@ beforeEach(() => start());
 
 /** How many grants of Ada at this client are stored. */
 async function grants(client: string = NEWS.client_id): Promise<number> {
-  const page = await storage.artifacts.page({ model: "Grant", account: running.ada.sub }, { limit: 1_000 });
+  const page = await running.storage.artifacts.page(
+    { model: "Grant", account: running.ada.sub },
+    { limit: 1_000 },
+  );
   return page.artifacts.filter(({ clientId }) => clientId === client).length;
 }
 
@@ -79,7 +74,7 @@ async function multiply(
   client: string | undefined,
   count: number,
 ): Promise<void> {
-  const { artifacts } = storage;
+  const { artifacts } = running.storage;
   const account = running.ada.sub;
   const query: ArtifactQuery =
     model === "Session" || client === undefined ? { model, account } : { model, holder: { account, client } };
@@ -96,7 +91,7 @@ async function multiply(
 }
 
 const left = async (model: "Session" | "Grant"): Promise<number> =>
-  storage.artifacts.count({ model, account: running.ada.sub }, 1_000);
+  running.storage.artifacts.count({ model, account: running.ada.sub }, 1_000);
 
 /** Resolves when no more than this are stored. */
 async function untilLeft(model: "Session" | "Grant", most: number): Promise<void> {
@@ -182,7 +177,7 @@ describe("an account that owns too much", () => {
 
 /** Counts the records that pages of artifacts return from now on. */
 function countReads(): () => number {
-  const { artifacts } = storage;
+  const { artifacts } = running.storage;
   const page = artifacts.page.bind(artifacts);
   let read = 0;
   Object.assign(artifacts, {

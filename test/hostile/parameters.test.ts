@@ -1,23 +1,14 @@
 /** How long the parameters of a request may be, how deep its JSON, and what of them is stored. */
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { generateKeyPair, exportJWK, SignJWT } from "jose";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { KINDS } from "../../records/all-kinds.ts";
-import { openStorage, type Storage } from "../../records/storage.ts";
 import { JsonVisitor } from "../interactions/json-visitor.ts";
 import { APP, newProof, PublicParty } from "../flows/public-party.ts";
 import { type Answer, basic, relyingParty, send } from "../flows/relying-party.ts";
 import { NEWS, SHOP, useService } from "../flows/running-service.ts";
 
-let storage: Storage;
-
 const running = useService({
   config: { features: { dpop: true } },
-  start: (config) =>
-    createSignInServiceOver(config, async (configuration) => {
-      storage = await openStorage(configuration);
-      return storage;
-    }),
 });
 
 beforeAll(async () => {
@@ -119,7 +110,7 @@ describe("a parameter", () => {
     expect(status).toBe(201);
     let all = "";
     for (const { name } of KINDS.all)
-      for (const { value } of (await storage.records.store.scan(name, undefined, 1_000)).records) {
+      for (const { value } of (await running.storage.records.store.scan(name, undefined, 1_000)).records) {
         const text = JSON.stringify(value);
         // The parameters of a pushed request are in an unsigned JWT.
         const { payload } = value as { readonly payload?: { readonly request?: string } };

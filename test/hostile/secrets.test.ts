@@ -2,8 +2,6 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
 import { pino } from "pino";
-import { openStorage } from "../../records/storage.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
 import { Secrets } from "./secrets-in-text.ts";
@@ -114,11 +112,7 @@ beforeAll(async () => {
       storage: `sqlite:${join(folder, "sign-in.db")}`,
       logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
     },
-    start: (config) =>
-      createSignInServiceOver(config, async (configuration) => {
-        watched = new WatchedStorage(await openStorage(configuration));
-        return watched.storage;
-      }),
+    storage: (opened) => (watched = new WatchedStorage(opened)).storage,
   });
   running.service.events.on("token.revoked", unexpected);
   for (const event of EVENTS)

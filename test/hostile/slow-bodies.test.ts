@@ -2,8 +2,6 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../records/storage.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
 import { basic, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, useService } from "../flows/running-service.ts";
@@ -19,11 +17,7 @@ const faults: unknown[] = [];
 const running = useService({
   logsErrors: true,
   config: WITH_CONSOLE,
-  start: (config) =>
-    createSignInServiceOver(config, async (configuration, onWarning) => {
-      watched = new WatchedStorage(await openStorage(configuration, onWarning));
-      return watched.storage;
-    }),
+  storage: (opened) => (watched = new WatchedStorage(opened)).storage,
 });
 const party = relyingParty(running, "oauth2", NEWS);
 

@@ -8,11 +8,8 @@ import {
   RECORDS_OF_STRANGERS,
   type StrangerFact,
 } from "../../accounts/limits/strangers.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
 import { KINDS } from "../../records/all-kinds.ts";
 import { AUDIT_ACTIONS } from "../../records/audit/actions.ts";
-import { openStorage, type Storage } from "../../records/storage.ts";
-import { followClock } from "../../testing/provider-clock.ts";
 import { TELEVISION } from "../flows/device-party.ts";
 import { APP, newProof, PublicParty } from "../flows/public-party.ts";
 import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
@@ -54,7 +51,6 @@ const REQUESTS = 50;
 const MOST = 40;
 
 let running: RunningService;
-let storage: Storage;
 
 beforeEach(async () => {
   // At the start of an hour, so that no attack is in two windows of the audit.
@@ -77,15 +73,6 @@ beforeEach(async () => {
       },
     },
     deployments: onLocalhost,
-    start: (config) =>
-      createSignInServiceOver(
-        config,
-        async (configuration) => {
-          storage = await openStorage(configuration);
-          return storage;
-        },
-        { onProvider: followClock },
-      ),
   });
   await running.service.clients.register(APP);
   await running.service.clients.register(TELEVISION);
@@ -100,7 +87,7 @@ async function census(): Promise<{ readonly records: Counts; readonly actions: C
     actions[action] = (actions[action] ?? 0) + 1;
   const records: Record<string, number> = {};
   for (const { name } of KINDS.all)
-    records[name] = (await storage.records.store.scan(name, undefined, 10_000)).records.length;
+    records[name] = (await running.storage.records.store.scan(name, undefined, 10_000)).records.length;
   return { records, actions };
 }
 

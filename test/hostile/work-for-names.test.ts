@@ -3,8 +3,6 @@ import { randomBytes } from "node:crypto";
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
-import { openStorage } from "../../records/storage.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
@@ -34,10 +32,7 @@ function noted(store: RecordStore): RecordStore {
 async function start(rateLimits: SignInServiceConfig["rateLimits"] = UNLIMITED): Promise<void> {
   running = await startService({
     config: { rateLimits, ...(await newStorage()) },
-    start: (config) =>
-      createSignInServiceOver(config, (configuration, onWarning) =>
-        openStorage(configuration, onWarning, noted),
-      ),
+    through: noted,
   });
   news = relyingParty(running, "oauth2", NEWS);
 }

@@ -3,7 +3,6 @@ import { createServer, request as forward, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type Koa from "koa";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { createSignInService, type SignInService } from "../../lib/service.ts";
 import type { Browser } from "../../testing/browser/browser.ts";
 import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
 import {
@@ -21,19 +20,10 @@ export interface HostOptions extends Omit<RunningOptions, "host"> {
 }
 
 /** Starts a host application, which responds to other paths with 404 and `X-Host`. */
-export function startHost({
-  mount,
-  start = createSignInService,
-  ...options
-}: HostOptions): Promise<RunningService> {
-  let service: SignInService;
+export function startHost({ mount, ...options }: HostOptions): Promise<RunningService> {
   return startService({
     ...options,
-    async start(config) {
-      service = await start(config);
-      return service;
-    },
-    host(application) {
+    host(application, service) {
       const routes = service.routes();
       if (mount) mount(application, routes);
       else application.use(routes);

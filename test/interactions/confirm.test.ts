@@ -1,20 +1,14 @@
 /** `{base}/confirm` as JSON: the link that undoes a change of address. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { signIn } from "../flows/relying-party.ts";
 import { JsonVisitor } from "./json-visitor.ts";
-import { codeIn, linkIn, type SelfService, startSelfService } from "./self-service.ts";
+import { codeIn, linkIn, startSelfService } from "./self-service.ts";
+import { beforeTests } from "../closing.ts";
 
-let service: SelfService;
 let people = 0;
 
-beforeAll(async () => {
-  service = await startSelfService();
-});
-afterAll(async () => {
-  expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await service.close();
-});
+const service = beforeTests(() => startSelfService());
 
 /** Somebody whose address a thief has changed, with the link in the mail to the old one. */
 async function changed() {

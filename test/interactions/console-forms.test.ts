@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type ConsoleSite, consoleSite, person, refill, SUB } from "./console-site.ts";
 import { formOf, open, press, resultOf } from "./console-visitor.ts";
 import { localeFile } from "./every-page.ts";
+import { closing } from "../closing.ts";
 
 const TEXTS = localeFile("en");
 
@@ -9,10 +10,9 @@ let site: ConsoleSite;
 let list: string;
 
 beforeAll(async () => {
-  site = await consoleSite();
+  site = closing(await consoleSite());
   list = `${site.base}/account/deliveries`;
 });
-afterAll(() => site.close());
 beforeEach(() => refill(site));
 
 /** The fields of the form that redrives `msg_1`. */

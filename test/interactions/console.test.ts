@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type ConsoleSite, consoleSite, refill, SUB, testResult } from "./console-site.ts";
 import { formOf, listed, open, press, resultOf } from "./console-visitor.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/samples/console.ts";
 import { localeFile } from "./every-page.ts";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
+import { closing } from "../closing.ts";
 
 const TEXTS = localeFile("en");
 
@@ -12,10 +13,9 @@ let site: ConsoleSite;
 let list: string;
 
 beforeAll(async () => {
-  site = await consoleSite();
+  site = closing(await consoleSite());
   list = `${site.base}/account/deliveries`;
 });
-afterAll(() => site.close());
 beforeEach(() => refill(site));
 
 describe("the list", () => {

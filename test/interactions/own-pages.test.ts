@@ -1,14 +1,10 @@
 /** A team's own login page for the service's interactions. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import type { Context } from "koa";
 import { Browser } from "../../testing/browser/browser.ts";
-import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
-import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
-
-let running: RunningService;
-let news: RelyingParty;
-let partner: RelyingParty;
+import { relyingParty, signIn } from "../flows/relying-party.ts";
+import { ADA, BOB, NEWS, PARTNER, startService, useService } from "../flows/running-service.ts";
 
 type Fields = Record<string, string | undefined>;
 
@@ -41,18 +37,14 @@ async function ownPages(ctx: Context, next: () => Promise<unknown>): Promise<unk
   return undefined;
 }
 
-beforeAll(async () => {
-  running = await startService({
-    host(application) {
-      application.use(koaBody());
-      application.use(ownPages);
-    },
-  });
-  news = relyingParty(running, "oauth2", NEWS);
-  partner = relyingParty(running, "oauth2", PARTNER);
+const running = useService({
+  host(application) {
+    application.use(koaBody());
+    application.use(ownPages);
+  },
 });
-
-afterAll(() => running.close());
+const news = relyingParty(running, "oauth2", NEWS);
+const partner = relyingParty(running, "oauth2", PARTNER);
 
 describe("own pages", () => {
   it("sign a user in [D-UI-1]", async () => {
@@ -126,21 +118,17 @@ it("learn why a sign-in has ended, and where it starts again [D-AGAIN-1, D-UI-1]
       });
     },
   });
-  try {
-    const party = relyingParty(own, "oauth2", NEWS);
-    const browser = await party.browser().get(party.authorizeUrl({ state: "s" }));
-    const form = browser.form("again");
-    const stranger = await new Browser().get(`${own.oauth2}/interaction/gone`);
-    expect(stranger.html).toBe("over");
-    // In another browser it starts there.
-    await stranger.submit(form, { username: "ada" });
-    expect(stranger.title).toBe("Own page");
-    expect(stranger.visits.some(({ url }) => url.searchParams.get("login_hint") === "ada")).toBe(true);
-    expect(seen).toEqual([
-      ["no-cookies", undefined],
-      ["no-cookies", "News"],
-    ]);
-  } finally {
-    await own.close();
-  }
+  const party = relyingParty(own, "oauth2", NEWS);
+  const browser = await party.browser().get(party.authorizeUrl({ state: "s" }));
+  const form = browser.form("again");
+  const stranger = await new Browser().get(`${own.oauth2}/interaction/gone`);
+  expect(stranger.html).toBe("over");
+  // In another browser it starts there.
+  await stranger.submit(form, { username: "ada" });
+  expect(stranger.title).toBe("Own page");
+  expect(stranger.visits.some(({ url }) => url.searchParams.get("login_hint") === "ada")).toBe(true);
+  expect(seen).toEqual([
+    ["no-cookies", undefined],
+    ["no-cookies", "News"],
+  ]);
 });

@@ -1,22 +1,16 @@
 /** Registration and forgotten passwords inside a running sign-in, as pages and as JSON. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { tagsNamed } from "../../testing/browser/html.ts";
 import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
 import { BOB, NEWS, UNLIMITED } from "../flows/running-service.ts";
 import { JsonVisitor } from "./json-visitor.ts";
-import { ASKS, codeIn, linkIn, type SelfService, startSelfService, TERMS } from "./self-service.ts";
+import { ASKS, codeIn, linkIn, startSelfService, TERMS } from "./self-service.ts";
+import { beforeTests } from "../closing.ts";
 
-let service: SelfService;
-let news: RelyingParty;
-let openid: RelyingParty;
-
-beforeAll(async () => {
-  service = await startSelfService();
-  news = relyingParty(service, "oauth2", NEWS);
-  openid = relyingParty(service, "openid", NEWS);
-});
-afterAll(() => service.close());
+const service = beforeTests(() => startSelfService());
+const news = relyingParty(service, "oauth2", NEWS);
+const openid = relyingParty(service, "openid", NEWS);
 
 const PASSWORD = "a long sentence about nothing";
 let count = 0;
@@ -171,19 +165,15 @@ describe("prompt=create [D-UI-5]", () => {
       prompt_values_supported: ["none", "login", "consent", "select_account", "create"],
     });
     const without = await startSelfService({});
-    try {
-      const party = relyingParty(without, "openid", NEWS);
-      const browser = await party.browser().get(party.authorizeUrl({ prompt: "create" }));
-      expect(browser.location?.searchParams.get("error")).toBe("invalid_request");
-      const document = await fetch(`${without.openid}/.well-known/openid-configuration`);
-      const { prompt_values_supported: prompts } = (await document.json()) as Record<string, unknown>;
-      expect(prompts).not.toContain("create");
-      const login = await party.browser().get(party.authorizeUrl());
-      expect(login.html).not.toContain("Create an account");
-      expect(title(await login.get(`${login.url.href}/register`))).toMatch(/^Sign in/);
-    } finally {
-      await without.close();
-    }
+    const party = relyingParty(without, "openid", NEWS);
+    const browser = await party.browser().get(party.authorizeUrl({ prompt: "create" }));
+    expect(browser.location?.searchParams.get("error")).toBe("invalid_request");
+    const document = await fetch(`${without.openid}/.well-known/openid-configuration`);
+    const { prompt_values_supported: prompts } = (await document.json()) as Record<string, unknown>;
+    expect(prompts).not.toContain("create");
+    const login = await party.browser().get(party.authorizeUrl());
+    expect(login.html).not.toContain("Create an account");
+    expect(title(await login.get(`${login.url.href}/register`))).toMatch(/^Sign in/);
   });
 });
 
@@ -287,60 +277,52 @@ describe("terms of use", () => {
   it("are accepted at registration, and newer ones at the next sign-in [D-TERMS-1, D-REGISTER-9]", async () => {
     const first = await startSelfService({ registration: { ...ASKS, terms: TERMS } });
     const party = relyingParty(first, "oauth2", NEWS);
-    try {
-      const browser = await party.browser().get(party.authorizeUrl());
-      await signIn(browser, BOB);
-      expect(title(browser)).toBe("New terms of use");
-      await browser.submit(browser.forms()[0], {});
-      expect([browser.status, browser.html.includes("Accept the terms of use")]).toEqual([400, true]);
-      await browser.submit(browser.forms()[0], { terms: "0" });
-      expect([browser.status, browser.html.includes("have changed")]).toEqual([400, true]);
-      await browser.submit(browser.forms()[0], { terms: TERMS.version });
-      expect(code(browser)).toEqual(expect.any(String));
-      const again = await party.browser().get(party.authorizeUrl());
-      await signIn(again, BOB);
-      expect(code(again)).toEqual(expect.any(String));
-      const refusing = await party.browser().get(party.authorizeUrl());
-      await signIn(refusing, { username: "ada", password: "the password of ada" });
-      await refusing.submit(refusing.form("action"), {});
-      expect(refusing.location?.searchParams.get("error")).toBe("access_denied");
-      const visitor = await party.browser().get(party.authorizeUrl());
-      await visitor.get(`${visitor.url.href}/register`);
-      const email = newAddress();
-      const form = visitor.form("email");
-      await visitor.submit(form, { email, password: PASSWORD, name: "Eve" });
-      expect(visitor.html).toContain("Accept the terms of use to continue.");
-      await visitor.submit(form, { email, password: PASSWORD, name: "Eve", terms: TERMS.version });
-      await visitor.submit(visitor.form("code"), { code: codeIn(await first.mailTo(email)) });
-      expect(code(visitor)).toEqual(expect.any(String));
-    } finally {
-      await first.close();
-    }
+    const browser = await party.browser().get(party.authorizeUrl());
+    await signIn(browser, BOB);
+    expect(title(browser)).toBe("New terms of use");
+    await browser.submit(browser.forms()[0], {});
+    expect([browser.status, browser.html.includes("Accept the terms of use")]).toEqual([400, true]);
+    await browser.submit(browser.forms()[0], { terms: "0" });
+    expect([browser.status, browser.html.includes("have changed")]).toEqual([400, true]);
+    await browser.submit(browser.forms()[0], { terms: TERMS.version });
+    expect(code(browser)).toEqual(expect.any(String));
+    const again = await party.browser().get(party.authorizeUrl());
+    await signIn(again, BOB);
+    expect(code(again)).toEqual(expect.any(String));
+    const refusing = await party.browser().get(party.authorizeUrl());
+    await signIn(refusing, { username: "ada", password: "the password of ada" });
+    await refusing.submit(refusing.form("action"), {});
+    expect(refusing.location?.searchParams.get("error")).toBe("access_denied");
+    const visitor = await party.browser().get(party.authorizeUrl());
+    await visitor.get(`${visitor.url.href}/register`);
+    const email = newAddress();
+    const form = visitor.form("email");
+    await visitor.submit(form, { email, password: PASSWORD, name: "Eve" });
+    expect(visitor.html).toContain("Accept the terms of use to continue.");
+    await visitor.submit(form, { email, password: PASSWORD, name: "Eve", terms: TERMS.version });
+    await visitor.submit(visitor.form("code"), { code: codeIn(await first.mailTo(email)) });
+    expect(code(visitor)).toEqual(expect.any(String));
   });
 });
 
 describe("a UI of one's own", () => {
   it("gets the address of the interaction, while start again, errors and signing out stay built in [D-UI-4]", async () => {
     const own = await startSelfService({ registration: ASKS, ui: "/login" });
-    try {
-      const party = relyingParty(own, "oauth2", NEWS);
-      const browser = party.browser({ stopAt: [`${own.origin}/login`] });
-      await browser.get(party.authorizeUrl());
-      expect(browser.visits.at(-1)?.status).toBe(303);
-      const address = browser.location?.searchParams.get("interaction") ?? "";
-      expect(address).toMatch(/^\/interaction\/[\w-]+$/);
-      const gone = await new Browser().get(`${own.origin}${address}`);
-      expect(title(gone)).toBe("Your browser sent no cookies");
-      const visitor = new JsonVisitor(browser);
-      const step = await visitor.get(`${own.origin}${address}`);
-      expect(step.body.actions.map(({ name }) => name)).toEqual(["submit", "forgot-password", "register"]);
-      const wrong = await new Browser().get(`${own.origin}/oauth2/authorize?client_id=unknown`);
-      expect([wrong.status, title(wrong)]).toEqual([400, "We don’t know this service"]);
-      const signOut = await new Browser().get(`${own.openid}/oauth2/logout`);
-      expect([signOut.status, signOut.url.pathname]).toEqual([200, "/openid/oauth2/logout/success"]);
-    } finally {
-      await own.close();
-    }
+    const party = relyingParty(own, "oauth2", NEWS);
+    const browser = party.browser({ stopAt: [`${own.origin}/login`] });
+    await browser.get(party.authorizeUrl());
+    expect(browser.visits.at(-1)?.status).toBe(303);
+    const address = browser.location?.searchParams.get("interaction") ?? "";
+    expect(address).toMatch(/^\/interaction\/[\w-]+$/);
+    const gone = await new Browser().get(`${own.origin}${address}`);
+    expect(title(gone)).toBe("Your browser sent no cookies");
+    const visitor = new JsonVisitor(browser);
+    const step = await visitor.get(`${own.origin}${address}`);
+    expect(step.body.actions.map(({ name }) => name)).toEqual(["submit", "forgot-password", "register"]);
+    const wrong = await new Browser().get(`${own.origin}/oauth2/authorize?client_id=unknown`);
+    expect([wrong.status, title(wrong)]).toEqual([400, "We don’t know this service"]);
+    const signOut = await new Browser().get(`${own.openid}/oauth2/logout`);
+    expect([signOut.status, signOut.url.pathname]).toEqual([200, "/openid/oauth2/logout/success"]);
   });
 });
 
@@ -386,17 +368,13 @@ describe("the name that password managers store with a new password", () => {
     ["required", "username"],
   ] as const)("is one field at registration, where the username is %s: %s", async (username, field) => {
     const own = await startSelfService({ registration: { fields: { ...(username && { username }) } } });
-    try {
-      const party = relyingParty(own, "oauth2", NEWS);
-      const browser = await party.browser().get(`${party.authorizeUrl()}&prompt=create`);
-      ownerOf(browser);
-      const owner = tagsNamed(browser.html, "input").find(
-        ({ attributes }) => attributes.get("autocomplete") === "username",
-      );
-      expect(owner?.attributes.get("name")).toBe(field);
-    } finally {
-      await own.close();
-    }
+    const party = relyingParty(own, "oauth2", NEWS);
+    const browser = await party.browser().get(`${party.authorizeUrl()}&prompt=create`);
+    ownerOf(browser);
+    const owner = tagsNamed(browser.html, "input").find(
+      ({ attributes }) => attributes.get("autocomplete") === "username",
+    );
+    expect(owner?.attributes.get("name")).toBe(field);
   });
 });
 
@@ -435,23 +413,16 @@ describe("the JSON interface", () => {
   it("says that nothing was sent where a limit stops a resend, and not that something was [D-MAILLIMIT-4]", async () => {
     const mail = { ...UNLIMITED.mail, recipientAndCaller: { points: 1, seconds: 3_600 } };
     const own = await startSelfService(undefined, { config: { rateLimits: { ...UNLIMITED, mail } } });
-    try {
-      const party = relyingParty(own, "oauth2", NEWS);
-      const visitor = new JsonVisitor(party.browser());
-      const login = await visitor.open(party.authorizeUrl());
-      const register = await visitor.act(login.body, "register");
-      const entered = { email: newAddress(), password: PASSWORD, name: "Eve" };
-      const confirm = await visitor.act(register.body, "submit", entered);
-      expect(JSON.stringify(confirm.body.text)).toContain("We have sent");
-      const { status, body } = await visitor.act(confirm.body, "resend");
-      expect([status, body.problems[0]?.text]).toEqual([
-        429,
-        expect.stringContaining("Nothing was sent now"),
-      ]);
-      expect(JSON.stringify([body.text, body.notice])).not.toMatch(/sent/);
-    } finally {
-      await own.close();
-    }
+    const party = relyingParty(own, "oauth2", NEWS);
+    const visitor = new JsonVisitor(party.browser());
+    const login = await visitor.open(party.authorizeUrl());
+    const register = await visitor.act(login.body, "register");
+    const entered = { email: newAddress(), password: PASSWORD, name: "Eve" };
+    const confirm = await visitor.act(register.body, "submit", entered);
+    expect(JSON.stringify(confirm.body.text)).toContain("We have sent");
+    const { status, body } = await visitor.act(confirm.body, "resend");
+    expect([status, body.problems[0]?.text]).toEqual([429, expect.stringContaining("Nothing was sent now")]);
+    expect(JSON.stringify([body.text, body.notice])).not.toMatch(/sent/);
   });
 
   it("resets a password and goes back to the login step", async () => {

@@ -1,29 +1,24 @@
 /** `{base}/confirm` with the link in the mail about a first factor: it removes the factor, as a page and as JSON. */
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../testing/browser/browser.ts";
 import { signIn } from "../flows/relying-party.ts";
 import { JsonVisitor } from "./json-visitor.ts";
-import { linkIn, type SelfService, startSelfService } from "./self-service.ts";
+import { linkIn, startSelfService } from "./self-service.ts";
+import { beforeTests } from "../closing.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const PASSWORD = "a password that a thief knows";
 const NEW_PASSWORD = "the owner has a new one";
 const WEEK_MS = 7 * 86_400_000;
-
-let service: SelfService;
 /** Milliseconds that are added to the service's clock. */
 let offset = 0;
 let people = 0;
 
-beforeAll(async () => {
-  service = await startSelfService(undefined, {
+const service = beforeTests(() =>
+  startSelfService(undefined, {
     config: { clock: { virtual: true, now: () => Date.now() + offset } },
-  });
-});
-afterAll(async () => {
-  expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-  await service.close();
-});
+  }),
+);
 
 /** Somebody whose account got a first factor from a thief, with the link in the mail about it. */
 async function enrolled() {

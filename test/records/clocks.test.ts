@@ -4,8 +4,7 @@ import { beforeAll, describe, expect, it } from "@jest/globals";
 import { type Clock, createSystemClock } from "../../core/clock.ts";
 import { clockProblem, StoreClocks, WrongClock } from "../../records/clocks.ts";
 import { RATE_LIMIT } from "../../records/rate-limits.ts";
-import { openStorage, type Storage } from "../../records/storage.ts";
-import { createSignInServiceOver } from "../../lib/service.ts";
+import { openStorage } from "../../records/storage.ts";
 import { startService } from "../flows/running-service.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
@@ -89,17 +88,11 @@ describe("a process whose clock is wrong", () => {
   it("that was set while it ran answers 503, deletes nothing, and serves again when it is right [D-CLOCK-1]", async () => {
     const redis = closing(await openOwnRedis());
     const clock = settable();
-    let storage: Storage | undefined;
     const running = await startService({
       config: { storage: "sqlite::memory:", artifacts: redis.url, clock },
       logsErrors: true,
-      start: (config) =>
-        createSignInServiceOver(
-          config,
-          async (configuration, onWarning) => (storage = await openStorage(configuration, onWarning)),
-        ),
     });
-    const opened = storage as unknown as Storage;
+    const opened = running.storage;
     const { clocks } = opened;
     const answer = async (): Promise<readonly [number, string | null]> => {
       const { status, headers } = await fetch(`${running.oauth2}/oauth2/token`, {

@@ -1,6 +1,5 @@
 /** The signing keys of processes that share a storage: an SQLite file, opened once for each of them. */
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
@@ -22,6 +21,7 @@ import { createSigningKeyStore } from "../../../records/signing-key-store.ts";
 import { createSealer } from "../../../core/sealing.ts";
 import { TestClock } from "../../../testing/test-clock.ts";
 import { chainOf, kept, type KeyChain, published, states, untilPublished } from "./key-chain.ts";
+import { newFolder } from "../../closing.ts";
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
@@ -49,14 +49,13 @@ let clock: TestClock;
 let start: number;
 let processes: Process[];
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "sign-in-signing-keys-"));
+  folder = newFolder();
   clock = new TestClock(1_800_000_000_000);
   start = 1_800_000_000;
   processes = [];
 });
 afterEach(async () => {
   await Promise.all(processes.map(({ store }) => store.close()));
-  await rm(folder, { recursive: true });
 });
 
 /** @param around wraps the store, for faults. */

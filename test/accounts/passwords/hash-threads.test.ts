@@ -1,13 +1,13 @@
 /** Every task of a hash thread gets a result or an error, whatever happens to its thread. */
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, it, jest } from "@jest/globals";
 import { createHashThreads, type HashThreads } from "../../../accounts/passwords/hash-threads.ts";
 import { createPasswords } from "../../../accounts/passwords/passwords.ts";
 import { RULES } from "../open-domain.ts";
+import { newFolder } from "../../closing.ts";
 
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 /** More than a second of work. */
@@ -111,7 +111,7 @@ describe("threads that hash passwords", () => {
   });
 
   it("report the error that ended them, and start again for the next task", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "threads-"));
+    const folder = newFolder();
     const script = join(folder, "thread.mjs");
     const threads = threadsOf(1, script);
     const died = (): Promise<unknown> => threads.hash(PASSWORD, COST).then(String, codeOrMessage);
@@ -122,7 +122,6 @@ describe("threads that hash passwords", () => {
     const own = new URL("../../../accounts/passwords/hash-thread.ts", import.meta.url).href;
     writeFileSync(script, `import ${JSON.stringify(own)};`);
     expect(await died()).toMatch(/^\$argon2id\$/);
-    rmSync(folder, { recursive: true });
   });
 
   it("don't make usual hashes wait for a long one", async () => {

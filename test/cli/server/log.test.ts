@@ -1,20 +1,19 @@
 /** The log of the bundled server: JSON lines only, and a destination that fails stops nothing. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration } from "../../examples/servers.ts";
 import { ROOT } from "../../examples/documents.ts";
+import { newFolder } from "../../closing.ts";
 
 let folder: string;
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "sign-in-log-"));
+  folder = newFolder();
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Starts a server whose standard output is this file descriptor, or a pipe that nobody reads. */
 async function serve(output: number | "pipe") {

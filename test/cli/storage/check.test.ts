@@ -20,6 +20,7 @@ import {
 } from "../stage.ts";
 import { fillWith } from "../samples.ts";
 import { addFamily, alter, type Damage, damages, find, force, ofStores, withValue } from "./damages.ts";
+import { closing } from "../../closing.ts";
 
 const workshop = new Workshop();
 afterAll(() => workshop.remove());
@@ -270,9 +271,8 @@ describe("storage check on SQLite", () => describeChecks(() => Promise.resolve(w
 describe("storage check on PostgreSQL", () => {
   let server: OwnPostgres;
   beforeAll(async () => {
-    server = await openOwnPostgres();
+    server = closing(await openOwnPostgres());
   }, 60_000);
-  afterAll(() => server.close());
 
   it("refuses an empty database, and creates nothing in it", async () => {
     const place = { storage: await server.newDatabase() };
@@ -287,9 +287,8 @@ describe("storage check on PostgreSQL", () => {
 describe("storage check on SQLite and Redis", () => {
   let redis: OwnRedis;
   beforeAll(async () => {
-    redis = await openOwnRedis();
+    redis = closing(await openOwnRedis());
   });
-  afterAll(() => redis.close());
 
   describeChecks(async () => ({ ...workshop.sqlite(), artifacts: redis.url }), ofStores);
 
@@ -328,9 +327,8 @@ describe("storage check on SQLite and Redis", () => {
 describe("storage check on MongoDB", () => {
   let mongo: MongoServer;
   beforeAll(async () => {
-    mongo = await openMongoServer();
+    mongo = closing(await openMongoServer());
   }, 60_000);
-  afterAll(() => mongo.close());
 
   describeChecks(async () => ({ storage: mongo.nextUrl() }), ofStores);
 });

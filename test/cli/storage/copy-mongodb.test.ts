@@ -14,6 +14,7 @@ import {
   withStores,
   Workshop,
 } from "../stage.ts";
+import { closing } from "../../closing.ts";
 
 const SIZE = rounds(150, 700);
 
@@ -24,13 +25,11 @@ describe("storage copy with MongoDB", () => {
   let redis: OwnRedis;
 
   beforeAll(async () => {
-    server = await openMongoServer();
-    redis = await openOwnRedis();
+    server = closing(await openMongoServer());
+    redis = closing(await openOwnRedis());
     await withStores(big, (stores) => fillWith(stores, SIZE, Date.now()));
   }, 120_000);
-  afterAll(async () => {
-    await redis.close();
-    await server.close();
+  afterAll(() => {
     workshop.remove();
   });
 

@@ -24,6 +24,7 @@ import {
   withStores,
   Workshop,
 } from "../stage.ts";
+import { closing } from "../../closing.ts";
 
 const workshop = new Workshop();
 const SIZE = rounds(400, 1000);
@@ -33,12 +34,11 @@ let inBig: Everything;
 let redis: OwnRedis;
 
 beforeAll(async () => {
-  redis = await openOwnRedis();
+  redis = closing(await openOwnRedis());
   await withStores(big, (stores) => fillWith(stores, SIZE, Date.now()));
   inBig = await copiedFrom(big);
 }, 120_000);
-afterAll(async () => {
-  await redis.close();
+afterAll(() => {
   workshop.remove();
 });
 
