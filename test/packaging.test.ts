@@ -271,7 +271,7 @@ describe("the packed package", () => {
         consumer,
       );
       expect(output).toMatch(
-        /^configuration sign-in-service needs Node\.js 24 or newer, and this is 20\.11\.0\. /,
+        /^invalid_configuration sign-in-service needs Node\.js 24 or newer, and this is 20\.11\.0\. /,
       );
     }
   });
