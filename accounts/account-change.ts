@@ -105,7 +105,7 @@ const REASONS: Partial<Record<AccountAction, EndReason>> = {
 };
 
 /** A change to make. `updated_at` is set with it. */
-export interface AccountDecision {
+export interface AccountDecision<Result = undefined> {
   readonly action: AccountAction;
   /** The record afterwards; `undefined` deletes the account. */
   readonly record: AccountRecord | undefined;
@@ -119,18 +119,29 @@ export interface AccountDecision {
   readonly mails?: readonly NewMail[];
   /** Whether the `user_id` of a new account comes from the counter. Default: `false`, the caller has chosen it. */
   readonly drawsNumber?: boolean;
+  /** What the caller gets besides the record. */
+  readonly result?: Result;
 }
 
-/** Decides on the current record; `undefined` changes nothing. It is called again after a conflict. */
-export type Decide = (
+/** Changes nothing, and tells the caller why. */
+interface Refusal<Reason> {
+  readonly refused: Reason;
+}
+
+type Decision<Reason, Result> = AccountDecision<Result> | Refusal<Reason> | undefined;
+
+/** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it keeps no state. */
+export type Decide<Reason = never, Result = undefined> = (
   before: AccountRecord | undefined,
   tx: Transaction,
-) => AccountDecision | undefined | Promise<AccountDecision | undefined>;
+) => Decision<Reason, Result> | Promise<Decision<Reason, Result>>;
 
-/** The record afterwards, and whether anything was written. */
-interface ChangedAccount {
+/** The record afterwards, whether anything was written, and what the decision tells the caller. */
+interface ChangedAccount<Reason, Result> {
   readonly record: AccountRecord | undefined;
   readonly changed: boolean;
+  readonly refused?: Reason;
+  readonly result?: Result | undefined;
 }
 
 /** Sessions and tokens that a change revoked. */
@@ -163,27 +174,28 @@ export class AccountWriter {
    * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
    * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
    */
-  change(
+  change<Reason = never, Result = undefined>(
     sub: string,
     caller: Caller,
-    decide: Decide,
+    decide: Decide<Reason, Result>,
     { within, isNew = false }: ChangeOptions = {},
-  ): Promise<ChangedAccount> {
-    const work = (tx: Transaction): Promise<ChangedAccount> =>
+  ): Promise<ChangedAccount<Reason, Result>> {
+    const work = (tx: Transaction): Promise<ChangedAccount<Reason, Result>> =>
       this.#change(tx, { sub, caller, isNew }, decide);
     return within === undefined ? this.#options.storage.records.transact(work) : work(within);
   }
 
   /** Reads the account, decides, and puts the change with what it depends on. */
-  async #change(
+  async #change<Reason, Result>(
     tx: Transaction,
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
-    decide: Decide,
-  ): Promise<ChangedAccount> {
+    decide: Decide<Reason, Result>,
+  ): Promise<ChangedAccount<Reason, Result>> {
     const { storage, sealer, failureKey, clock } = this.#options;
     const before = isNew ? undefined : await readAccount(tx, sub);
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
+    if ("refused" in decision) return { record: before, changed: false, refused: decision.refused };
     const { action, client, detail, mails = [], drawsNumber = false } = decision;
     const at = seconds(clock);
     const record = decision.record && {
@@ -219,7 +231,7 @@ export class AccountWriter {
       }),
     );
     tx.afterCommit(() => this.#followUp(sub, before, record, deliveries, decision));
-    return { record, changed: true };
+    return { record, changed: true, result: decision.result };
   }
 
   /**
@@ -247,7 +259,7 @@ export class AccountWriter {
     before: AccountRecord | undefined,
     record: AccountRecord | undefined,
     deliveries: readonly NewDelivery[],
-    { action, keepSession, mails = [] }: AccountDecision,
+    { action, keepSession, mails = [] }: AccountDecision<unknown>,
   ): Promise<void> {
     const { events, notify, onMail, cleanup } = this.#options;
     await withoutFailing(events, "notify", () => {

@@ -114,9 +114,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
   ): Promise<Awaited<ReturnType<AccountInternals["register"]>>> {
     const sub = input.sub ?? randomUUID();
     const drawsNumber = input.user_id === undefined;
-    let addition: Awaited<ReturnType<typeof factors.addition>> | undefined;
     const isNew = within === undefined && input.sub === undefined;
-    const made = writer.change(
+    const made = writer.change<never, Awaited<ReturnType<typeof factors.addition>>>(
       sub,
       caller,
       async (before, tx) => {
@@ -135,26 +134,29 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           ...more,
         };
         if (passkey === undefined) return { action, record: fresh, drawsNumber };
-        addition = await factors.addition(tx, fresh, passkey);
+        const addition = await factors.addition(tx, fresh, passkey);
         return {
           action,
           record: { ...fresh, factors: addition.factors },
           drawsNumber,
           mails: addition.mails,
           detail: { factor: "passkey" },
+          result: addition,
         };
       },
       { within, isNew },
     );
-    const { record } = await made.catch((error: unknown) => {
+    try {
+      const { record, result: addition } = await made;
+      // Only now: a caller may go on with the transaction when a name is taken.
+      const recoveryCodes = (await addition?.put()) ?? [];
+      return { record: record as AccountRecord, recoveryCodes };
+    } catch (error) {
       // A client was registered with the random `sub`.
       if (isNew && error instanceof IdentifierTaken)
         return store(action, input, hash, caller, { marks, ...more });
       throw error;
-    });
-    // Only now: a caller may go on with the transaction when a name is taken.
-    const recoveryCodes = (await addition?.put()) ?? [];
-    return { record: record as AccountRecord, recoveryCodes };
+    }
   }
 
   async function importAccount(
@@ -283,15 +285,13 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     },
 
     async changeAddress(within, sub, email, as, undo, caller) {
-      let isGuarded = false;
-      let limitedMs = 0;
-      const decide: Decide = (before) => {
+      const decide: Decide<number, { readonly isGuarded: boolean }> = (before) => {
         if (!isStill(before, as)) return undefined;
         const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
-        isGuarded = normalName(before.email) !== normalName(email);
+        const isGuarded = normalName(before.email) !== normalName(email);
         // No link gives way: a thief could displace the one to the owner's address with many changes.
-        limitedMs = isGuarded ? untilNextUndo(undos, undo.expiresAt) : 0;
-        if (limitedMs > 0) return undefined;
+        const limitedMs = isGuarded ? untilNextUndo(undos, undo.expiresAt) : 0;
+        if (limitedMs > 0) return { refused: limitedMs };
         const added = {
           id: undo.id,
           changed_at: seconds(clock),
@@ -304,12 +304,13 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const link = isGuarded && before.email_verified ? undo.link : undefined;
         const after = { ...before, email, email_verified: true, address_undos };
         const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
+        const detail = { fields: fields.join(" ") };
         const mails = notices.addressChanged(before, after, link);
-        return { action: "account.updated", record: after, detail: { fields: fields.join(" ") }, mails };
+        return { action: "account.updated", record: after, detail, mails, result: { isGuarded } };
       };
-      const { changed } = await writer.change(sub, caller, decide, { within });
-      if (changed && isGuarded) within.create(undo.record);
-      if (limitedMs > 0) return { kind: "limited", retryAfter: Math.ceil(limitedMs / 1000) };
+      const { changed, refused: limitedMs, result } = await writer.change(sub, caller, decide, { within });
+      if (limitedMs !== undefined) return { kind: "limited", retryAfter: Math.ceil(limitedMs / 1000) };
+      if (result?.isGuarded) within.create(undo.record);
       return { kind: changed ? "changed" : "gone" };
     },
 

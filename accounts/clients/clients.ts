@@ -123,13 +123,17 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     caller: Caller,
     decide: (before: ClientRecord | undefined, isMarked: boolean) => ClientDecision | undefined,
     mark?: SeedMark,
-  ): Promise<{ readonly record: ClientRecord | undefined; readonly changed: boolean }> {
+  ): Promise<{
+    readonly before: ClientRecord | undefined;
+    readonly record: ClientRecord | undefined;
+    readonly changed: boolean;
+  }> {
     return storage.records.transact(async (tx) => {
       const isMarked = mark !== undefined && (await readMark(tx, mark));
       const [before, owner] = await tx.peekAll([CLIENT.ref(client_id), IDENTIFIER.ref(client_id)]);
       const decision = decide(before, isMarked);
       if (mark !== undefined && !isMarked) putMarks(tx, [mark]);
-      if (decision === undefined) return { record: before, changed: false };
+      if (decision === undefined) return { before, record: before, changed: false };
       const { action, logo } = decision;
       const record = decision.record && { ...decision.record, updated_at: seconds(clock) };
       if (record === undefined) {
@@ -155,7 +159,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const detail = record && auditDetail(action, before, record);
       tx.create(storage.audit.recordOf({ ...caller, action, subject: client_id, ...(detail && { detail }) }));
       tx.afterCommit(() => void events.emit("client.changed", { client_id, action }));
-      return { record, changed: true };
+      return { before, record, changed: true };
     });
   }
 
@@ -409,9 +413,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
     async putInternal(client) {
       const now = seconds(clock);
-      let replaced: ClientRecord | undefined;
-      const { record } = await change(client.client_id, SYSTEM, (before) => {
-        replaced = undefined;
+      const { before: replaced, record, changed } = await change(client.client_id, SYSTEM, (before) => {
         if (before !== undefined && before.service !== null) {
           throw new InvalidArgument({ path: "client_id", message: "belongs to a registered client" });
         }
@@ -428,11 +430,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         };
         const after = { ...(before ?? blank), ...client };
         if (before !== undefined && JSON.stringify(after) === JSON.stringify(before)) return undefined;
-        replaced = before;
         return { action: before === undefined ? "client.registered" : "client.updated", record: after };
       });
       if (record === undefined) throw new TypeError("client_id: could not be stored");
-      return { record, replaced };
+      return { record, replaced: changed ? replaced : undefined };
     },
   };
 }

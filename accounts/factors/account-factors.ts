@@ -61,72 +61,64 @@ export function createAccountFactors(
   changes: FactorWriter,
   { records, directory, clock, profile, operators }: AccountFactorOptions,
 ): PublicCalls & FactorChanges {
-  async function add(
+  /** Changes the factors, or says why not. */
+  async function change(
+    sub: string,
+    caller: Caller,
+    decide: Decide<UnchangedFactors["kind"], readonly string[]>,
+  ): Promise<ChangedFactors | UnchangedFactors> {
+    const { changed, record, refused = "not_found", result = [] } = await writer.change(sub, caller, decide);
+    if (!changed || record === undefined) return { kind: refused };
+    return { kind: "changed", recoveryCodes: result, sessions_generation: record.sessions_generation };
+  }
+
+  const add = (
     sub: string,
     factor: NewFactor,
     as: FactorState | undefined,
     { keepSession }: OwnFactorChange,
     caller: Caller,
-  ): Promise<ChangedFactors | UnchangedFactors> {
-    let refusal: UnchangedFactors["kind"] = "gone";
-    let recoveryCodes: readonly string[] = [];
-    const decide: Decide = async (before, tx) => {
-      recoveryCodes = [];
-      refusal = "gone";
+  ): Promise<ChangedFactors | UnchangedFactors> =>
+    change(sub, caller, async (before, tx) => {
       if (before === undefined || (as !== undefined && isDisabled(before))) return undefined;
-      refusal = "outdated";
-      if (as !== undefined && !isStill(before, as)) return undefined;
+      if (as !== undefined && !isStill(before, as)) return { refused: "stale" };
       const { app, passkeys } = before.factors ?? NO_FACTORS;
-      refusal = "full";
-      if (factor.kind === "app" ? app : passkeys.length >= MAX_PASSKEYS) return undefined;
+      if (factor.kind === "app" ? app : passkeys.length >= MAX_PASSKEYS) return { refused: "limit_reached" };
       const addition = await changes.addition(tx, before, factor);
-      recoveryCodes = await addition.put();
       return {
         action: factor.kind === "app" ? "account.app_added" : "account.passkey_added",
         record: { ...withoutSessions(before), factors: addition.factors },
         keepSession,
         mails: addition.mails,
+        result: await addition.put(),
       };
-    };
-    const { changed, record } = await writer.change(sub, caller, decide);
-    if (!changed || record === undefined) return { kind: refusal };
-    return { kind: "changed", recoveryCodes, sessions_generation: record.sessions_generation };
-  }
+    });
 
   /** Removes the factors that `which` accepts. It gets the ids of the passkeys, and `app`. */
-  async function remove(
+  const remove = (
     sub: string,
     which: (id: string) => boolean,
     action: AccountAction,
-    change: NewMail["params"],
+    params: NewMail["params"],
     { keepSession, generation, keepsLast = false }: OwnFactorChange,
     caller: Caller,
     isOwner = false,
-  ): Promise<ChangedFactors | UnchangedFactors> {
-    let refusal: UnchangedFactors["kind"] = "gone";
-    const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
-      refusal = "gone";
+  ): Promise<ChangedFactors | UnchangedFactors> =>
+    change(sub, caller, async (before, tx) => {
       if (before === undefined) return undefined;
-      refusal = "outdated";
-      if (generation !== undefined && before.sessions_generation !== generation) return undefined;
-      refusal = "gone";
+      if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
       const isNeeded = keepsLast || (isOwner && (await isRequiredOf(before)));
       // Operators may remove everything: with the confirmed address, the person can set a password.
       const isOnlyWay = action === "account.factor_removed" && signsInByPasskeyAlone(before);
-      refusal = "only-way";
-      if (isOnlyWay && before.factors?.passkeys.every(which)) return undefined;
-      refusal = "gone";
+      if (isOnlyWay && before.factors?.passkeys.every(which)) return { refused: "last_sign_in_method" };
       const after = removed(tx, before, which, isNeeded);
-      if (after === "last") refusal = "required";
-      if (after === undefined || after === "last") return undefined;
-      const { factor } = change;
-      const mails = await changes.notices(tx, before, change);
+      if (after === "last") return { refused: "required" };
+      if (after === undefined) return undefined;
+      const { factor } = params;
+      const mails = await changes.notices(tx, before, params);
       const detail = factor === undefined ? {} : { detail: { factor } };
       return { action, record: withoutSessions(after), keepSession, mails, ...detail };
     });
-    if (!changed || record === undefined) return { kind: refusal };
-    return { kind: "changed", recoveryCodes: [], sessions_generation: record.sessions_generation };
-  }
 
   /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
   async function isRequiredOf({ sub, services }: AccountRecord): Promise<boolean> {
@@ -158,30 +150,23 @@ export function createAccountFactors(
     return remove(sub, () => true, "account.factors_removed", params, change, caller);
   }
 
-  async function replaceRecoveryCodes(
+  const replaceRecoveryCodes = (
     sub: string,
     { keepSession, generation }: OwnFactorChange,
     caller: Caller,
-  ): Promise<ChangedFactors | UnchangedFactors> {
-    let recoveryCodes: readonly string[] = [];
-    let refusal: UnchangedFactors["kind"] = "gone";
-    const { changed, record } = await writer.change(sub, caller, async (before, tx) => {
-      refusal = "gone";
+  ): Promise<ChangedFactors | UnchangedFactors> =>
+    change(sub, caller, async (before, tx) => {
       if (before?.factors === undefined || !hasSecondFactor(before)) return undefined;
-      refusal = "outdated";
-      if (generation !== undefined && before.sessions_generation !== generation) return undefined;
-      const mails = await changes.notices(tx, before, { change: "recovery-codes" });
-      recoveryCodes = changes.putRecoveryCodes(tx, sub);
+      if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
       const { factors } = before;
-      const after = {
-        ...withoutSessions(before),
-        factors: { ...factors, generation: factors.generation + 1 },
+      return {
+        action: "account.recovery_codes_replaced",
+        record: { ...withoutSessions(before), factors: { ...factors, generation: factors.generation + 1 } },
+        keepSession,
+        mails: await changes.notices(tx, before, { change: "recovery-codes" }),
+        result: changes.putRecoveryCodes(tx, sub),
       };
-      return { action: "account.recovery_codes_replaced", record: after, keepSession, mails };
     });
-    if (!changed || record === undefined) return { kind: refusal };
-    return { kind: "changed", recoveryCodes, sessions_generation: record.sessions_generation };
-  }
 
   return {
     addFactor: add,
@@ -284,7 +269,7 @@ export function createAccountFactors(
         {},
         callerOf(callOptions),
       );
-      if (added.kind === "full") throw new AlreadyExists("an authenticator app of this account");
+      if (added.kind === "limit_reached") throw new AlreadyExists("an authenticator app of this account");
       if (added.kind !== "changed") throw noAccount();
       return { recovery_codes: [...added.recoveryCodes] };
     },
@@ -293,7 +278,7 @@ export function createAccountFactors(
       checked("sub", anyString, sub);
       checked("id", anyString, which);
       const { kind } = await removeOne(sub, which, {}, callerOf(callOptions));
-      if (kind === "only-way")
+      if (kind === "last_sign_in_method")
         throw new SignInError(
           "last_sign_in_method",
           "the account has no password, and this is its last passkey",

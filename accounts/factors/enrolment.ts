@@ -147,7 +147,7 @@ export interface Enrolments {
   ): Promise<
     | { readonly kind: "right"; readonly factor: NewPasskey }
     | { readonly kind: "wrong" }
-    | { readonly kind: "outdated" }
+    | { readonly kind: "stale" }
     | Limited
   >;
   /**
@@ -223,7 +223,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     change: OwnFactorChange,
     tried: () => Promise<Parameters<AccountInternals["addFactor"]>[1] | undefined>,
   ): Promise<ChangedFactors | NotAdded> {
-    if (expiresAt <= clock.now()) return { kind: "outdated" };
+    if (expiresAt <= clock.now()) return { kind: "stale" };
     const attempt: Attempt = await limits.change(sub);
     const limited = refusalOf(options, at, attempt);
     if (limited !== undefined) return limited;
@@ -352,7 +352,7 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
     },
 
     async tryNewAccount({ sub, passkey, expiresAt }, credential, name, at) {
-      if (expiresAt <= clock.now()) return { kind: "outdated" };
+      if (expiresAt <= clock.now()) return { kind: "stale" };
       const limited = refusalOf(options, at, await limits.change(sub));
       if (limited !== undefined) return limited;
       const factor = await triedPasskey(passkey, credential, name);

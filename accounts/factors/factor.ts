@@ -174,15 +174,15 @@ export interface ChangedFactors {
 /** Why nothing was changed. */
 export type UnchangedFactors =
   /** The account has changed since the enrolment began: start again. */
-  | { readonly kind: "outdated" }
+  | { readonly kind: "stale" }
   /** There is an app already, or ten passkeys. */
-  | { readonly kind: "full" }
+  | { readonly kind: "limit_reached" }
   /** It is the last one, and a client that the person uses needs one. */
   | { readonly kind: "required" }
   /** It is the last passkey of an account without a password. */
-  | { readonly kind: "only-way" }
+  | { readonly kind: "last_sign_in_method" }
   /** There is no such account or factor, or the account is disabled. */
-  | { readonly kind: "gone" };
+  | { readonly kind: "not_found" };
 
 /** Changes that only the service itself makes. */
 export interface FactorChanges {
@@ -200,7 +200,7 @@ export interface FactorChanges {
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
    * Removes a factor as its owner: not the last one while a client of a service that the person uses needs one, and not the
-   * last passkey of an account without a password. `outdated`
+   * last passkey of an account without a password. `stale`
    * if the account has another `sessions_generation` than `change` says.
    * @param which the id of a passkey, or `app`.
    */
@@ -212,7 +212,7 @@ export interface FactorChanges {
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
    * Removes a factor of somebody else, or all of them, as an operator who has looked at the account: only as long as it
-   * has the `sessions_generation` that it had then, else `outdated`. Not the last passkey of an account without a password,
+   * has the `sessions_generation` that it had then, else `stale`. Not the last passkey of an account without a password,
    * unless all go.
    * @param which the id of a passkey, or `app`; `undefined`: all.
    */
@@ -229,7 +229,7 @@ export interface FactorChanges {
    */
   renamePasskey(sub: string, id: string, name: string, caller: Caller): Promise<boolean>;
   /**
-   * Makes new recovery codes; the old ones end. `gone` without a second factor, `outdated` if the account has another
+   * Makes new recovery codes; the old ones end. `not_found` without a second factor, `stale` if the account has another
    * `sessions_generation` than `change` says.
    */
   replaceRecoveryCodes(

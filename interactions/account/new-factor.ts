@@ -225,13 +225,13 @@ function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: 
         return visit.limited(added.retryAfter);
       case "wrong":
         return showSetUp(visit, made, { reason: kind === "app" ? "wrongApp" : "wrongPasskey" });
-      case "full":
+      case "limit_reached":
         return visit.done(METHODS_PATH, "factorsFull");
-      case "outdated":
+      case "stale":
         return visit.done(METHODS_PATH, "factorOutdated");
       case "required":
-      case "only-way":
-      case "gone":
+      case "last_sign_in_method":
+      case "not_found":
         return backToMethods(visit);
       case "changed": {
         // The person has just shown this factor, so this session need not be asked for it again.

@@ -134,7 +134,7 @@ interface FactorLocals extends PersonLocals {
   /** Left out: the app. */
   readonly passkey?: Pick<Passkey, "id" | "name">;
   readonly isLast: boolean;
-  readonly problem?: "name" | "required" | "only-way";
+  readonly problem?: "name" | "required" | "last_sign_in_method";
 }
 
 export const factorView: Page<FactorLocals> = {
@@ -145,7 +145,7 @@ export const factorView: Page<FactorLocals> = {
       none: [],
       name: [{ fields: ["name"], text: t("methods.problem.passkeyName") }],
       required: [{ fields: [], text: t("methods.problem.required") }],
-      "only-way": [{ fields: [], text: t("problem.only-way") }],
+      last_sign_in_method: [{ fields: [], text: t("problem.last-sign-in-method") }],
     }[problem ?? "none"];
     return {
       ...personLocals(t, locals, passkey?.name ?? t("methods.app"), problems),
@@ -249,7 +249,7 @@ function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
     const { sub, sessions_generation: generation } = person.account;
     const change = { keepSession: person.session, generation };
     const result = await accounts.removeOwnFactor(sub, id, change, caller);
-    if (result.kind === "required" || result.kind === "only-way")
+    if (result.kind === "required" || result.kind === "last_sign_in_method")
       return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
     if (result.kind !== "changed") return backToMethods(visit);
     await sessions.keep(person.session, result.sessions_generation);

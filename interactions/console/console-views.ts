@@ -168,7 +168,7 @@ const BAD: ReadonlySet<string> = new Set([
   "testFailed",
   "testUnknown",
   "personChanged",
-  "onlyWay",
+  "lastMethod",
   "operatorKept",
 ]);
 

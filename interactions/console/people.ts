@@ -157,8 +157,8 @@ function removal(
     const which = factor === ALL ? undefined : idOf(factors, factor);
     const { kind } = await accounts.removeFactorsOf(sub, which, Number(generation), callerOf(operator));
     if (kind === "changed") return factor === ALL ? "factorsRemoved" : "factorRemoved";
-    if (kind === "only-way") return "onlyWay";
-    return kind === "outdated" ? "personChanged" : "factorGone";
+    if (kind === "last_sign_in_method") return "lastMethod";
+    return kind === "stale" ? "personChanged" : "factorGone";
   }
 
   return {

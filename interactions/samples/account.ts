@@ -167,7 +167,7 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
     ...states(factorView, one, {
       "account-methods-passkey": { passkey },
       "account-methods-passkey-no-name": { passkey, isLast: true, problem: "name" },
-      "account-methods-passkey-only-way": { passkey, isLast: true, problem: "only-way" },
+      "account-methods-passkey-last-sign-in-method": { passkey, isLast: true, problem: "last_sign_in_method" },
       "account-methods-app": { isLast: true },
       "account-methods-app-of-several": {},
     }),

@@ -304,7 +304,7 @@ export function stepSamples(text: Text): readonly Sample[] {
         methods: methodsOf(text).slice(0, 1),
         problems: [problem("last-factor")],
       },
-      "review-methods-only-way": { problems: [problem("only-way")] },
+      "review-methods-last-sign-in-method": { problems: [problem("last-sign-in-method")] },
       "review-methods-none": { methods: [], state: { notice: "method-removed" } },
     }),
     ...steps("register", {

@@ -177,7 +177,7 @@ async function makeAccount(entry: Entry, services: StepServices, enrolments: Enr
   const tried = await enrolments.tryNewAccount(enrolment, parsed(values.get("credential")), name, at);
   if (tried.kind === "limited") return tried;
   if (tried.kind === "wrong") return REFUSED;
-  if (tried.kind === "outdated")
+  if (tried.kind === "stale")
     return { kind: "next", state: { ...expired("register"), ...keptEnrolment(state) } };
   const { factor } = tried;
   const made = await registrations.complete(signIn.uid, { sub: enrolment.sub, factor }, at);

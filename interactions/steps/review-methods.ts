@@ -96,7 +96,8 @@ async function remove(
   const change = { generation: proven.generation, keepsLast: demandedAcr !== undefined };
   const result = await accounts.removeOwnFactor(sub, method.factor, change, callerAs(sub, at));
   if (result.kind === "required") return { kind: "invalid", problems: [{ code: "last-factor", fields: [] }] };
-  if (result.kind === "only-way") return { kind: "invalid", problems: [{ code: "only-way", fields: [] }] };
+  if (result.kind === "last_sign_in_method")
+    return { kind: "invalid", problems: [{ code: "last-sign-in-method", fields: [] }] };
   if (result.kind !== "changed") return CHANGED;
   protocol.detach(signIn, sub);
   const now = { ...proven, generation: result.sessions_generation };

@@ -201,7 +201,7 @@ describe("the first factor", () => {
       await expect(enrolments.sendCode(sub, "place", from(number))).resolves.toMatchObject({ kind: "sent" });
       const enrolment = await begin((await stage.mail()).code);
       await stage.accounts.endSessions(sub);
-      await expect(addApp(enrolment)).resolves.toEqual({ kind: "outdated" });
+      await expect(addApp(enrolment)).resolves.toEqual({ kind: "stale" });
     }
     await expect(enrolments.sendCode(sub, "place", from(10))).resolves.toMatchObject({ kind: "sent" });
     await expect(addApp(await begin((await stage.mail()).code))).resolves.toMatchObject({ kind: "changed" });

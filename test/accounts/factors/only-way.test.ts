@@ -40,7 +40,7 @@ async function remove(id: string) {
 const passkeys = async () => (await stage.accounts.factors(sub))?.passkeys.map(({ id }) => id);
 
 it("stays, whoever removes it alone", async () => {
-  await expect(remove("phone")).resolves.toEqual({ kind: "only-way" });
+  await expect(remove("phone")).resolves.toEqual({ kind: "last_sign_in_method" });
   await expect(stage.accounts.removeFactor(sub, "phone")).rejects.toMatchObject({
     code: "last_sign_in_method",
   });
@@ -49,7 +49,7 @@ it("stays, whoever removes it alone", async () => {
 
 it("stays beside an app, which signs nobody in without a password", async () => {
   await stage.accounts.addApp(sub, { secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP" });
-  await expect(remove("phone")).resolves.toEqual({ kind: "only-way" });
+  await expect(remove("phone")).resolves.toEqual({ kind: "last_sign_in_method" });
   await expect(remove("app")).resolves.toMatchObject({ kind: "changed" });
 });
 

@@ -179,7 +179,7 @@ describe("a factor that its owner removes", () => {
   it("stays if the account has changed since, and the last one if it is needed", async () => {
     await addApp();
     const { sessions_generation: generation } = await record();
-    await expect(remove({ generation: generation - 1 })).resolves.toEqual({ kind: "outdated" });
+    await expect(remove({ generation: generation - 1 })).resolves.toEqual({ kind: "stale" });
     await expect(remove({ generation, keepsLast: true })).resolves.toEqual({ kind: "required" });
     await expect(remove({ generation })).resolves.toMatchObject({ kind: "changed" });
   });
