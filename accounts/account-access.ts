@@ -4,7 +4,13 @@ import { ConditionFailed, NotFound } from "../core/errors.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
 import { ownValue, withEntry, withoutEntries } from "../core/untrusted-keys.ts";
-import { type AccountInternals, type Accounts, isDisabled, toAccount } from "./account.ts";
+import {
+  type AccountInternals,
+  type Accounts,
+  isDisabled,
+  passwordGeneration,
+  toAccount,
+} from "./account.ts";
 import type { AccountDecision, AccountWriter } from "./account-change.ts";
 import { clientId as clientIdSchema, serviceKey, serviceKeys, userIdInService } from "./account-schema.ts";
 import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
@@ -173,17 +179,9 @@ export function withoutTokens(before: AccountRecord): AccountRecord {
 }
 
 /** Replaces or removes the password, which ends all sessions and tokens. @param now seconds since the epoch. */
-export function withPassword(
-  before: AccountRecord,
-  password_hash: string | null,
-  now: number,
-): AccountRecord {
-  return {
-    ...withoutTokens(withoutSessions(before)),
-    password_hash,
-    password_changed_at: now,
-    password_generation: (before.password_generation ?? 0) + 1,
-  };
+export function withPassword(before: AccountRecord, hash: string | null, now: number): AccountRecord {
+  const password = { hash, generation: passwordGeneration(before) + 1, changed_at: now };
+  return { ...withoutTokens(withoutSessions(before)), ways: { ...before.ways, password } };
 }
 
 /** The ids of all clients that belong to one of these services. */

@@ -6,7 +6,7 @@ import type { KeyObject } from "node:crypto";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
 import { type Clock, seconds } from "../core/clock.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
-import type { AccountRecord, Consent } from "../records/directory/directory.ts";
+import type { AccountRecord, AccountWays, Consent } from "../records/directory/directory.ts";
 import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
 import { CONFIRMATION } from "../records/people/confirmation-kinds.ts";
 import { failureSubject, forgetFailures } from "../records/people/sign-ins.ts";
@@ -14,6 +14,7 @@ import type { NewMail } from "../records/people/mail-kinds.ts";
 import { putNotice } from "../records/people/notices.ts";
 import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
+import { passwordGeneration } from "./account.ts";
 import { type AccessCleanup, putRemoval } from "./access-cleanup.ts";
 import { raisedKeys } from "./generations.ts";
 import { namesOf, normalName } from "./names.ts";
@@ -200,7 +201,7 @@ export class AccountWriter {
     const at = seconds(clock);
     const record = decision.record && {
       ...decision.record,
-      ...currentFactors(before, decision.record),
+      ways: currentWays(before, decision.record),
       consents: this.bounded(decision.record.consents),
       ...(decision.record.roles !== undefined && { roles: rolesOfAssignments(decision.record) }),
       services_since: sinceWhen(before, decision.record, at),
@@ -214,7 +215,7 @@ export class AccountWriter {
     }
     const deliveries = await planNotifications(tx, step, { sealer, at });
     await storage.deliveries.add(tx, deliveries);
-    const hasNewPassword = record && before && record.password_generation !== before.password_generation;
+    const hasNewPassword = record && before && passwordGeneration(record) !== passwordGeneration(before);
     if (hasNewPassword)
       await forgetFailures(
         tx,
@@ -293,21 +294,18 @@ export class AccountWriter {
 }
 
 /**
- * The factors, with a new generation if sessions ended or the password or address changed: whoever may have used those
+ * The ways, with a new generation if sessions ended or the password or address changed: whoever may have used those
  * must show a second factor again, even in a remembered browser.
  */
-function currentFactors(
-  before: AccountRecord | undefined,
-  after: AccountRecord,
-): Pick<AccountRecord, "factors"> | undefined {
-  if (before?.factors === undefined || after.factors === undefined) return undefined;
-  const { generation } = before.factors;
+function currentWays(before: AccountRecord | undefined, after: AccountRecord): AccountWays {
+  const generation = before?.ways.generation;
+  if (before === undefined || generation === undefined || generation !== after.ways.generation)
+    return after.ways;
   const isCurrent =
-    generation !== after.factors.generation ||
-    (before.sessions_generation === after.sessions_generation &&
-      before.password_generation === after.password_generation &&
-      normalName(before.email) === normalName(after.email));
-  return isCurrent ? undefined : { factors: { ...after.factors, generation: generation + 1 } };
+    before.sessions_generation === after.sessions_generation &&
+    passwordGeneration(before) === passwordGeneration(after) &&
+    normalName(before.email) === normalName(after.email);
+  return isCurrent ? after.ways : { ...after.ways, generation: generation + 1 };
 }
 
 /** When each service was assigned. Assignments in old records have no time. */

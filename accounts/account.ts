@@ -8,7 +8,8 @@ import type { CallOptions } from "./arguments.ts";
 import type { SignInName } from "./names.ts";
 import { personFields } from "./profile-fields.ts";
 import type { SeedMark } from "./seed-marks.ts";
-import type { FactorChanges, Factors, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
+import type { FactorChanges, NewPasskey, NewRecoveryCodes } from "./factors/factor.ts";
+import type { Factors } from "./ways/ways.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
 export interface Account {
@@ -396,12 +397,19 @@ export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">
   return disabled;
 }
 
+/** How often the password of an account has changed is all that is read here. */
+export interface PasswordOwner {
+  readonly ways: { readonly password?: { readonly generation: number } };
+}
+
 /** The state of the account that its codes and links depend on. */
-export function stateOf({
-  email,
-  password_generation = 0,
-}: Pick<AccountRecord, "email" | "password_generation">): AccountState {
-  return { email, password_generation };
+export function stateOf(account: Pick<AccountRecord, "email" | "ways">): AccountState {
+  return { email: account.email, password_generation: passwordGeneration(account) };
+}
+
+/** How often the password has changed or ended. */
+export function passwordGeneration({ ways }: PasswordOwner): number {
+  return ways.password?.generation ?? 0;
 }
 
 /** The record as the public calls show it: without the password hash and internal fields. */

@@ -36,12 +36,13 @@ import {
 import { anyString, callerOf, checked, integer, invalid } from "./arguments.ts";
 import { AUTHENTICATOR_APP } from "../records/factors/factor-kinds.ts";
 import { createAccountFactors, withoutFactorsSince } from "./factors/account-factors.ts";
-import { importedFactors, type NewPasskey, signsInByPasskeyAlone, withReview } from "./factors/factor.ts";
+import { type NewPasskey, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
 import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
+import { canSignIn, hasWay, isReplaceable } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import { PERSON_FIELD_NAMES, PERSON_FIELDS, personFields } from "./profile-fields.ts";
@@ -130,14 +131,13 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(options, sub, app.secret, 0)));
         const fresh = {
           ...newRecord(input, sub, userId, hash, now),
-          ...(app !== undefined && { factors: importedFactors() }),
           ...more,
         };
         if (passkey === undefined) return { action, record: fresh, drawsNumber };
         const addition = await factors.addition(tx, fresh, passkey);
         return {
           action,
-          record: { ...fresh, factors: addition.factors },
+          record: { ...fresh, ways: addition.ways },
           drawsNumber,
           mails: addition.mails,
           detail: { factor: "passkey" },
@@ -401,7 +401,10 @@ function newRecord(
     ...personFields(input),
     services: input.services ?? {},
     ...(input.roles !== undefined && { roles: input.roles }),
-    password_hash: hash,
+    ways: {
+      ...(hash !== null && { password: { hash, generation: 0 } }),
+      ...(input.app !== undefined && { app: true, generation: 1 }),
+    },
     // Random, so that after a restore, sessions and tokens of an account that it forgot don't become valid again.
     sessions_generation: randomInt(1, 2 ** 31),
     tokens_generation: randomInt(1, 2 ** 31),
@@ -418,7 +421,7 @@ const CONFIRMED_ADDRESS =
 
 /** Whether an account without a password would lose its confirmed address (decisions.md, Without a password). */
 function losesAddress(before: AccountRecord, after: AccountRecord): boolean {
-  if (after.email_verified || !signsInByPasskeyAlone(after)) return false;
+  if (after.email_verified || !canSignIn(after) || hasWay(after, isReplaceable)) return false;
   return before.email_verified || before.email !== after.email;
 }
 

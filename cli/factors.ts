@@ -1,5 +1,5 @@
 /** `factors`: shows and removes the second factors of accounts, and makes new recovery codes. */
-import type { Factors } from "../accounts/factors/factor.ts";
+import { type Factors, methodsOf } from "../accounts/ways/ways.ts";
 import { findSub, SUB } from "./program/account-name.ts";
 import type { Command } from "./program/command.ts";
 import { misused } from "./program/command-failure.ts";
@@ -8,7 +8,7 @@ import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/o
 
 /** One factor, as a row of the list. */
 interface FactorRow {
-  readonly kind: "app" | "passkey" | "recovery codes";
+  readonly kind: string;
   /** The credential id of a passkey. */
   readonly id: string | null;
   readonly name: string | null;
@@ -27,19 +27,20 @@ async function factorsOf({ service: { accounts }, args }: Call): Promise<Factors
   return { ...factors, sub };
 }
 
-function rowsOf({ app, passkeys, recovery_codes_left: left }: Factors): FactorRow[] {
-  const none = { id: null, name: null, added_at: null, last_used_at: null };
-  const rows: FactorRow[] = passkeys.map(({ backed_up, ...passkey }) => ({
-    kind: "passkey",
-    ...passkey,
-    note: backed_up ? "backed up" : null,
+const NOTES = { stopped: "stopped after wrong codes", copied: "backed up" };
+
+function rowsOf(factors: Factors): FactorRow[] {
+  const rows: FactorRow[] = methodsOf(factors).map(({ kind, id, name, added_at, last_used_at, state }) => ({
+    kind,
+    id: name === null ? null : id,
+    name,
+    added_at,
+    last_used_at,
+    note: state === undefined ? null : NOTES[state],
   }));
-  if (app !== null) {
-    const { stopped, ...times } = app;
-    rows.unshift({ kind: "app", ...none, ...times, note: stopped ? "stopped after wrong codes" : null });
-  }
-  if (rows.length > 0) rows.push({ kind: "recovery codes", ...none, note: `${left} left` });
-  return rows;
+  if (rows.length === 0) return rows;
+  const none = { id: null, name: null, added_at: null, last_used_at: null };
+  return [...rows, { kind: "recovery codes", ...none, note: `${factors.recovery_codes_left} left` }];
 }
 
 async function list(call: Call): Promise<void> {

@@ -4,7 +4,8 @@
  * password invalidates the entry of its account.
  */
 import { randomBytes } from "node:crypto";
-import type { AccountRecord } from "../records/directory/directory.ts";
+import { passwordGeneration } from "../accounts/account.ts";
+import type { DeviceAccount } from "../accounts/limits/password-check.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { type CookieRequest, type CookieResponse, readCookie, setCookie } from "../core/cookies.ts";
 import type { Signer } from "../core/sealing.ts";
@@ -14,20 +15,17 @@ interface CookieContext extends CookieRequest, CookieResponse {
   readonly exchange: { readonly deployment: Pick<Deployment, "secure"> };
 }
 
-/** The parts of an account that the cookie depends on. */
-type CookieAccount = Pick<AccountRecord, "sub" | "password_generation">;
-
 export interface DeviceCookies {
   /** Whether the request has a device cookie, of whatever account. */
   has(ctx: CookieContext): boolean;
   /** The id of this browser, if it has signed in to this account with its current password. */
-  read(ctx: CookieContext, account: CookieAccount): string | undefined;
+  read(ctx: CookieContext, account: DeviceAccount): string | undefined;
   /** The same for the form with the password, also if the password was chosen in this browser by a reset. */
-  readAtForm(ctx: CookieContext, account: CookieAccount): string | undefined;
+  readAtForm(ctx: CookieContext, account: DeviceAccount): string | undefined;
   /** Remembers a sign-in, and keeps the four most recent other accounts. */
-  write(ctx: CookieContext, account: CookieAccount): void;
+  write(ctx: CookieContext, account: DeviceAccount): void;
   /** Remembers a reset. Until a complete sign-in it counts at the form only. */
-  writeReset(ctx: CookieContext, account: CookieAccount): void;
+  writeReset(ctx: CookieContext, account: DeviceAccount): void;
   /** Whether somebody has signed in with a passkey in this browser. */
   prefersPasskey(ctx: CookieRequest): boolean;
   /** The cookie that says that this browser need not show the second factor, as sent: it may be anything. */
@@ -45,14 +43,14 @@ const VALUE = /^[\w-]{22}(?:\.[\w-]{86}){1,5}$/;
 const SIGNATURE_CHARACTERS = 43;
 
 /** The text of the first signature, which finds the account whatever its password is. */
-const ofAccount = (id: string, { sub }: CookieAccount): string => JSON.stringify(["device", id, sub]);
+const ofAccount = (id: string, { sub }: DeviceAccount): string => JSON.stringify(["device", id, sub]);
 
 /** The text of the second signature. */
-const ofPassword = (id: string, { sub, password_generation = 0 }: CookieAccount): string =>
-  JSON.stringify(["device", id, sub, password_generation]);
+const ofPassword = (id: string, account: DeviceAccount): string =>
+  JSON.stringify(["device", id, account.sub, passwordGeneration(account)]);
 
 /** The second signature of a browser that has not shown more than the mail of a reset. */
-const ofReset = (id: string, account: CookieAccount): string => `reset ${ofPassword(id, account)}`;
+const ofReset = (id: string, account: DeviceAccount): string => `reset ${ofPassword(id, account)}`;
 
 /**
  * @param parts.signer cookies signed with any of its keys are valid.
@@ -80,7 +78,7 @@ export function createDeviceCookies({
   /** @param texts of second signatures that count. */
   function readAs(
     ctx: CookieContext,
-    account: CookieAccount,
+    account: DeviceAccount,
     texts: readonly (typeof ofPassword)[],
   ): string | undefined {
     const [id = "", ...entries] = parsed(ctx);
@@ -91,7 +89,7 @@ export function createDeviceCookies({
     return isOwn.includes(true) ? id : undefined;
   }
 
-  function writeAs(ctx: CookieContext, account: CookieAccount, text: typeof ofPassword): void {
+  function writeAs(ctx: CookieContext, account: DeviceAccount, text: typeof ofPassword): void {
     const [id = randomBytes(16).toString("base64url"), ...entries] = parsed(ctx);
     const others = entries.filter(
       (entry) => !signer.verify(ofAccount(id, account), entry.slice(0, SIGNATURE_CHARACTERS)),

@@ -10,6 +10,7 @@ import type { AccountInternals } from "../accounts/account.ts";
 import type { ClientInternals } from "../accounts/clients/client.ts";
 import { isClaimable } from "../accounts/clients/client-kinds.ts";
 import { FULL_NAME, fullName } from "../accounts/names.ts";
+import { kindsOf } from "../accounts/ways/ways.ts";
 import { DOCUMENTED_FIELDS, FIELD_OF_CLAIM, shownName } from "../accounts/profile-fields.ts";
 import { type RequestedApi, requestedApis } from "../provider/apis.ts";
 import type { DirectoryRecords } from "../records/directory/directory-records.ts";
@@ -111,20 +112,12 @@ const INTERACTION = "Interaction";
 const formOf = (uid: string): string => `interaction ${uid}`;
 
 /** The data about the signed-in person that the steps get. */
-const knownAccount = ({
-  sub,
-  email,
-  locale,
-  factors,
-  password_hash,
-  ...account
-}: AccountRecord): NonNullable<RunningSignIn["account"]> => ({
-  sub,
-  email,
+const knownAccount = (account: AccountRecord): NonNullable<RunningSignIn["account"]> => ({
+  sub: account.sub,
+  email: account.email,
   name: fullName(account),
-  ...(locale !== undefined && { locale }),
-  ...(factors && { factors }),
-  hasPassword: password_hash !== null,
+  ...(account.locale !== undefined && { locale: account.locale }),
+  ways: kindsOf(account),
 });
 
 /** The members of a stored session that are read here. */

@@ -3,9 +3,10 @@
  * stored; `acr` follows from it.
  */
 import type { Configuration } from "../config/configuration.ts";
-import type { AccountRecord, ClientRecord } from "../records/directory/directory.ts";
+import type { ClientRecord } from "../records/directory/directory.ts";
 import { hasSecondFactor, needsSecondFactor } from "../accounts/factors/factor.ts";
 import type { SecondFactors } from "../accounts/factors/factors.ts";
+import { allWays, type Way, type WayOwner, WAYS } from "../accounts/ways/ways.ts";
 
 const NAMESPACE = "urn:sign-in-service:acr:";
 
@@ -20,7 +21,7 @@ export const ACR_PASSKEY: string = `${NAMESPACE}passkey`;
 export const KNOWN_ACRS: readonly string[] = [ACR_PASSWORD, ACR_MFA, ACR_PASSKEY];
 
 /** `amr` of a sign-in with a password (RFC 8176 section 2). */
-export const AMR_PASSWORD: readonly string[] = ["pwd"];
+export const AMR_PASSWORD: readonly string[] = WAYS.password.amr;
 /** The `amr` that a code of an authenticator app, or a recovery code, adds to a password. */
 export const AMR_CODE: readonly string[] = ["otp", "mfa"];
 
@@ -33,10 +34,15 @@ export const amrOfPasskey = (backupEligible: boolean): readonly string[] => [
   "mfa",
 ];
 
+/** The `acr` of the strongest of these ways. */
+const strongestOf = (ways: readonly Way[], least: string): string =>
+  KNOWN_ACRS.findLast((acr) => acr === least || ways.some((way) => NAMESPACE + way.acr === acr)) ?? least;
+
 /** The `acr` of what was shown. */
 export function acrOf(amr: readonly string[]): string {
   if (!amr.includes("mfa")) return ACR_PASSWORD;
-  return amr.includes("swk") || amr.includes("hwk") ? ACR_PASSKEY : ACR_MFA;
+  const shown = allWays().filter((way) => way.amr.some((value) => amr.includes(value)));
+  return strongestOf(shown, ACR_MFA);
 }
 
 /** Whether a sign-in with one `acr` is as strong as another. Nothing is as strong as an unknown one. */
@@ -49,19 +55,18 @@ export function satisfies(acr: string | undefined, wanted: string): boolean {
 export type AllowedFactors = Pick<SecondFactors, "enrolments" | "passkeys">;
 
 /** The strongest `acr` that this account can have with the factors that it has now. */
-export function strongestAcr(
-  account: Pick<AccountRecord, "factors">,
-  { passkeys }: Pick<AllowedFactors, "passkeys">,
-): string {
-  if (!hasSecondFactor(account)) return ACR_PASSWORD;
-  const isPasskey = passkeys !== undefined && (account.factors?.passkeys.length ?? 0) > 0;
-  return isPasskey ? ACR_PASSKEY : ACR_MFA;
+export function strongestAcr(account: WayOwner, allowed: Pick<AllowedFactors, "passkeys">): string {
+  const usable = allWays().filter((way) => way.isOn(allowed) && way.ids(account).length > 0);
+  return strongestOf(usable, hasSecondFactor(account) ? ACR_MFA : ACR_PASSWORD);
 }
 
 /** The strongest `acr` that anybody can reach by adding a factor. Nobody can add one without mail. */
-export function addableAcr({ enrolments, passkeys }: AllowedFactors): string {
-  if (enrolments === undefined) return ACR_PASSWORD;
-  return passkeys === undefined ? ACR_MFA : ACR_PASSKEY;
+export function addableAcr(allowed: AllowedFactors): string {
+  if (allowed.enrolments === undefined) return ACR_PASSWORD;
+  return strongestOf(
+    allWays().filter((way) => way.isFactor && way.isOn(allowed)),
+    ACR_PASSWORD,
+  );
 }
 
 /** What a request says about `acr`: by `acr_values`, or by the claim (OpenID Connect Core 1.0 section 5.5.1.1). */
@@ -84,10 +89,7 @@ export function acrRequest(claim: unknown): AcrRequest {
  * Whether a second factor that the account still has was shown in this session. If the last one was removed since, in
  * this session, there is none.
  */
-export function hasShownSecondFactor(
-  acr: string | undefined,
-  account: Pick<AccountRecord, "factors">,
-): boolean {
+export function hasShownSecondFactor(acr: string | undefined, account: WayOwner): boolean {
   return satisfies(acr, ACR_MFA) && hasSecondFactor(account);
 }
 

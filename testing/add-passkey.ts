@@ -58,9 +58,8 @@ export async function addPasskey(
   // It reads no records for an account without passkeys.
   const passkeys = createPasskeys({ relyingParty: partyOf(running), clock } as unknown as PasskeysOptions);
   const { challenge } = passkeys.challenge();
-  const userHandle = account.factors?.user_handle ?? randomBytes(32).toString("base64url");
-  const { factors: _factors, ...withoutFactors } = account;
-  const options = await passkeys.creation(withoutFactors, challenge, userHandle);
+  const userHandle = account.ways.passkey?.user_handle ?? randomBytes(32).toString("base64url");
+  const options = await passkeys.creation({ ...account, ways: {} }, challenge, userHandle);
   const passkey = await passkeys.checkNew(await create(options), challenge, "Phone");
   if (passkey === undefined) throw new Error("the passkey was refused");
   const factor = { kind: "passkey", passkey, userHandle } as const;

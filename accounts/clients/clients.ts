@@ -413,7 +413,11 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
     async putInternal(client) {
       const now = seconds(clock);
-      const { before: replaced, record, changed } = await change(client.client_id, SYSTEM, (before) => {
+      const {
+        before: replaced,
+        record,
+        changed,
+      } = await change(client.client_id, SYSTEM, (before) => {
         if (before !== undefined && before.service !== null) {
           throw new InvalidArgument({ path: "client_id", message: "belongs to a registered client" });
         }

@@ -6,39 +6,39 @@ import type { Configuration } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists, NotApplicable, SignInError } from "../../core/errors.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
 import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
-import {
-  AUTHENTICATOR_APP,
-  PASSKEY,
-  RECOVERY_CODES,
-  type StoredApp,
-  type StoredPasskey,
-} from "../../records/factors/factor-kinds.ts";
+import { PASSKEY, RECOVERY_CODES } from "../../records/factors/factor-kinds.ts";
 import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
-import type { NewMail } from "../../records/people/mail-kinds.ts";
 import type { Records, Transaction } from "../../records/records.ts";
 import { type Accounts, isDisabled } from "../account.ts";
 import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
-import type { AccountAction, AccountWriter, Decide } from "../account-change.ts";
+import type { AccountWriter, Decide } from "../account-change.ts";
 import { anyString, callerOf, checked } from "../arguments.ts";
-import { type FactorWriter, NO_FACTORS } from "./factor-writer.ts";
+import {
+  canSignIn,
+  factorsOf,
+  hasShown,
+  isReplaceable,
+  type LeftWays,
+  methodsOf,
+  WAYS,
+  withoutWays,
+} from "../ways/ways.ts";
+import type { FactorWriter } from "./factor-writer.ts";
 import {
   appSecret,
   type ChangedFactors,
   type FactorChanges,
-  type Factors,
+  factorsGeneration,
   type FactorState,
   hasSecondFactor,
   isPasskeyOfferDue,
   isStill,
   needsSecondFactor,
-  MAX_PASSKEYS,
-  MAX_WRONG_CODES,
   type NewFactor,
   type OwnFactorChange,
-  signsInByPasskeyAlone,
   type UnchangedFactors,
 } from "./factor.ts";
 
@@ -62,7 +62,7 @@ export function createAccountFactors(
   { records, directory, clock, profile, operators }: AccountFactorOptions,
 ): PublicCalls & FactorChanges {
   /** Changes the factors, or says why not. */
-  async function change(
+  async function changeFactors(
     sub: string,
     caller: Caller,
     decide: Decide<UnchangedFactors["kind"], readonly string[]>,
@@ -79,45 +79,48 @@ export function createAccountFactors(
     { keepSession }: OwnFactorChange,
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors> =>
-    change(sub, caller, async (before, tx) => {
+    changeFactors(sub, caller, async (before, tx) => {
       if (before === undefined || (as !== undefined && isDisabled(before))) return undefined;
       if (as !== undefined && !isStill(before, as)) return { refused: "stale" };
-      const { app, passkeys } = before.factors ?? NO_FACTORS;
-      if (factor.kind === "app" ? app : passkeys.length >= MAX_PASSKEYS) return { refused: "limit_reached" };
+      const { ids, max } = WAYS[factor.kind];
+      if (ids(before).length >= max) return { refused: "limit_reached" };
       const addition = await changes.addition(tx, before, factor);
       return {
-        action: factor.kind === "app" ? "account.app_added" : "account.passkey_added",
-        record: { ...withoutSessions(before), factors: addition.factors },
+        action: `account.${factor.kind}_added`,
+        record: { ...withoutSessions(before), ways: addition.ways },
         keepSession,
         mails: addition.mails,
         result: await addition.put(),
       };
     });
 
-  /** Removes the factors that `which` accepts. It gets the ids of the passkeys, and `app`. */
+  /** @param id of what is removed; `undefined`: all factors. */
   const remove = (
     sub: string,
-    which: (id: string) => boolean,
-    action: AccountAction,
-    params: NewMail["params"],
+    id: string | undefined,
     { keepSession, generation, keepsLast = false }: OwnFactorChange,
     caller: Caller,
     isOwner = false,
   ): Promise<ChangedFactors | UnchangedFactors> =>
-    change(sub, caller, async (before, tx) => {
+    changeFactors(sub, caller, async (before, tx) => {
       if (before === undefined) return undefined;
       if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
-      const isNeeded = keepsLast || (isOwner && (await isRequiredOf(before)));
+      const left = removal(before, (each) => id === undefined || each === id);
+      if (left === undefined) return undefined;
       // Operators may remove everything: with the confirmed address, the person can set a password.
-      const isOnlyWay = action === "account.factor_removed" && signsInByPasskeyAlone(before);
-      if (isOnlyWay && before.factors?.passkeys.every(which)) return { refused: "last_sign_in_method" };
-      const after = removed(tx, before, which, isNeeded);
-      if (after === "last") return { refused: "required" };
-      if (after === undefined) return undefined;
-      const { factor } = params;
-      const mails = await changes.notices(tx, before, params);
-      const detail = factor === undefined ? {} : { detail: { factor } };
-      return { action, record: withoutSessions(after), keepSession, mails, ...detail };
+      if (id !== undefined && canSignIn(before) && !canSignIn(left.account))
+        return { refused: "last_sign_in_method" };
+      if (!hasSecondFactor(left.account) && (keepsLast || (isOwner && (await isRequiredOf(before)))))
+        return { refused: "required" };
+      for (const ref of left.records) tx.remove(ref);
+      const record = withoutSessions(left.account);
+      if (id === undefined) {
+        const mails = await changes.notices(tx, before, { change: "all-removed" });
+        return { action: "account.factors_removed", record, keepSession, mails };
+      }
+      const [factor = ""] = left.kinds;
+      const mails = await changes.notices(tx, before, { change: `${factor}-removed`, factor });
+      return { action: "account.factor_removed", record, keepSession, mails, detail: { factor } };
     });
 
   /** Whether the person needs a second factor: as an operator, or for a client of a service that they use. */
@@ -133,35 +136,18 @@ export function createAccountFactors(
     );
   }
 
-  function removeOne(
-    sub: string,
-    which: string,
-    change: OwnFactorChange,
-    caller: Caller,
-    isOwner = false,
-  ): Promise<ChangedFactors | UnchangedFactors> {
-    const factor = which === "app" ? "app" : "passkey";
-    const params = { change: `${factor}-removed`, factor };
-    return remove(sub, (id) => id === which, "account.factor_removed", params, change, caller, isOwner);
-  }
-
-  function removeAll(sub: string, change: OwnFactorChange, caller: Caller) {
-    const params = { change: "all-removed" };
-    return remove(sub, () => true, "account.factors_removed", params, change, caller);
-  }
-
   const replaceRecoveryCodes = (
     sub: string,
     { keepSession, generation }: OwnFactorChange,
     caller: Caller,
   ): Promise<ChangedFactors | UnchangedFactors> =>
-    change(sub, caller, async (before, tx) => {
-      if (before?.factors === undefined || !hasSecondFactor(before)) return undefined;
+    changeFactors(sub, caller, async (before, tx) => {
+      if (before === undefined || !hasSecondFactor(before)) return undefined;
       if (generation !== undefined && before.sessions_generation !== generation) return { refused: "stale" };
-      const { factors } = before;
+      const ways = { ...before.ways, generation: factorsGeneration(before) + 1 };
       return {
         action: "account.recovery_codes_replaced",
-        record: { ...withoutSessions(before), factors: { ...factors, generation: factors.generation + 1 } },
+        record: { ...withoutSessions(before), ways },
         keepSession,
         mails: await changes.notices(tx, before, { change: "recovery-codes" }),
         result: changes.putRecoveryCodes(tx, sub),
@@ -170,15 +156,12 @@ export function createAccountFactors(
 
   return {
     addFactor: add,
-    removeOwnFactor: (sub, which, change, caller) => removeOne(sub, which, change, caller, true),
-    removeFactorsOf: (sub, which, generation, caller) =>
-      which === undefined
-        ? removeAll(sub, { generation }, caller)
-        : removeOne(sub, which, { generation }, caller),
+    removeOwnFactor: (sub, which, change, caller) => remove(sub, which, change, caller, true),
+    removeFactorsOf: (sub, which, generation, caller) => remove(sub, which, { generation }, caller),
 
     async renamePasskey(sub, id, name, caller) {
       const { changed } = await writer.change(sub, caller, async (before, tx) => {
-        const passkey = before?.factors?.passkeys.includes(id) ? await tx.get(PASSKEY.ref(id)) : undefined;
+        const passkey = before?.ways.passkey?.ids.includes(id) ? await tx.get(PASSKEY.ref(id)) : undefined;
         if (before === undefined || passkey?.sub !== sub) return undefined;
         tx.put(PASSKEY.record({ ...passkey, name }));
         return { action: "account.passkey_renamed", record: before };
@@ -187,14 +170,14 @@ export function createAccountFactors(
     },
     replaceRecoveryCodes,
 
-    async reviewedFactors(sub, by, generation, caller) {
+    async reviewedFactors(sub, amr, generation, caller) {
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined || before.sessions_generation !== generation) return undefined;
-        const { factors_review: review, ...rest } = before;
+        const { review, ...rest } = before.ways;
         if (review === undefined || isDisabled(before)) return undefined;
-        const after: AccountRecord = by === "password" ? rest : { ...rest, factors_review: "half" };
-        if (after.factors_review === review) return undefined;
-        return { action: "account.factors_reviewed", record: after };
+        const ways: AccountWays = hasShown(amr, isReplaceable) ? rest : { ...rest, review: "half" };
+        if (ways.review === review) return undefined;
+        return { action: "account.factors_reviewed", record: { ...before, ways } };
       });
       return record === undefined || record.sessions_generation !== generation || isDisabled(record)
         ? undefined
@@ -205,16 +188,17 @@ export function createAccountFactors(
       const { changed } = await writer.change(sub, caller, (before) => {
         const at = seconds(clock);
         if (before === undefined || isDisabled(before) || !isPasskeyOfferDue(before, at)) return undefined;
-        return { action: "account.passkey_offered", record: { ...before, passkey_offer: { at } } };
+        const ways = { ...before.ways, passkey_offer: { at } };
+        return { action: "account.passkey_offered", record: { ...before, ways } };
       });
       return changed;
     },
 
     async declinePasskeyOffer(sub, caller) {
       const { record } = await writer.change(sub, caller, (before) => {
-        if (before === undefined || before.passkey_offer?.declined) return undefined;
-        const passkey_offer = { at: seconds(clock), declined: true } as const;
-        return { action: "account.passkey_offer_declined", record: { ...before, passkey_offer } };
+        if (before === undefined || before.ways.passkey_offer?.declined) return undefined;
+        const ways = { ...before.ways, passkey_offer: { at: seconds(clock), declined: true } as const };
+        return { action: "account.passkey_offer_declined", record: { ...before, ways } };
       });
       return record !== undefined;
     },
@@ -225,12 +209,13 @@ export function createAccountFactors(
         caller,
         async (before, tx) => {
           if (before === undefined || isDisabled(before)) return undefined;
-          const after = removed(tx, before, () => true, false);
-          if (after === undefined || after === "last") return undefined;
+          const left = removal(before, () => true);
+          if (left === undefined) return undefined;
+          for (const ref of left.records) tx.remove(ref);
           const mails = await changes.notices(tx, before, { change: "all-removed" });
           return {
             action: "account.factors_undone",
-            record: withPassword(after, null, seconds(clock)),
+            record: withPassword(left.account, null, seconds(clock)),
             mails,
           };
         },
@@ -242,21 +227,10 @@ export function createAccountFactors(
     async factors(sub) {
       checked("sub", anyString, sub);
       const found = await records.find(ACCOUNT.ref(sub));
-      const account = found?.value;
-      if (account === undefined) return undefined;
-      const { passkeys: ids } = account.factors ?? NO_FACTORS;
-      const [app, codes, ...passkeys] = await records.store.get([
-        AUTHENTICATOR_APP.ref(sub),
-        RECOVERY_CODES.ref(sub),
-        ...ids.map((id) => PASSKEY.ref(id)),
-      ]);
-      return shownFactors({
-        app: app?.value as StoredApp | undefined,
-        codes: (codes?.value as { readonly codes: readonly string[] } | undefined)?.codes ?? [],
-        passkeys: passkeys.flatMap((each) =>
-          each === undefined ? [] : [each.value as unknown as StoredPasskey],
-        ),
-      });
+      return (
+        found &&
+        factorsOf(found.value, async (refs) => (await records.store.get(refs)).map((each) => each?.value))
+      );
     },
 
     async addApp(sub, app, callOptions) {
@@ -277,7 +251,7 @@ export function createAccountFactors(
     async removeFactor(sub, which, callOptions) {
       checked("sub", anyString, sub);
       checked("id", anyString, which);
-      const { kind } = await removeOne(sub, which, {}, callerOf(callOptions));
+      const { kind } = await remove(sub, which, {}, callerOf(callOptions));
       if (kind === "last_sign_in_method")
         throw new SignInError(
           "last_sign_in_method",
@@ -288,7 +262,7 @@ export function createAccountFactors(
 
     async removeFactors(sub, callOptions) {
       checked("sub", anyString, sub);
-      const { kind } = await removeAll(sub, {}, callerOf(callOptions));
+      const { kind } = await remove(sub, undefined, {}, callerOf(callOptions));
       return kind === "changed";
     },
 
@@ -310,76 +284,30 @@ export async function withoutFactorsSince(
   account: AccountRecord,
   since: number,
 ): Promise<{ readonly record: AccountRecord; readonly removed: number }> {
-  const { app: hasApp, passkeys: ids } = account.factors ?? NO_FACTORS;
-  const passkeys = await Promise.all(ids.map((id) => tx.get(PASSKEY.ref(id))));
-  const app = hasApp ? await tx.get(AUTHENTICATOR_APP.ref(account.sub)) : undefined;
-  const late = new Set(
-    passkeys.flatMap((each) => (each !== undefined && each.added_at >= since ? [each.id] : [])),
-  );
-  if (app !== undefined && app.added_at >= since) late.add("app");
-  const record = removed(tx, account, (id) => late.has(id), false);
-  if (record === undefined || record === "last") return { record: account, removed: 0 };
-  return { record, removed: late.size };
+  const factors = await factorsOf(account, (refs) => tx.getAll(refs));
+  const late = methodsOf(factors).filter(({ added_at }) => added_at >= since);
+  const left = removal(account, (id) => late.some((each) => each.id === id));
+  for (const ref of left?.records ?? []) tx.remove(ref);
+  return left === undefined
+    ? { record: account, removed: 0 }
+    : { record: left.account, removed: late.length };
 }
 
-function shownFactors({
-  app,
-  codes,
-  passkeys,
-}: {
-  readonly app: StoredApp | undefined;
-  readonly codes: readonly string[];
-  readonly passkeys: readonly StoredPasskey[];
-}): Factors {
+/**
+ * Removes some factors. Recovery codes, the undo link and the review go with the last one.
+ * @returns the account, and the records that go with it; `undefined` if it has none of them.
+ */
+function removal(before: AccountRecord, which: (id: string) => boolean): LeftWays | undefined {
+  const left = withoutWays(before, which);
+  if (left === undefined) return undefined;
+  const { review, ...rest } = left.account.ways;
+  const isLast = !hasSecondFactor(left.account);
+  const generation = factorsGeneration(before) + 1;
+  const ways = { ...rest, generation, ...(!isLast && review !== undefined && { review }) };
+  const end = [RECOVERY_CODES.ref(before.sub), CONFIRMATION.ref(["factor-undo", before.sub])];
   return {
-    app:
-      app === undefined
-        ? null
-        : {
-            added_at: app.added_at,
-            last_used_at: app.last_used_at,
-            stopped: app.wrong_codes >= MAX_WRONG_CODES,
-          },
-    passkeys: passkeys.map(({ id, name, added_at, last_used_at, backed_up }) => ({
-      id,
-      name,
-      added_at,
-      last_used_at,
-      backed_up,
-    })),
-    recovery_codes_left: codes.length,
+    ...left,
+    account: { ...left.account, ways },
+    records: isLast ? [...left.records, ...end] : left.records,
   };
-}
-
-/** Removes some factors. Recovery codes, the undo link and the review go with the last one. @returns `last` if `keepsLast` forbids it. */
-function removed(
-  tx: Transaction,
-  before: AccountRecord,
-  which: (id: string) => boolean,
-  keepsLast: boolean,
-): AccountRecord | "last" | undefined {
-  const { factors } = before;
-  if (factors === undefined) return undefined;
-  const gone = factors.passkeys.filter(which);
-  const withoutApp = factors.app && which("app");
-  if (gone.length === 0 && !withoutApp) return undefined;
-  const after: AccountRecord = {
-    ...before,
-    factors: {
-      ...factors,
-      generation: factors.generation + 1,
-      app: factors.app && !withoutApp,
-      passkeys: factors.passkeys.filter((id) => !which(id)),
-    },
-  };
-  if (keepsLast && !hasSecondFactor(after)) return "last";
-  for (const id of gone) tx.remove(PASSKEY.ref(id));
-  if (withoutApp) tx.remove(AUTHENTICATOR_APP.ref(before.sub));
-  if (!hasSecondFactor(after)) {
-    tx.remove(RECOVERY_CODES.ref(before.sub));
-    tx.remove(CONFIRMATION.ref(["factor-undo", before.sub]));
-    const { factors_review: _nothingToReview, ...rest } = after;
-    return rest;
-  }
-  return after;
 }

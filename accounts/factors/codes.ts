@@ -26,7 +26,8 @@ import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt
 import { normalizeCode } from "../people/confirmations.ts";
 import { type AskedAt, callerAs, type Limited } from "../people/requests.ts";
 import { RECOVERY_CODE_LENGTH, recoveryCodeHmac } from "./factor-writer.ts";
-import { MAX_WRONG_CODES, normaliseSecret } from "./factor.ts";
+import { MAX_WRONG_CODES } from "../ways/ways.ts";
+import { normaliseSecret } from "./factor.ts";
 
 /** Why a code was not accepted. */
 export type RefusedCode =

@@ -17,6 +17,7 @@ import type { Attempt, AttemptLimits } from "../limits/attempt-limits.ts";
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { Confirmations, Unproven } from "../people/confirmations.ts";
 import { type AskedAt, askedFor, callerAs, type Limited, mailWith, refusalOf } from "../people/requests.ts";
+import { type Way, WAYS } from "../ways/ways.ts";
 import { matchingStep } from "./codes.ts";
 import {
   type ChangedFactors,
@@ -24,7 +25,6 @@ import {
   factorStateOf,
   hasSecondFactor,
   isStill,
-  MAX_PASSKEYS,
   type NewPasskey,
   newUserHandle,
   type OwnFactorChange,
@@ -201,17 +201,17 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
   }
 
   async function made(account: AccountRecord): Promise<Enrolment | undefined> {
-    const { app = false, passkeys: ids = [], user_handle = newUserHandle() } = account.factors ?? {};
-    if (app && (passkeys === undefined || ids.length >= MAX_PASSKEYS)) return undefined;
-    const creation =
-      passkeys === undefined || ids.length >= MAX_PASSKEYS
-        ? undefined
-        : await passkeys.creation(account, passkeys.challenge().challenge, user_handle);
+    const isFull = ({ ids, max }: Way): boolean => ids(account).length >= max;
+    const makes = isFull(WAYS.passkey) ? undefined : passkeys;
+    const hasApp = isFull(WAYS.app);
+    if (hasApp && makes === undefined) return undefined;
+    const { user_handle = newUserHandle() } = account.ways.passkey ?? {};
+    const creation = await makes?.creation(account, makes.challenge().challenge, user_handle);
     return {
       sub: account.sub,
       as: factorStateOf(account),
       isFirst: !hasSecondFactor(account),
-      app: app ? null : await newApp(issuer, account.username ?? account.email),
+      app: hasApp ? null : await newApp(issuer, account.username ?? account.email),
       passkey: creation === undefined ? null : { publicKey: creation },
       expiresAt: Math.floor(clock.now()) + LIFETIME_MS,
     };

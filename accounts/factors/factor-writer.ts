@@ -7,7 +7,7 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import { hmac, type Sealer } from "../../core/sealing.ts";
-import type { AccountFactors, AccountRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
 import {
   appContext,
   AUTHENTICATOR_APP,
@@ -21,9 +21,9 @@ import type { Transaction } from "../../records/records.ts";
 import type { EarlierAddress } from "../people/address-changes.ts";
 import { type Confirmations, randomCode } from "../people/confirmations.ts";
 import {
+  factorsGeneration,
   hasSecondFactor,
   type NewFactor,
-  newUserHandle,
   type NewPasskey,
   normaliseSecret,
 } from "./factor.ts";
@@ -31,12 +31,6 @@ import {
 const RECOVERY_CODE_COUNT = 10;
 /** Characters of 5 bits each. */
 export const RECOVERY_CODE_LENGTH = 10;
-
-export const NO_FACTORS: Pick<AccountFactors, "generation" | "app" | "passkeys"> = {
-  generation: 0,
-  app: false,
-  passkeys: [],
-};
 
 /** The keyed digest under which a recovery code is stored. @param code in its normal form. */
 export function recoveryCodeHmac(key: KeyObject, sub: string, code: string): string {
@@ -78,8 +72,8 @@ export interface FactorWriterOptions {
 
 /** A new factor of an account. */
 interface FactorAddition {
-  /** The factors of the account afterwards. */
-  readonly factors: AccountFactors;
+  /** The ways of the account afterwards. */
+  readonly ways: AccountWays;
   /** Mail about it; with the first factor, the link that undoes it. */
   readonly mails: readonly NewMail[];
   /**
@@ -166,10 +160,7 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
     notices,
     async addition(tx, account, factor) {
       const { sub } = account;
-      const { app, passkeys, generation } = account.factors ?? NO_FACTORS;
       const isFirst = !hasSecondFactor(account);
-      const user_handle =
-        account.factors?.user_handle ?? (factor.kind === "passkey" ? factor.userHandle : newUserHandle());
       const guard = await guardAddress(tx, confirmations, account, clock);
       // The link can take over the account, so it never goes to an address that was not confirmed.
       const undo =
@@ -177,12 +168,7 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
           ? confirmations.prepare({ purpose: "factor-undo", subject: sub, extra: {} })
           : undefined;
       return {
-        factors: {
-          generation: generation + 1,
-          user_handle,
-          app: app || factor.kind === "app",
-          passkeys: factor.kind === "passkey" ? [...passkeys, factor.passkey.id] : passkeys,
-        },
+        ways: { ...account.ways, ...added(account, factor), generation: factorsGeneration(account) + 1 },
         mails: await notices(tx, account, { change: `${factor.kind}-added` }, undo?.link),
         async put() {
           if (factor.kind === "app")
@@ -194,4 +180,14 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
       };
     },
   };
+}
+
+/** What the new factor changes in the ways of its account. */
+function added(
+  { ways: { passkey } }: AccountRecord,
+  factor: NewFactor,
+): Pick<AccountWays, "app" | "passkey"> {
+  if (factor.kind === "app") return { app: true };
+  const { user_handle = factor.userHandle, ids = [] } = passkey ?? {};
+  return { passkey: { user_handle, ids: [...ids, factor.passkey.id] } };
 }

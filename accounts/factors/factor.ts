@@ -3,43 +3,15 @@ import { hash, randomBytes } from "node:crypto";
 import type { z } from "zod";
 import type { Configuration } from "../../config/configuration.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
-import type { AccountFactors, AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
+import type { AccountRecord, ClientRecord } from "../../records/directory/directory.ts";
 import type { StoredPasskey } from "../../records/factors/factor-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
 import { described } from "../../config/documented-schema.ts";
 import { exactly, ruled } from "../arguments.ts";
 import { textProblem } from "../text-rules.ts";
+import { hasWay, WAYS, type WayOwner } from "../ways/ways.ts";
 
-/** The maximum number of passkeys of an account. */
-export const MAX_PASSKEYS = 10;
 const MAX_PASSKEY_NAME = 64;
-/** Wrong codes in a row after which an app accepts none, until a passkey, a recovery code or an operator helps. */
-export const MAX_WRONG_CODES = 100;
-
-/** The second factors of an account, as `accounts.factors` returns them. Times are in seconds since the epoch. */
-export interface Factors {
-  /** The authenticator app; `null` if there is none. */
-  readonly app: {
-    readonly added_at: number;
-    /** `null`: never since it was added. */
-    readonly last_used_at: number | null;
-    /** Whether it accepts no codes after 100 wrong ones in a row, until a passkey or a recovery code is used. */
-    readonly stopped: boolean;
-  } | null;
-  /** Oldest first. */
-  readonly passkeys: readonly {
-    /** The credential id, Base64url. */
-    readonly id: string;
-    /** Chosen by the person. */
-    readonly name: string;
-    readonly added_at: number;
-    readonly last_used_at: number | null;
-    /** Whether it was copied to other devices, as far as its last use says. */
-    readonly backed_up: boolean;
-  }[];
-  readonly recovery_codes_left: number;
-}
-
 /** Recovery codes, in plain text only here. */
 export interface NewRecoveryCodes {
   /** Ten codes such as `K7QM2-XTV4N`; none if the account keeps those that it has. */
@@ -51,19 +23,9 @@ export function newUserHandle(): string {
   return randomBytes(32).toString("base64url");
 }
 
-/** The factors of an account that was created with an app. */
-export function importedFactors(): AccountFactors {
-  return { generation: 1, user_handle: newUserHandle(), app: true, passkeys: [] };
-}
-
 /** Whether the account has a second factor: then its password alone signs nobody in. */
-export function hasSecondFactor({ factors }: Pick<AccountRecord, "factors">): boolean {
-  return factors !== undefined && (factors.app || factors.passkeys.length > 0);
-}
-
-/** Whether only a passkey signs this account in: an app also needs a password. */
-export function signsInByPasskeyAlone({ password_hash, factors }: AccountRecord): boolean {
-  return password_hash === null && (factors?.passkeys.length ?? 0) > 0;
+export function hasSecondFactor(account: WayOwner): boolean {
+  return hasWay(account, ({ isFactor }) => isFactor);
 }
 
 /**
@@ -89,24 +51,22 @@ export function factorKey(id: string): string {
  * factors).
  */
 export function withReview(account: AccountRecord): AccountRecord {
-  return hasSecondFactor(account) ? { ...account, factors_review: "due" } : account;
+  return hasSecondFactor(account) ? { ...account, ways: { ...account.ways, review: "due" } } : account;
 }
 
 /** How long a person who was asked to add a passkey is not asked again. */
 const OFFER_PAUSE_SECONDS = 30 * 86_400;
 
 /** Whether a person may be asked at sign-in to add a passkey. @param now seconds since the epoch. */
-export function isPasskeyOfferDue(
-  { factors, passkey_offer: last }: Pick<AccountRecord, "factors" | "passkey_offer">,
-  now: number,
-): boolean {
-  if ((factors?.passkeys.length ?? 0) > 0 || last?.declined === true) return false;
+export function isPasskeyOfferDue(account: WayOwner, now: number): boolean {
+  const { passkey_offer: last } = account.ways;
+  if (WAYS.passkey.ids(account).length > 0 || last?.declined === true) return false;
   return last === undefined || last.at + OFFER_PAUSE_SECONDS <= now;
 }
 
 /** The generation of the account's factors; 0 if it never had one. */
-export function factorsGeneration({ factors }: Pick<AccountRecord, "factors">): number {
-  return factors?.generation ?? 0;
+export function factorsGeneration({ ways }: Pick<AccountRecord, "ways">): number {
+  return ways.generation ?? 0;
 }
 
 /** The state of an account when an enrolment began. No factor is added once any of it has changed. */
@@ -120,7 +80,7 @@ export interface FactorState {
 export function factorStateOf(record: AccountRecord): FactorState {
   return {
     email: record.email,
-    password_generation: record.password_generation ?? 0,
+    password_generation: record.ways.password?.generation ?? 0,
     sessions_generation: record.sessions_generation,
     factors_generation: factorsGeneration(record),
   };
@@ -239,13 +199,14 @@ export interface FactorChanges {
   ): Promise<ChangedFactors | UnchangedFactors>;
   /**
    * Records that the person has looked at the second factors. Writes nothing if they need not.
-   * @param by what they have signed in with: after a passkey alone, a sign-in with the password shows them once more.
+   * @param amr what they have signed in with: unless a mail could have given it to them, the next sign-in with such a way shows
+   *   them once more.
    * @param generation the `sessions_generation` that the account must still have.
    * @returns the account afterwards; `undefined` if it has another generation, is disabled or is gone.
    */
   reviewedFactors(
     sub: string,
-    by: "password" | "passkey",
+    amr: readonly string[],
     generation: number,
     caller: Caller,
   ): Promise<AccountRecord | undefined>;

@@ -95,7 +95,7 @@ export interface UsedPasskey {
 }
 
 /** Whose passkey it is, which may be an account that does not exist yet. */
-export type PasskeyOwner = NamedPerson & Pick<AccountRecord, "factors">;
+export type PasskeyOwner = NamedPerson & Partial<Pick<AccountRecord, "ways">>;
 
 /** All calls reject with `StorageUnavailable` when the storage fails. */
 export interface Passkeys {
@@ -184,8 +184,8 @@ export function createPasskeys({ relyingParty, records, clock }: PasskeysOptions
   /** The library, loaded with the first passkey and kept: import() looks modules up again each time. */
   const loaded = (): Promise<Library> => (library ??= loadLibrary());
 
-  async function passkeysOf({ factors }: Pick<AccountRecord, "factors">): Promise<StoredPasskey[]> {
-    const refs = (factors?.passkeys ?? []).map((id) => PASSKEY.ref(id));
+  async function passkeysOf({ ways }: Partial<Pick<AccountRecord, "ways">>): Promise<StoredPasskey[]> {
+    const refs = (ways?.passkey?.ids ?? []).map((id) => PASSKEY.ref(id));
     if (refs.length === 0) return [];
     const found = await records.store.get(refs);
     return found.flatMap((each) => (each === undefined ? [] : [each.value as unknown as StoredPasskey]));
@@ -306,12 +306,12 @@ export function createPasskeys({ relyingParty, records, clock }: PasskeysOptions
     if (passkey === undefined || info === undefined) return undefined;
     if (sub !== undefined && passkey.sub !== sub) return undefined;
     const account = stored;
-    if (account?.factors?.passkeys.includes(id) !== true || isDisabled(account)) return undefined;
+    if (account?.ways.passkey?.ids.includes(id) !== true || isDisabled(account)) return undefined;
     const { userHandle } = response;
     // If the account is not known yet, the user handle identifies it (WebAuthn section 7.2, step 6).
     if (userHandle === undefined || userHandle === null) {
       if (sub === undefined) return undefined;
-    } else if (userHandle !== account.factors.user_handle) return undefined;
+    } else if (userHandle !== account.ways.passkey.user_handle) return undefined;
     if (!rpIds.includes(passkey.rp_id)) return undefined;
     if ((info.credentialDeviceType === "multiDevice") !== passkey.backup_eligible) return undefined;
     const digest = hash("sha256", challenge, "base64url");

@@ -9,6 +9,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { AccountRecord } from "../../records/directory/directory.ts";
+import type { PasswordOwner } from "../account.ts";
 import { hasSecondFactor } from "../factors/factor.ts";
 import { readName, type SignInName } from "../names.ts";
 import { noticeTo, sealMail, type StoredMail } from "../../records/people/mail-kinds.ts";
@@ -17,7 +18,7 @@ import type { Attempt } from "./attempt-limits.ts";
 import type { AccountServices } from "../services.ts";
 
 /** What a device cookie is compared with. */
-export type DeviceAccount = Pick<AccountRecord, "sub" | "password_generation">;
+export type DeviceAccount = PasswordOwner & Pick<AccountRecord, "sub">;
 
 /** A name as its limits see it. */
 export interface LimitedName {
@@ -105,7 +106,7 @@ export function createPasswordCheck({
       const failures = subject === undefined ? 0 : await store.failures(way, subject);
       let record = deviceOf && (await accounts.recordByName(name));
       // An unknown name costs the same comparisons.
-      const device = deviceOf?.(record ?? { sub: randomUUID() });
+      const device = deviceOf?.(record ?? { sub: randomUUID(), ways: {} });
       const attempt = await limit({ name, guessed: failures >= FAILURES_BEFORE_LIMIT }, record && device);
       if (!attempt.allowed) return { kind: "limited", attempt };
       try {

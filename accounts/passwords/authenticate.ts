@@ -25,13 +25,14 @@ export function createSignIns(
   const running = new Set<Promise<void>>();
 
   /** Replaces a weak hash unless the password has been changed since. */
-  async function rehash(sub: string, compared: string, password: string): Promise<void> {
-    const password_hash = await passwords.hash(password);
-    await writer.change(sub, SYSTEM, (before) =>
-      before?.password_hash === compared
-        ? { action: "account.rehashed", record: { ...before, password_hash } }
-        : undefined,
-    );
+  async function rehash(sub: string, compared: string, typed: string): Promise<void> {
+    const hash = await passwords.hash(typed);
+    await writer.change(sub, SYSTEM, (before) => {
+      const { password } = before?.ways ?? {};
+      if (before === undefined || password?.hash !== compared) return undefined;
+      const ways = { ...before.ways, password: { ...password, hash } };
+      return { action: "account.rehashed", record: { ...before, ways } };
+    });
   }
 
   function rehashInBackground(sub: string, compared: string, password: string): void {
@@ -47,7 +48,7 @@ export function createSignIns(
     password: string,
     party?: string,
   ): Promise<Authenticated["refusal"]> {
-    const hash = record?.password_hash ?? null;
+    const hash = record?.ways.password?.hash ?? null;
     const matches = await passwords.verify(hash, password, party);
     if (!matches || record === undefined || hash === null) return "credentials";
     if (isDisabled(record)) return "disabled";

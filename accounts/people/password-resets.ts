@@ -1,7 +1,7 @@
 /** Forgotten passwords: a mail to the stored address lets its owner choose a new password. */
 import { passwordNames } from "../accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
-import { type AccountState, isDisabled, stateOf } from "../account.ts";
+import { type AccountState, isDisabled, passwordGeneration, stateOf } from "../account.ts";
 import { normalName, readName } from "../names.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import type { Transaction } from "../../records/records.ts";
@@ -115,7 +115,7 @@ export function createPasswordResets(services: PeopleServices): PasswordResets {
         purpose: "password-reset",
         subject: account?.sub ?? confirmations.nobody(name ?? ""),
         interaction,
-        extra: stateOf(account ?? { email: name ?? "" }),
+        extra: stateOf(account ?? { email: name ?? "", ways: {} }),
         lasting:
           lastsMs === undefined ? undefined : { ms: lastsMs, of: sent.allowed ? undefined : found?.sub },
         mail: mailWith(services, {
@@ -162,8 +162,7 @@ export function createPasswordResets(services: PeopleServices): PasswordResets {
         pending.remove();
         // If not, the account is gone, or its address or password has changed since.
         if (after === undefined) return { kind: "gone" };
-        const { password_generation = 0 } = after;
-        return { kind: "done", sub, password_generation };
+        return { kind: "done", sub, ways: { password: { generation: passwordGeneration(after) } } };
       });
     },
   };

@@ -100,7 +100,7 @@ export async function askedFor<Limit extends "mail" | "registration">(
   const { accounts, limits } = services;
   const { address, device: deviceOf } = at;
   let record = deviceOf && (await accounts.recordByName(name));
-  const own = deviceOf?.(record ?? { sub: randomUUID() });
+  const own = deviceOf?.(record ?? { sub: randomUUID(), ways: {} });
   const device = record && own;
   const caller = { purpose, address, device };
   const attempt = await limits[limit]({ ...caller, name });

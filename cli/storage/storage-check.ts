@@ -5,6 +5,7 @@ import { type Check, type Flaw, kindChecks } from "../../records/record-check.ts
 import type { Clock } from "../../core/clock.ts";
 import { deliveryChecks } from "../../records/deliveries/delivery-check.ts";
 import { directoryChecks } from "../../records/directory/directory-check.ts";
+import { allWays } from "../../accounts/ways/ways.ts";
 import { factorChecks } from "../../records/factors/factor-check.ts";
 import { namesOf } from "../../accounts/names.ts";
 import { databaseFile } from "../../config/storage-address.ts";
@@ -151,7 +152,7 @@ async function checksOf(
     ...(artifacts === undefined ? [] : [settingsCheck(warnings)]),
     ...kindChecks(KINDS, stores, clock),
     ...directoryChecks(stores, namesOf, clock),
-    ...factorChecks(stores, clock),
+    ...factorChecks(stores, allWays(), clock),
     ...deliveryChecks(stores, KINDS, clock),
     ...(sealer === undefined ? [] : sealedChecks(stores, sealer, clock)),
   ];

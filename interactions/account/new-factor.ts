@@ -4,7 +4,7 @@
  * tried before it counts, and the account must not have changed meanwhile (see `accounts/factors/enrolment.ts`).
  */
 import type { Enrolment, Enrolments } from "../../accounts/factors/enrolment.ts";
-import { passkeyName } from "../../accounts/factors/factor.ts";
+import { type NewFactor, passkeyName } from "../../accounts/factors/factor.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import { AMR_CODE, amrOfPasskey } from "../../provider/authentication.ts";
@@ -28,14 +28,11 @@ import {
   doneAt,
   METHODS_PATH,
   type MethodsPageParts,
-  NEW_APP_PATH,
-  NEW_PASSKEY_PATH,
+  newFactorPath,
   showCodes,
 } from "./sign-in-methods.ts";
 
-type FactorKind = "app" | "passkey";
-
-const PATHS: Readonly<Record<FactorKind, string>> = { app: NEW_APP_PATH, passkey: NEW_PASSKEY_PATH };
+type FactorKind = NewFactor["kind"];
 
 /** A problem with a code from a mail, or with a new factor. */
 type NewFactorProblem =
@@ -138,7 +135,7 @@ export function newFactorPages(parts: NewFactorPageParts): readonly PersonPage[]
  */
 function newFactorPage(parts: NewFactorPageParts, enrolments: Enrolments, kind: FactorKind): PersonPage {
   const { seals, sessions, devices, clock } = parts;
-  const path = PATHS[kind];
+  const path = newFactorPath(kind);
 
   function showConfirmation(visit: PersonVisit, isSent: boolean, problem?: NewFactorProblem): void {
     const { account } = visit.person;

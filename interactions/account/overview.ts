@@ -13,10 +13,7 @@ import { connectedServices, type ServicesPageParts } from "./services.ts";
 
 /** `account`: a row for each page, with what is set there now. */
 interface OverviewLocals extends PersonLocals {
-  readonly account: Pick<
-    AccountRecord,
-    "sub" | "email_verified" | "username" | "password_hash" | "password_changed_at" | "factors"
-  >;
+  readonly account: Pick<AccountRecord, "sub" | "email_verified" | "username" | "ways">;
   /** In how many browsers the person is signed in, and whether there are more. */
   readonly browsers: number;
   readonly hasMoreBrowsers?: boolean;
@@ -85,12 +82,9 @@ function browsersText(t: Translator, browsers: number, hasMore: boolean): string
   return browsers > 1 ? t("account.sessions.count", { browsers }) : t("account.sessions.one");
 }
 
-function passwordValue(
-  t: Translator,
-  { password_hash, password_changed_at: at }: OverviewLocals["account"],
-  now: number,
-): string {
-  if (password_hash === null) return t("account.password.none");
+function passwordValue(t: Translator, { ways }: OverviewLocals["account"], now: number): string {
+  const { hash = null, changed_at: at } = ways.password ?? {};
+  if (hash === null) return t("account.password.none");
   if (at === undefined) return t("account.password.hint");
   const { relative: when } = moments({ locale: t.locale, now })(at * 1000);
   return t("account.password.changed", { when });

@@ -1,5 +1,6 @@
 /** The password: a new one, after a recent sign-in. */
 import type { AccountInternals } from "../../accounts/account.ts";
+import { kindsOf } from "../../accounts/ways/ways.ts";
 import { InvalidPassword } from "../../core/errors.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
@@ -47,12 +48,12 @@ export interface PasswordPageParts {
 
 export function passwordPage({ accounts, devices, sessions, length }: PasswordPageParts): PersonPage {
   function shown({ locals, person, send }: PersonVisit, problem?: string): void {
-    const { username, email, password_hash } = person.account;
+    const { username, email } = person.account;
     const data = {
       ...locals,
       ...length,
       username: username ?? email,
-      isSet: password_hash !== null,
+      isSet: kindsOf(person.account).includes("password"),
       ...(problem !== undefined && { problem }),
     };
     send(passwordView, data, { status: problem === undefined ? 200 : 400 });

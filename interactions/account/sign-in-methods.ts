@@ -6,42 +6,48 @@ import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import {
   type ChangedFactors,
   factorKey,
-  type Factors,
   hasSecondFactor,
-  MAX_PASSKEYS,
   passkeyName,
   type UnchangedFactors,
 } from "../../accounts/factors/factor.ts";
 import type { SecondFactors } from "../../accounts/factors/factors.ts";
+import {
+  allWays,
+  type Factors,
+  mainWaysFirst,
+  type Method,
+  methodsOf,
+  type Way,
+  type WayOwner,
+  wayOf,
+} from "../../accounts/ways/ways.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { SignInSessions } from "../../provider/sessions/sessions.ts";
+import type { AccountRecord } from "../../records/directory/directory.ts";
 import { seeOther } from "../answers.ts";
 import type { Form } from "../forms.ts";
-import { moments } from "../look/moments.ts";
+import { type Moments, moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page } from "../page.ts";
 import { personLocals, type PersonLocals, type PersonPage, type PersonVisit } from "./person-pages.ts";
 import type { Notice } from "./seals.ts";
 
 export const METHODS_PATH = "/account/sign-in-methods";
-export const NEW_APP_PATH: string = `${METHODS_PATH}/new-app`;
-export const NEW_PASSKEY_PATH: string = `${METHODS_PATH}/new-passkey`;
+/** @param kind of the factor that the page adds. */
+export const newFactorPath = (kind: string): string => `${METHODS_PATH}/new-${kind}`;
 const CHANGE_PATH = `${METHODS_PATH}/change`;
 const CODES_PATH = `${METHODS_PATH}/recovery-codes`;
 
 /** With this many recovery codes or fewer, the page suggests new ones. */
 const FEW_CODES = 3;
 
-type Passkey = Factors["passkeys"][number];
-type Used = Pick<Passkey, "added_at" | "last_used_at">;
-
 /** `account-methods`: everything that the person can sign in with. */
 interface MethodsLocals extends PersonLocals {
+  readonly account: Pick<AccountRecord, "ways">;
   readonly factors: Factors;
-  readonly password: { readonly isSet: boolean; /** Seconds since the epoch. */ readonly changedAt?: number };
-  /** What the person could add here. */
-  readonly canAdd: { readonly app: boolean; readonly passkey: boolean };
+  /** The kinds of factors that the person could add here. */
+  readonly canAdd: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -49,90 +55,94 @@ interface MethodsLocals extends PersonLocals {
 export const methodsView: Page<MethodsLocals> = {
   view: "account-methods",
   locals(t, locals) {
-    const { base, factors, password, canAdd, now } = locals;
-    const { app, passkeys, recovery_codes_left: codesLeft } = factors;
+    const { base, account, factors, now } = locals;
+    const { recovery_codes_left: codesLeft } = factors;
+    const { hash = null, changed_at: changedAt } = account.ways.password ?? {};
     const moment = moments({ locale: t.locale, now });
-    const shown = (id: string, { added_at, last_used_at }: Used): Locals => ({
-      href: `${base}${CHANGE_PATH}?factor=${factorKey(id)}`,
-      times: [
-        { label: t("methods.added"), at: moment(added_at * 1000) },
-        ...(last_used_at === null ? [] : [{ label: t("methods.lastUse"), at: moment(last_used_at * 1000) }]),
-      ],
-      isUnused: last_used_at === null,
-    });
     return {
       ...personLocals(t, locals, t("account.methods")),
       advice: adviceOf(t, locals),
       isSafe: missingOf(locals) === undefined,
-      passkeys: passkeys.map((passkey, i) => ({
-        ...shown(passkey.id, passkey),
-        id: `passkey-${i}`,
-        name: passkey.name,
-        isStopped: false,
-      })),
-      app: app && {
-        ...shown("app", app),
-        id: "the-app",
-        name: t("methods.app"),
-        isStopped: app.stopped,
-      },
+      sections: mainWaysFirst().flatMap((way) => sectionOf(t, way, locals, moment)),
       codesLeft,
-      hasFactor: hasAny(factors),
+      hasFactor: methodsOf(factors).length > 0,
       codesUrl: base + CODES_PATH,
       password: {
-        isSet: password.isSet,
-        changed: password.changedAt === undefined ? "" : moment(password.changedAt * 1000),
+        isSet: hash !== null,
+        changed: changedAt === undefined ? "" : moment(changedAt * 1000),
         href: `${base}/account/password`,
       },
-      newPasskey: canAdd.passkey && passkeys.length < MAX_PASSKEYS ? base + NEW_PASSKEY_PATH : "",
-      newApp: canAdd.app && app === null ? base + NEW_APP_PATH : "",
-      isFull: passkeys.length >= MAX_PASSKEYS ? MAX_PASSKEYS : 0,
     };
   },
 };
 
+/** The part of the page about one kind: what there is, and a way to add another one. */
+function sectionOf(
+  t: Translator,
+  { kind, methods, signsIn, max, texts }: Way,
+  { base, factors, canAdd }: MethodsLocals,
+  moment: Moments,
+): Locals[] {
+  const { name, heading, text, full } = texts;
+  if (methods === undefined || heading === undefined) return [];
+  const all = methods(factors);
+  const isFull = all.length >= max;
+  return [
+    {
+      id: kind,
+      heading: t(heading),
+      text: text === undefined ? "" : t(text),
+      methods: all.map(({ id, name: chosen, added_at, last_used_at, state }, i) => ({
+        id: `${kind}-${i}`,
+        name: chosen ?? t(name),
+        href: `${base}${CHANGE_PATH}?factor=${factorKey(id)}`,
+        times: [
+          { label: t("methods.added"), at: moment(added_at * 1000) },
+          ...(last_used_at === null
+            ? []
+            : [{ label: t("methods.lastUse"), at: moment(last_used_at * 1000) }]),
+        ],
+        isUnused: last_used_at === null,
+        isStopped: state === "stopped",
+      })),
+      add: canAdd.includes(kind) &&
+        !isFull && { href: base + newFactorPath(kind), label: t(`methods.new.${kind}`) },
+      isMain: signsIn && all.length === 0,
+      full: isFull && full !== undefined ? t(full, { count: max }) : "",
+    },
+  ];
+}
+
 /** The most important thing that the account lacks to be safe; `undefined` if nothing. */
 function missingOf({ factors, canAdd }: Pick<MethodsLocals, "factors" | "canAdd">): string | undefined {
-  const { app, passkeys, recovery_codes_left: left } = factors;
-  if (app?.stopped) return "stopped";
-  if (app === null && passkeys.length === 0) return canAdd.app || canAdd.passkey ? "factor" : undefined;
+  const methods = methodsOf(factors);
+  const { recovery_codes_left: left } = factors;
+  if (methods.some(({ state }) => state === "stopped")) return "stopped";
+  if (methods.length === 0) return canAdd.length > 0 ? "factor" : undefined;
   if (left === 0) return "codes";
   if (left <= FEW_CODES) return "fewCodes";
-  return (app === null ? 0 : 1) + passkeys.length === 1 && (canAdd.app || canAdd.passkey)
-    ? "second"
-    : undefined;
+  return methods.length === 1 && canAdd.length > 0 ? "second" : undefined;
 }
 
 function adviceOf(t: Translator, locals: MethodsLocals): string {
   const missing = missingOf(locals);
   if (missing !== undefined)
     return t(`methods.missing.${missing}`, { left: locals.factors.recovery_codes_left });
-  return hasAny(locals.factors) ? t("methods.safe") : "";
+  return methodsOf(locals.factors).length > 0 ? t("methods.safe") : "";
 }
 
-const hasAny = ({ app, passkeys }: Factors): boolean => app !== null || passkeys.length > 0;
-
 /** What an account can sign in with, in words, such as "Password and 1 passkey". */
-export function methodsText(
-  t: Translator,
-  {
-    password_hash,
-    factors,
-  }: { readonly password_hash: string | null } & Parameters<typeof hasSecondFactor>[0],
-): string {
-  const passkeys = factors?.passkeys.length ?? 0;
-  const all = [
-    ...(password_hash === null ? [] : [t("methods.password")]),
-    ...(passkeys === 0 ? [] : [t("methods.passkeys.count", { passkeys })]),
-    ...(factors?.app ? [t("methods.app.one")] : []),
-  ];
+export function methodsText(t: Translator, account: WayOwner): string {
+  const all = mainWaysFirst().flatMap(({ ids, texts }) => {
+    const count = ids(account).length;
+    return count === 0 ? [] : [t(texts.count, { count })];
+  });
   return all.length === 0 ? t("methods.none") : new Intl.ListFormat(t.locale).format(all);
 }
 
-/** `account-factor`: a form with the name of a passkey, and one that removes the passkey or the app. */
+/** `account-factor`: a form with the name of a factor, if the person has chosen one, and one that removes it. */
 interface FactorLocals extends PersonLocals {
-  /** Left out: the app. */
-  readonly passkey?: Pick<Passkey, "id" | "name">;
+  readonly method: Pick<Method, "kind" | "id" | "name">;
   readonly isLast: boolean;
   readonly problem?: "name" | "required" | "last_sign_in_method";
 }
@@ -140,7 +150,8 @@ interface FactorLocals extends PersonLocals {
 export const factorView: Page<FactorLocals> = {
   view: "account-factor",
   locals(t, locals) {
-    const { base, passkey, isLast, problem } = locals;
+    const { base, method, isLast, problem } = locals;
+    const { name, remove = name, effect } = wayOf(method).texts;
     const problems = {
       none: [],
       name: [{ fields: ["name"], text: t("methods.problem.passkeyName") }],
@@ -148,11 +159,12 @@ export const factorView: Page<FactorLocals> = {
       last_sign_in_method: [{ fields: [], text: t("problem.last-sign-in-method") }],
     }[problem ?? "none"];
     return {
-      ...personLocals(t, locals, passkey?.name ?? t("methods.app"), problems),
-      factor: factorKey(passkey?.id ?? "app"),
-      name: passkey?.name ?? "",
-      isPasskey: passkey !== undefined,
-      isLast,
+      ...personLocals(t, locals, method.name ?? t(name), problems),
+      factor: factorKey(method.id),
+      name: method.name ?? "",
+      isNamed: method.name !== null,
+      remove: t(remove),
+      effect: isLast ? t("methods.remove.last") : effect === undefined ? "" : t(effect),
       back: base + METHODS_PATH,
       backTo: t("account.methods"),
     };
@@ -209,11 +221,11 @@ export function backToMethods({ ctx, locals: { notice }, done }: PersonVisit): v
 
 export function methodsPages(parts: MethodsPageParts): readonly PersonPage[] {
   const { accounts, secondFactors, clock } = parts;
-  const { enrolments, passkeys } = secondFactors;
-  const canAdd = {
-    app: enrolments !== undefined,
-    passkey: enrolments !== undefined && passkeys !== undefined,
-  };
+  const { enrolments } = secondFactors;
+  const canAdd =
+    enrolments === undefined
+      ? []
+      : allWays().flatMap((way) => (way.isFactor && way.isOn(secondFactors) ? [way.kind] : []));
   const list: PersonPage = {
     path: METHODS_PATH,
     place: "methods",
@@ -221,39 +233,33 @@ export function methodsPages(parts: MethodsPageParts): readonly PersonPage[] {
       const { account } = visit.person;
       const factors = await accounts.factors(account.sub);
       if (factors === undefined) return backToMethods(visit);
-      const { password_hash, password_changed_at: changedAt } = account;
-      const password = { isSet: password_hash !== null, ...(changedAt !== undefined && { changedAt }) };
-      visit.send(methodsView, { ...visit.locals, factors, password, canAdd, now: clock.now() });
+      visit.send(methodsView, { ...visit.locals, account, factors, canAdd, now: clock.now() });
     },
   };
   return [list, factorPage(parts), codesPage(parts)];
 }
 
-/** One passkey, or the app. A form sends `factor`, and `action`: `rename` with `name`, or `remove`. */
+/** One factor. A form sends `factor`, and `action`: `rename` with `name`, or `remove`. */
 function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
   async function find({ person }: PersonVisit, key: string | undefined) {
     const factors = await accounts.factors(person.account.sub);
     if (factors === undefined || key === undefined) return undefined;
-    const isLast = (factors.app === null ? 0 : 1) + factors.passkeys.length === 1;
-    if (key === "app") return factors.app === null ? undefined : { isLast };
-    const passkey = factors.passkeys.find(({ id }) => factorKey(id) === key);
-    return passkey && { passkey, isLast };
+    const methods = methodsOf(factors);
+    const method = methods.find(({ id }) => factorKey(id) === key);
+    return method && { method, isLast: methods.length === 1 };
   }
 
-  async function remove(
-    visit: PersonVisit,
-    id: string,
-    found: Pick<FactorLocals, "passkey" | "isLast">,
-  ): Promise<void> {
+  async function remove(visit: PersonVisit, found: Pick<FactorLocals, "method" | "isLast">): Promise<void> {
     const { person, caller } = visit;
     const { sub, sessions_generation: generation } = person.account;
     const change = { keepSession: person.session, generation };
+    const { kind, id } = found.method;
     const result = await accounts.removeOwnFactor(sub, id, change, caller);
     if (result.kind === "required" || result.kind === "last_sign_in_method")
       return visit.send(factorView, { ...visit.locals, ...found, problem: result.kind }, { status: 400 });
     if (result.kind !== "changed") return backToMethods(visit);
     await sessions.keep(person.session, result.sessions_generation);
-    return doneAt(visit, id === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
+    return doneAt(visit, kind === "app" ? "appRemoved" : "passkeyRemoved", result.sessions_generation);
   }
 
   return {
@@ -267,20 +273,20 @@ function factorPage({ accounts, sessions }: MethodsPageParts): PersonPage {
     async submit(visit, form: Form) {
       const found = await find(visit, form.get("factor"));
       if (found === undefined) return backToMethods(visit);
-      const { passkey } = found;
-      if (form.get("action") === "remove") return remove(visit, passkey?.id ?? "app", found);
-      if (passkey === undefined) return backToMethods(visit);
+      const { method } = found;
+      if (form.get("action") === "remove") return remove(visit, found);
+      if (method.name === null) return backToMethods(visit);
       const name = passkeyName(form.get("name") ?? "");
       if (name === undefined) {
-        const again = { ...passkey, name: form.get("name") ?? "" };
+        const again = { ...method, name: form.get("name") ?? "" };
         return visit.send(
           factorView,
-          { ...visit.locals, ...found, passkey: again, problem: "name" },
+          { ...visit.locals, ...found, method: again, problem: "name" },
           { status: 400 },
         );
       }
       const { sub } = visit.person.account;
-      if (!(await accounts.renamePasskey(sub, passkey.id, name, visit.caller))) return backToMethods(visit);
+      if (!(await accounts.renamePasskey(sub, method.id, name, visit.caller))) return backToMethods(visit);
       return doneAt(visit, "passkeyRenamed");
     },
   };

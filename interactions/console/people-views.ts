@@ -1,6 +1,7 @@
 /** The data of the console's pages about people, and the texts that their views print. */
-import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
+import { factorKey } from "../../accounts/factors/factor.ts";
 import { fullName, type NamedPerson, shownEmail } from "../../accounts/names.ts";
+import { type Factors, hasWay, methodsOf, wayOf } from "../../accounts/ways/ways.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { type Moment, type Moments, moments } from "../look/moments.ts";
@@ -11,9 +12,8 @@ import { consoleLocals, type ConsoleLocals, listAddress } from "./console-views.
 export const ALL = "all";
 
 /** Whether there is a factor with this key, or any, if it is {@link ALL}. */
-export function hasFactor({ app, passkeys }: Factors, key: string): boolean {
-  if (key === "app") return app !== null;
-  return key === ALL ? app !== null || passkeys.length > 0 : passkeys.some(({ id }) => factorKey(id) === key);
+export function hasFactor(factors: Factors, key: string): boolean {
+  return methodsOf(factors).some(({ id }) => key === ALL || factorKey(id) === key);
 }
 
 /** `people`: the form that finds an account by its exact name. */
@@ -26,10 +26,7 @@ export interface PeopleLocals extends ConsoleLocals {
 /** The data about an account that the pages show. */
 export interface ShownLocals extends ConsoleLocals {
   readonly person: NamedPerson &
-    Pick<
-      AccountRecord,
-      "sub" | "email_verified" | "disabled" | "created_at" | "password_hash" | "password_changed_at"
-    >;
+    Pick<AccountRecord, "sub" | "email_verified" | "disabled" | "created_at" | "ways">;
   readonly factors: Factors;
 }
 
@@ -80,40 +77,28 @@ interface FactorRow {
   readonly lastUse: Moment | undefined;
 }
 
-/** The app first, then the passkeys, oldest first. */
-function factorRows(
-  t: Translator,
-  { factors: { app, passkeys } }: ShownLocals,
-  moment: Moments,
-): FactorRow[] {
-  const lastUse = (at: number | null): Moment | undefined => (at === null ? undefined : moment(at * 1000));
-  const rows = passkeys.map(({ id, name, added_at, last_used_at, backed_up }) => ({
-    key: factorKey(id),
-    name,
-    kind: t("console.method.passkey"),
-    note: [t("console.method.passkey"), ...(backed_up ? [t("console.method.copied")] : [])].join(" · "),
-    problem: "",
-    added: moment(added_at * 1000),
-    lastUse: lastUse(last_used_at),
-  }));
-  if (app === null) return rows;
-  const first = {
-    key: "app",
-    name: t("methods.app"),
-    kind: "",
-    note: "",
-    problem: app.stopped ? t("methods.app.stopped") : "",
-    added: moment(app.added_at * 1000),
-    lastUse: lastUse(app.last_used_at),
-  };
-  return [first, ...rows];
+function factorRows(t: Translator, { factors }: ShownLocals, moment: Moments): FactorRow[] {
+  return methodsOf(factors).map(({ kind, id, name, added_at, last_used_at, state }) => {
+    const ofKind = t(wayOf({ kind }).texts.name);
+    const named = name === null ? [] : [ofKind];
+    return {
+      key: factorKey(id),
+      name: name ?? ofKind,
+      kind: named.join(""),
+      note: [...named, ...(state === "copied" ? [t("console.method.copied")] : [])].join(" · "),
+      problem: state === "stopped" ? t("methods.app.stopped") : "",
+      added: moment(added_at * 1000),
+      lastUse: last_used_at === null ? undefined : moment(last_used_at * 1000),
+    };
+  });
 }
 
 export const personPage: Page<PersonLocals> = {
   view: "person",
   locals(t, locals) {
     const { list, person, factors, protectedAs, methods } = locals;
-    const { sub, email, username, password_hash, password_changed_at: changedAt } = person;
+    const { sub, email, username, ways } = person;
+    const { hash = null, changed_at: changedAt } = ways.password ?? {};
     const moment = moments({ ...locals, locale: t.locale });
     const rows = factorRows(t, locals, moment);
     const removal = (key: string): string =>
@@ -129,7 +114,7 @@ export const personPage: Page<PersonLocals> = {
       isDisabled: person.disabled === true,
       since: moment(person.created_at * 1000),
       password:
-        password_hash === null
+        hash === null
           ? t("account.password.none")
           : changedAt === undefined
             ? t("console.person.password")
@@ -149,18 +134,18 @@ function protectionText(t: Translator, as: PersonLocals["protectedAs"]): string 
   return as === "own" ? t("console.person.own") : t("console.person.operator");
 }
 
+/** The text of {@link ALL}. */
+const ALL_TEXTS = { name: "console.remove.all", remove: undefined };
+
 export const removalPage: Page<RemovalLocals> = {
   view: "person-remove",
   locals(t, locals) {
-    const { person, factor, generation, csrf } = locals;
+    const { person, factors, factor, generation, csrf } = locals;
     const moment = moments({ ...locals, locale: t.locale });
     const rows = factorRows(t, locals, moment).filter(({ key }) => factor === ALL || key === factor);
-    const heading =
-      factor === ALL
-        ? t("console.remove.all")
-        : factor === "app"
-          ? t("console.remove.app")
-          : t("console.remove.passkey");
+    const method = methodsOf(factors).find(({ id }) => factorKey(id) === factor);
+    const { name, remove = name } = method === undefined ? ALL_TEXTS : wayOf(method).texts;
+    const heading = t(remove);
     return {
       ...consoleLocals(t, locals, { heading }),
       action: addressOf(locals),
@@ -177,13 +162,12 @@ export const removalPage: Page<RemovalLocals> = {
 
 /** What happens, in sentences. */
 function effectsOf(t: Translator, { person, factors, factor, isMailed }: RemovalLocals): string[] {
-  const { app, passkeys } = factors;
-  const isLast = factor === ALL || (app === null ? 0 : 1) + passkeys.length === 1;
-  const hasPassword = person.password_hash !== null;
+  const isLast = factor === ALL || methodsOf(factors).length === 1;
+  const isLeft = hasWay(person, ({ signsIn, isFactor }) => signsIn && !isFactor);
   return [
     ...(isLast ? [] : [t("console.remove.effect.one")]),
-    ...(isLast && hasPassword ? [t("console.remove.effect.last")] : []),
-    ...(isLast && !hasPassword ? [t("console.remove.effect.noPassword")] : []),
+    ...(isLast && isLeft ? [t("console.remove.effect.last")] : []),
+    ...(isLast && !isLeft ? [t("console.remove.effect.noPassword")] : []),
     t("console.remove.effect.sessions"),
     isMailed ? t("console.remove.effect.mail") : t("console.remove.effect.noMail"),
     t("console.remove.effect.audit"),

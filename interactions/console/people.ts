@@ -4,7 +4,8 @@
  */
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
 import { callerOf, type CallOptions } from "../../accounts/arguments.ts";
-import { factorKey, type Factors } from "../../accounts/factors/factor.ts";
+import { factorKey } from "../../accounts/factors/factor.ts";
+import { type Factors, methodsOf } from "../../accounts/ways/ways.ts";
 import { readName } from "../../accounts/names.ts";
 import { subProblem } from "../../accounts/text-rules.ts";
 import type { AuditStore } from "../../records/audit/audit-event.ts";
@@ -168,7 +169,7 @@ function removal(
   };
 }
 
-/** The id of the passkey with this key; else `app`. */
-function idOf({ passkeys }: Factors, key: string): string {
-  return passkeys.find(({ id }) => factorKey(id) === key)?.id ?? "app";
+/** The id of the factor with this key. */
+function idOf(factors: Factors, key: string): string {
+  return methodsOf(factors).find(({ id }) => factorKey(id) === key)?.id ?? "";
 }

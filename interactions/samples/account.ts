@@ -65,8 +65,7 @@ export function accountSamples(text: Text): readonly Sample[] {
       sub: text(SUB),
       email_verified: true,
       username: text("ada"),
-      password_hash: text(""),
-      password_changed_at: daysAgo(90),
+      ways: { password: { hash: text(""), generation: 1, changed_at: daysAgo(90) } },
     },
     browsers: 3,
     services: [text("News"), text("Video"), text("Radio"), text("Library")],
@@ -83,7 +82,7 @@ export function accountSamples(text: Text): readonly Sample[] {
       "account-many-browsers": { browsers: 50, hasMoreBrowsers: true },
       "account-changed": {
         person: { name: "", email: text(ADA) },
-        account: { sub: text(SUB), email_verified: false, username: null, password_hash: null },
+        account: { sub: text(SUB), email_verified: false, username: null, ways: {} },
         browsers: 1,
         services: [],
         notice: "password",
@@ -134,9 +133,11 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
   const factors = sampleFactors(text);
   const [passkey, unused] = factors.passkeys;
   const stopped = { ...factors.app, stopped: true };
-  const password = { isSet: true, changedAt: daysAgo(200) };
-  const methods = { ...common, factors, password, canAdd: { app: true, passkey: true }, now: NOW };
-  const one = { ...common, isLast: false };
+  const password = { hash: text(""), generation: 1 };
+  const account = { ways: { password: { ...password, changed_at: daysAgo(200) } } };
+  const methods = { ...common, account, factors, canAdd: ["passkey", "app"], now: NOW };
+  const named = { kind: "passkey", ...passkey };
+  const one = { ...common, method: { kind: "app", id: "app", name: null }, isLast: false };
   const confirm = { ...common, kind: "app", isSent: false, isGuarded: false } as const;
   const app = { qrCode: text(APP.qrCode), key: text(groupedKey(APP.key)), uri: text(APP.uri) };
   const newApp = { ...common, kind: "app", app, setUp: text("s") } as const;
@@ -148,8 +149,8 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "account-methods": { factors: NO_FACTORS },
       "account-methods-nothing-to-add": {
         factors: NO_FACTORS,
-        password: { isSet: true },
-        canAdd: { app: false, passkey: false },
+        account: { ways: { password } },
+        canAdd: [],
       },
       "account-methods-several": { notice: "passkeyAdded" },
       "account-methods-stopped": { factors: { ...factors, app: stopped }, notice: "passkeyRemoved" },
@@ -160,16 +161,20 @@ function methodSamples(text: Text, common: PersonLocals): readonly Sample[] {
       "account-methods-few-codes": { factors: { ...factors, recovery_codes_left: 2 } },
       "account-methods-no-codes": { factors: { ...factors, recovery_codes_left: 0 } },
       "account-methods-no-password": {
-        password: { isSet: false },
+        account: { ways: {} },
         factors: { ...factors, app: null, passkeys: [passkey] },
       },
     }),
     ...states(factorView, one, {
-      "account-methods-passkey": { passkey },
-      "account-methods-passkey-no-name": { passkey, isLast: true, problem: "name" },
-      "account-methods-passkey-last-sign-in-method": { passkey, isLast: true, problem: "last_sign_in_method" },
+      "account-methods-passkey": { method: named },
+      "account-methods-passkey-no-name": { method: named, isLast: true, problem: "name" },
+      "account-methods-passkey-last-sign-in-method": {
+        method: named,
+        isLast: true,
+        problem: "last_sign_in_method",
+      },
       "account-methods-app": { isLast: true },
-      "account-methods-app-of-several": {},
+      "account-methods-app-of-several": { isLast: false },
     }),
     ...states(confirmFactorView, confirm, {
       "account-methods-confirm": {},

@@ -230,8 +230,7 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     name: text("Augusta Ada"),
     surname: text("King, Countess of Lovelace"),
     username: text("ada"),
-    password_hash: text(""),
-    password_changed_at: daysAgo(40),
+    ways: { password: { hash: text(""), generation: 1, changed_at: daysAgo(40) } },
     created_at: daysAgo(800),
   };
   const bare = {
@@ -241,7 +240,7 @@ function peopleSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
     surname: null,
     username: null,
     disabled: true,
-    password_hash: null,
+    ways: {},
   };
   const shown = {
     ...common,

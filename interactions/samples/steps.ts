@@ -62,7 +62,7 @@ const accountOf = (text: Text): NonNullable<RunningSignIn["account"]> => ({
   email: text(ADA),
   name: text("Ada Lovelace"),
   locale: null,
-  hasPassword: true,
+  ways: ["password"],
 });
 
 /** Somebody who has shown a password. */
@@ -71,8 +71,7 @@ const provenOf = (text: Text) => ({
   generation: 0,
   at: 0,
   amr: ["pwd"],
-  app: true,
-  passkeys: true,
+  ways: ["password", "passkey", "app"],
 });
 
 /** What the steps need to be open. */
@@ -132,7 +131,7 @@ function methodsOf(text: Text): readonly SignInMethod[] {
     last_used_at,
   });
   return [
-    { kind: "app", id: "app", factor: "app", added_at, last_used_at: null },
+    { kind: "app", id: "app", factor: "app", name: null, added_at, last_used_at: null },
     passkey("1", "iPhone", null),
     passkey("2", "YubiKey", daysAgo(2)),
     { kind: "browser", id: text("3"), browser: text("Firefox"), system: text("Windows"), ...seen },
@@ -205,12 +204,8 @@ export function stepSamples(text: Text): readonly Sample[] {
   const offered: SignInState = { proven: { ...proven, offered: true } };
   const { passkey, isFirst: _isFirst, ...enrolment } = enrolmentOf(text);
   /** Somebody with a passkey, at a step where it can be used. */
-  const owner = (hasPassword = true): Partial<RunningSignIn> => ({
-    account: {
-      ...account,
-      factors: { generation: 1, user_handle: text("1"), app: false, passkeys: [text("1")] },
-      hasPassword,
-    },
+  const owner = (...ways: readonly string[]): Partial<RunningSignIn> => ({
+    account: { ...account, ways: ["passkey", ...ways] },
   });
   const challenged = (notice?: string): SignInState => ({
     loginChallenge: { challenge: text("bGluayBvZiAzMiBieXRlcw"), expiresAt: 0 },
@@ -227,9 +222,9 @@ export function stepSamples(text: Text): readonly Sample[] {
       "login-missing": { problems: [problem("required", "username"), problem("required", "password")] },
       "login-limited": { signIn: { loginHint }, ...limited },
       "login-new-password": { state: { notice: "password-changed" } },
-      "login-passkey": { signIn: owner(), state: challenged() },
+      "login-passkey": { signIn: owner("password"), state: challenged() },
       "login-passkey-first": {
-        signIn: { ...owner(), prefersPasskey: true },
+        signIn: { ...owner("password"), prefers: "passkey" },
         state: challenged("passkey-refused"),
       },
     }),
@@ -262,9 +257,9 @@ export function stepSamples(text: Text): readonly Sample[] {
     }),
     ...steps("reauthenticate", {
       reauthenticate: {},
-      "reauthenticate-passkey": { signIn: owner(), state: challenged("passkey-late") },
-      "reauthenticate-passkey-only": { signIn: owner(false), state: challenged("passkey-refused") },
-      "reauthenticate-nothing": { signIn: { account: { ...account, hasPassword: false } } },
+      "reauthenticate-passkey": { signIn: owner("password"), state: challenged("passkey-late") },
+      "reauthenticate-passkey-only": { signIn: owner(), state: challenged("passkey-refused") },
+      "reauthenticate-nothing": { signIn: { account: { ...account, ways: [] } } },
     }),
     ...steps("second-factor", {
       "second-factor": {},

@@ -1,6 +1,7 @@
 /** A step as the JSON interface answers it. The comment of a member is its documentation, also in the OpenAPI document. */
 import { z } from "zod";
 import { passkeyCreation, passkeyRequest } from "../../accounts/factors/passkeys.ts";
+import { allWays } from "../../accounts/ways/ways.ts";
 import { section } from "../../config/documented-schema.ts";
 import { consentApi, signInClient, STEP_NAMES } from "./step.ts";
 
@@ -68,7 +69,10 @@ const method = section({
   /** Sent as `method` with the action `remove`. */
   id: z.string(),
   /** `browser`: a remembered one, which is not asked for the second factor. */
-  kind: z.enum(["app", "passkey", "browser"]),
+  kind: z.enum([
+    ...allWays().flatMap(({ kind, methods }) => (methods === undefined ? [] : [kind])),
+    "browser",
+  ]),
   /** What to call it, in the language of `locale`; a passkey as the person calls it. */
   label: z.string(),
   /** What it is, and its times, in the language of `locale`. */

@@ -2,9 +2,11 @@
 import { browserName } from "../look/browsers.ts";
 import { minuteText, waitText } from "../look/moments.ts";
 import { FULL_NAME, shownEmail } from "../../accounts/names.ts";
+import { wayOf } from "../../accounts/ways/ways.ts";
 import type { Translator } from "../../core/texts.ts";
 import type { DescribedField, DescribedMethod, DescribedProblem, StepDescription } from "./described-step.ts";
 import { offeredFactors } from "./enrol.ts";
+import { SIGN_IN_WAYS } from "./sign-in-ways.ts";
 import {
   type ConsentApi,
   type Field,
@@ -68,7 +70,7 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
         label:
           action === MORE_TIME
             ? t("moreTime")
-            : firstText(t, [`${name}.${action}`, `offer-passkey.${action}`]),
+            : (buttonOf(t, action) ?? firstText(t, [`${name}.${action}`, `offer-passkey.${action}`])),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
@@ -84,6 +86,11 @@ export function describeStep(present: PresentStep, t: Translator): StepDescripti
     locale,
     expires_in: expiresIn,
   };
+}
+
+/** The label of a way to sign in that is a button. */
+export function buttonOf(t: Translator, action: string): string | undefined {
+  return SIGN_IN_WAYS.find((way) => way.action === action)?.button?.(t);
 }
 
 const wasOffered = ({ signIn }: PresentStep): boolean => signIn.state.proven?.offered === true;
@@ -106,7 +113,7 @@ function newFactors(signIn: RunningSignIn): Pick<StepDescription, "app" | "passk
 function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
   const { id, kind, added_at } = method;
   const time = (label: string, at: number): string => `${label} ${minuteText(t.locale, at * 1_000)}`;
-  if (method.kind === "browser") {
+  if (!("factor" in method)) {
     const { browser, system, expires_at } = method;
     const texts = [
       t("review-methods.browser"),
@@ -117,12 +124,13 @@ function describeMethod(t: Translator, method: SignInMethod): DescribedMethod {
     return { id, kind, label, text: texts.join(" · "), added_at, expires_at };
   }
   const { name, last_used_at } = method;
+  const ofKind = t(wayOf(method).texts.name);
   const texts = [
-    ...(kind === "passkey" ? [t("review-methods.passkey")] : []),
+    ...(name === null ? [] : [ofKind]),
     time(t("methods.added"), added_at),
     last_used_at === null ? t("methods.neverUsed") : time(t("methods.lastUse"), last_used_at),
   ];
-  return { id, kind, label: name ?? t("methods.app"), text: texts.join(" · "), added_at, last_used_at };
+  return { id, kind, label: name ?? ofKind, text: texts.join(" · "), added_at, last_used_at };
 }
 
 /** The address of the signed-in person, as people read it. */
@@ -146,15 +154,11 @@ const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) =
   login: (t, step) => [purposeOf(t, step)],
   register: (t, step) => [purposeOf(t, step)],
   reauthenticate(t, { signIn, actions }) {
-    const values = { account: addressOf(signIn) };
-    const hasPasskey = actions.includes("passkey");
-    if (!actions.includes("submit"))
-      return [
-        hasPasskey
-          ? t("reauthenticate.account.passkeyOnly", values)
-          : t("reauthenticate.account.none", values),
-      ];
-    return [hasPasskey ? t("reauthenticate.account.passkey", values) : t("reauthenticate.account", values)];
+    const account = addressOf(signIn);
+    const needs = SIGN_IN_WAYS.flatMap((way) => (actions.includes(way.action) ? [t(way.needs)] : []));
+    if (needs.length === 0) return [t("reauthenticate.account.none", { account })];
+    const any = new Intl.ListFormat(t.locale, { type: "disjunction" }).format(needs);
+    return [t("reauthenticate.account", { account, needs: any })];
   },
   "confirm-email"(t, { signIn, fields, actions, problems }) {
     const email = sentTo(signIn);

@@ -1,27 +1,11 @@
-/** The step `login`: a name and a password, or a passkey. An unknown name and a wrong password get the same answer after the same time. */
-import { signInWithPasskey, suggesting, withPasskey } from "./passkey-sign-in.ts";
-import { checkPassword } from "./sign-in.ts";
+/** The step `login`: a name and a password, or another way. An unknown name and a wrong password get the same answer after the same time. */
+import { withWays } from "./sign-in-ways.ts";
 import type { Step } from "./step.ts";
 
 export const login: Step = {
   isOpen: ({ prompt }) => prompt !== "consent",
-  fields(signIn) {
-    const { loginHint = "", state } = signIn;
-    const { username = loginHint } = state;
-    const autocomplete = suggesting("username", signIn, "login");
-    return [
-      { name: "username", type: "text", autocomplete, required: true, value: username },
-      { name: "password", type: "password", autocomplete: "current-password", required: true },
-    ];
-  },
-  ...withPasskey("login"),
+  ...withWays("login", ({ loginHint = "", state: { username = loginHint } }) => [
+    { name: "username", type: "text", autocomplete: "username", required: true, value: username },
+  ]),
   ways: () => ["forgot-password", "register"],
-  submit: (entry, services) =>
-    entry.action === "passkey"
-      ? signInWithPasskey(entry, services, "login")
-      : checkPassword(entry, services, {
-          username: entry.values.get("username") ?? "",
-          password: entry.values.get("password") ?? "",
-          fields: ["username", "password"],
-        }),
 };

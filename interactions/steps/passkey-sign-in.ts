@@ -12,9 +12,8 @@ import { proceed } from "./sign-in.ts";
 import {
   type Entry,
   type Outcome,
-  type RunningSignIn,
   type SignInState,
-  type Step,
+  type SignInWay,
   type StepName,
   type StepServices,
 } from "./step.ts";
@@ -24,57 +23,34 @@ export function firstState(passkeys: Pick<Passkeys, "challenge">): SignInState {
   return { loginChallenge: passkeys.challenge() };
 }
 
-/** Whether a passkey can be used now. At `login` the account is not known; at `reauthenticate` it must have one. */
-function isOffered({ state, account }: RunningSignIn, name: StepName): boolean {
-  if (state.loginChallenge === undefined) return false;
-  return name === "login" || (account?.factors?.passkeys.length ?? 0) > 0;
-}
-
-/** Whether a password can be used now: at `reauthenticate` the account must have one. */
-export const takesPassword = ({ account }: RunningSignIn, name: StepName): boolean =>
-  name === "login" || account?.hasPassword === true;
-
-/** The parts of `login` and `reauthenticate` that a passkey changes. */
-export function withPasskey(
-  name: "login" | "reauthenticate",
-): Required<Pick<Step, "actions" | "passkey" | "prepare">> {
-  return {
-    actions(signIn) {
-      const password = takesPassword(signIn, name) ? ["submit"] : [];
-      const passkey = isOffered(signIn, name) ? ["passkey"] : [];
-      return signIn.prefersPasskey ? [...passkey, ...password] : [...password, ...passkey];
-    },
-    // Not even at `reauthenticate` does it name the passkeys of the account: nobody has shown the password.
-    passkey: (signIn, { secondFactors: { passkeys } }) =>
-      signIn.state.loginChallenge && isOffered(signIn, name)
-        ? passkeys?.anyRequest(signIn.state.loginChallenge)
-        : undefined,
-    async prepare(signIn, { configuration, secondFactors: { passkeys } }) {
-      const { state } = signIn;
-      const { loginChallenge } = state;
-      if (passkeys === undefined) return undefined;
-      if (loginChallenge !== undefined && loginChallenge.expiresAt > configuration.clock.now())
-        return undefined;
-      return { ...state, loginChallenge: passkeys.challenge() };
-    },
-  };
-}
-
-/** `autocomplete` of the field in which the browser suggests passkeys. */
-export function suggesting(autocomplete: string, signIn: RunningSignIn, name: StepName): string {
-  return isOffered(signIn, name) ? `${autocomplete} webauthn` : autocomplete;
-}
+/** Signing in with a passkey alone. */
+export const passkeyWay: SignInWay = {
+  kind: "passkey",
+  fields: [],
+  action: "passkey",
+  needs: "reauthenticate.needs.passkey",
+  isOpen: ({ state }) => state.loginChallenge !== undefined,
+  suggestion: "webauthn",
+  prepare({ state: { loginChallenge } }, { configuration, secondFactors: { passkeys } }) {
+    if (passkeys === undefined) return undefined;
+    if (loginChallenge !== undefined && loginChallenge.expiresAt > configuration.clock.now())
+      return undefined;
+    return { loginChallenge: passkeys.challenge() };
+  },
+  submit: (entry, services, step) =>
+    signInWithPasskey(entry, services, step, step === "login" ? undefined : entry.signIn.account?.sub),
+};
 
 /**
  * The answer of a passkey. An unknown one, a disabled account and a wrong signature look alike, and the step gets a new
  * challenge.
- * @param sub the account that it must belong to. Left out: whichever it names.
+ * @param sub the account that it must belong to; `undefined`: whichever it names.
  */
-export async function signInWithPasskey(
+async function signInWithPasskey(
   entry: Entry,
   services: StepServices,
   name: StepName,
-  sub?: string,
+  sub: string | undefined,
 ): Promise<Outcome> {
   const { signIn, values } = entry;
   const { events, secondFactors, configuration } = services;

@@ -5,6 +5,7 @@
  * alone never leads here. It comes again until the person chooses "Continue".
  */
 import { factorKey } from "../../accounts/factors/factor.ts";
+import { methodsOf } from "../../accounts/ways/ways.ts";
 import { callerAs, refusalOf } from "../../accounts/people/requests.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { CHANGED, isAt, isExpired, proceed, stillProven } from "./sign-in.ts";
@@ -33,7 +34,7 @@ export const reviewMethods: Step = {
 
   async methods({ state: { proven } }, services) {
     const record = proven && (await stillProven(proven, services));
-    return record === undefined ? [] : methodsOf(record, services);
+    return record === undefined ? [] : listOf(record, services);
   },
 
   async submit(entry, services) {
@@ -42,19 +43,16 @@ export const reviewMethods: Step = {
     const record = await stillProven(proven, services);
     if (entry.action === "remove") return record ? remove(entry, services, record, proven) : CHANGED;
     if (record === undefined) return { kind: "next", state: BEGIN_ANEW };
-    const shown = proven.amr.includes("pwd") ? "password" : "passkey";
     const caller = callerAs(record.sub, askedAt(entry, services));
-    const after = await services.accounts.reviewedFactors(record.sub, shown, proven.generation, caller);
+    const after = await services.accounts.reviewedFactors(record.sub, proven.amr, proven.generation, caller);
     return after === undefined
       ? { kind: "next", state: BEGIN_ANEW }
       : proceed(entry, services, after, proven);
   },
 };
 
-/**
- * The sign-in methods besides the password: the app, then passkeys, the oldest first, then browsers, the newest first.
- */
-async function methodsOf(
+/** What the account has besides the password, in the order of the rows, then the browsers, the newest first. */
+async function listOf(
   record: AccountRecord,
   { accounts, secondFactors }: Pick<StepServices, "accounts" | "secondFactors">,
 ): Promise<readonly SignInMethod[]> {
@@ -62,12 +60,10 @@ async function methodsOf(
     accounts.factors(record.sub),
     secondFactors.rememberedBrowsers.list(record),
   ]);
-  const { app = null, passkeys = [] } = factors ?? {};
   return [
-    ...(app === null ? [] : [{ kind: "app", id: factorKey("app"), factor: "app", ...app } as const]),
-    ...passkeys.map(({ id: factor, name, added_at, last_used_at }) => {
-      return { kind: "passkey", id: factorKey(factor), factor, name, added_at, last_used_at } as const;
-    }),
+    ...(factors === undefined ? [] : methodsOf(factors)).map((method) =>
+      Object.assign({}, method, { id: factorKey(method.id), factor: method.id }),
+    ),
     ...browsers.map((browser) => Object.assign(browser, { kind: "browser" } as const)),
   ];
 }
@@ -84,12 +80,12 @@ async function remove(
   const { accounts, secondFactors, limits, protocol, configuration } = services;
   const { sub } = record;
   if (isExpired(proven, configuration.clock)) return { kind: "next", state: BEGIN_ANEW };
-  const method = (await methodsOf(record, services)).find(({ id }) => id === values.get("method"));
+  const method = (await listOf(record, services)).find(({ id }) => id === values.get("method"));
   if (method === undefined) return { kind: "invalid", problems: [{ code: "no-method", fields: [] }] };
   const at = askedAt(entry, services);
   const limited = refusalOf(services, at, await limits.change(sub));
   if (limited !== undefined) return limited;
-  if (method.kind === "browser") {
+  if (!("factor" in method)) {
     await secondFactors.rememberedBrowsers.end(sub, method.id, callerAs(sub, at));
     return { kind: "next", state: { ...state, notice: "browser-forgotten" } };
   }

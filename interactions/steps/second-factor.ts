@@ -32,7 +32,7 @@ const REMEMBER = {
 export const secondFactor: Step = {
   isOpen: (signIn) => isAt(signIn, "second-factor"),
   fields({ state: { proven } }, { rememberDays }) {
-    if (proven?.app !== true || proven.passkeyOnly === true) return [];
+    if (proven?.ways.includes("app") !== true || proven.passkeyOnly === true) return [];
     const code: Field = { name: "code", type: "text", autocomplete: "one-time-code", required: true };
     // Never ticked beforehand: it makes the next sign-ins weaker.
     return rememberDays === undefined || proven.stepUp === true ? [code] : [code, REMEMBER];
@@ -40,14 +40,14 @@ export const secondFactor: Step = {
   actions({ state: { proven, passkey } }) {
     const byPasskey = passkey === undefined ? [] : ["passkey"];
     if (proven?.passkeyOnly === true) return byPasskey;
-    return [...(proven?.app === true ? ["submit"] : []), ...byPasskey, "recovery"];
+    return [...(proven?.ways.includes("app") === true ? ["submit"] : []), ...byPasskey, "recovery"];
   },
   passkey: ({ state }) => state.passkey,
   ways: () => ["login"],
 
   async prepare({ state }, { accounts, configuration, secondFactors: { passkeys } }) {
     const { proven, challenge } = state;
-    if (passkeys === undefined || proven?.passkeys !== true) return undefined;
+    if (passkeys === undefined || proven?.ways.includes("passkey") !== true) return undefined;
     if (challenge !== undefined && challenge.expiresAt > configuration.clock.now()) return undefined;
     const record = await stillProven(proven, { accounts, configuration });
     if (record === undefined) return undefined;

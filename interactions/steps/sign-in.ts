@@ -19,6 +19,7 @@ import {
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { noteLimited } from "../../accounts/limits/attempt-limits.ts";
 import { whoseLimit } from "../../accounts/limits/limit-table.ts";
+import { hasShown, isReplaceable, kindsOf } from "../../accounts/ways/ways.ts";
 import { wideNetwork } from "../../accounts/limits/networks.ts";
 import {
   askedAt,
@@ -112,9 +113,8 @@ function nameAndWays({ secondFactors: { passkeys }, offers }: StepServices): str
 
 /** What a person has shown of an account, to be kept while something is missing. */
 export function provenOf(record: AccountRecord, at: number, amr: readonly string[]): Proven {
-  const { sub, sessions_generation: generation, factors } = record;
-  const { app = false, passkeys = [] } = factors ?? {};
-  return { sub, generation, at, amr, app, passkeys: passkeys.length > 0 };
+  const { sub, sessions_generation: generation } = record;
+  return { sub, generation, at, amr, ways: kindsOf(record) };
 }
 
 /**
@@ -181,8 +181,8 @@ export async function proceed(
 }
 
 /** Whether the person has to look at the sign-in methods first. */
-function isReviewDue({ factors_review: review }: AccountRecord, amr: readonly string[]): boolean {
-  return review === "due" || (review === "half" && amr.includes("pwd"));
+function isReviewDue({ ways: { review } }: AccountRecord, amr: readonly string[]): boolean {
+  return review === "due" || (review === "half" && hasShown(amr, isReplaceable));
 }
 
 /**
@@ -217,7 +217,7 @@ async function isRemembered(
 ): Promise<boolean> {
   const cookie = devices.remembered(ctx);
   if (cookie === undefined || signIn.wantsEverything || signIn.demandedAcr !== undefined) return false;
-  if (record.factors_review !== undefined) return false;
+  if (record.ways.review !== undefined) return false;
   return secondFactors.rememberedBrowsers.isRemembered(record, cookie);
 }
 

@@ -8,6 +8,7 @@ import { type Actor, ANONYMOUS, type Caller } from "../../records/audit/audit-ev
 import type { AuditCollector } from "../../records/audit/collector.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import type { AccountInternals, Accounts } from "../../accounts/account.ts";
+import type { Translator } from "../../core/texts.ts";
 import type { ServiceEmitter } from "../../core/events.ts";
 import type { PasswordLength } from "../../accounts/passwords/password-rules.ts";
 import type { People } from "../../accounts/people/people.ts";
@@ -18,6 +19,7 @@ import type { SecondFactors } from "../../accounts/factors/factors.ts";
 import type { Enrolment, NewAccountEnrolment } from "../../accounts/factors/enrolment.ts";
 import type { PasskeyChallenge, PasskeyRequest } from "../../accounts/factors/passkeys.ts";
 import type { RememberedBrowser } from "../../accounts/factors/remembered-browsers.ts";
+import type { Method } from "../../accounts/ways/ways.ts";
 import type { NewBrowsers } from "../../accounts/limits/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
@@ -82,9 +84,8 @@ export interface Proven {
   readonly at: number;
   /** The factors that were shown, as `amr`. */
   readonly amr: readonly string[];
-  /** The second factors of the account then. */
-  readonly app: boolean;
-  readonly passkeys: boolean;
+  /** The kinds of the account's ways to sign in then. */
+  readonly ways: readonly string[];
   /** The person is signed in, and shows only what is missing; `at` is the time of that sign-in. */
   readonly stepUp?: true;
   /** The browser is remembered: the second factor was not shown. */
@@ -147,10 +148,11 @@ export interface RunningSignIn {
   /** `continue` only: the answer goes to an application on the person's device, and any of them can claim its address. */
   readonly forDevice?: true;
   /** Who is signed in: at consent, at `continue`, and when the account pages ask for a recent sign-in. */
-  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale" | "factors"> & {
+  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale"> & {
     /** Name and surname; may be empty. */
     readonly name: string;
-    readonly hasPassword: boolean;
+    /** The kinds of its ways to sign in. */
+    readonly ways: readonly string[];
   };
   /**
    * Consent only: exactly the fields that the client would get, by their names in the documented profile (`sub`, `email`,
@@ -166,8 +168,8 @@ export interface RunningSignIn {
   readonly link?: string;
   /** The request wants a recent or a strong sign-in: a remembered browser is neither. */
   readonly wantsEverything?: true;
-  /** Somebody has used a passkey in this browser: that comes first. */
-  readonly prefersPasskey?: true;
+  /** The kind of way that somebody has used in this browser: it comes first. */
+  readonly prefers?: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
   /** The person can be given more time, near the end. */
@@ -221,18 +223,8 @@ export interface Problem {
  * epoch.
  */
 export type SignInMethod =
-  | {
-      readonly kind: "app" | "passkey";
-      /** The value that the action `remove` sends. */
-      readonly id: string;
-      /** `app`, or the credential id. */
-      readonly factor: string;
-      /** Of a passkey: what the person calls it. */
-      readonly name?: string;
-      readonly added_at: number;
-      readonly last_used_at: number | null;
-    }
-  | (RememberedBrowser & { readonly kind: "browser" });
+  /** `id` is what the action `remove` sends, and `factor` what `removeOwnFactor` takes. */
+  (Method & { readonly factor: string }) | (RememberedBrowser & { readonly kind: "browser" });
 
 /** The step that a person is at. */
 export interface PresentStep {
@@ -319,6 +311,33 @@ export interface Step {
     signIn: RunningSignIn,
     services: Pick<StepServices, "accounts" | "configuration" | "secondFactors">,
   ) => Promise<SignInState | undefined>;
+}
+
+/** The steps that begin with any of the ways. `reauthenticate` takes those that the account has. */
+export type SignInStep = "login" | "reauthenticate";
+
+/** A way to sign in at these steps. */
+export interface SignInWay {
+  /** As in `accounts/ways/ways.ts`. */
+  readonly kind: string;
+  /** What the person enters for it. */
+  readonly fields: readonly Field[];
+  /** What uses it: `submit` with the fields, or a name of its own. */
+  readonly action: string;
+  /** Key of the text that `reauthenticate` asks with: "This change needs your password". */
+  readonly needs: string;
+  /** The label of a button that is all it needs on the page. Left out: it has a form of its own. */
+  readonly button?: (t: Translator) => string;
+  /** Whether it can be used now, if the account has it. */
+  readonly isOpen: (signIn: RunningSignIn) => boolean;
+  /** With this in the `autocomplete` of the first field, browsers suggest it there. */
+  readonly suggestion?: string;
+  /** What to store before the step is shown; `undefined` if nothing. */
+  readonly prepare?: (
+    signIn: RunningSignIn,
+    services: Pick<StepServices, "configuration" | "secondFactors">,
+  ) => Partial<SignInState> | undefined;
+  readonly submit: (entry: Entry, services: StepServices, step: SignInStep) => Promise<Outcome>;
 }
 
 /** What the steps need of the service. */

@@ -7,7 +7,7 @@ import { groupedKey } from "../look/qr-code.ts";
 import type { Locals } from "../look/views.ts";
 import type { Page, Pages } from "../page.ts";
 import { formLocals } from "../forms.ts";
-import { apiLists, describeStep, fieldLabels, paragraphsOf, wayLabel } from "./description.ts";
+import { apiLists, buttonOf, describeStep, fieldLabels, paragraphsOf, wayLabel } from "./description.ts";
 import { isAppCode, languageOf, LATE_SECONDS, type PresentStep, type StepName } from "./step.ts";
 import type { StepDescription } from "./described-step.ts";
 
@@ -104,6 +104,10 @@ function stepLocals(t: Translator, step: StepWithPicture): Locals {
     fields,
     lines: inLines(fields),
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
+    buttons: step.actions.flatMap((name) => {
+      const label = buttonOf(t, name);
+      return label === undefined ? [] : [{ name, label }];
+    }),
     ways: ways.filter((way) => way !== aside),
     timeLeft: expires_in > 0 && {
       text: t("timeLeft"),

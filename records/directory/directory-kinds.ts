@@ -82,15 +82,19 @@ const allHigher = (generations: Readonly<Record<string, number>>): Readonly<Reco
   Object.fromEntries(Object.entries(generations).map(([key, value]) => [key, higher(value)]));
 
 function withHigherGenerations(account: AccountRecord): AccountRecord {
-  const { password_generation = 0, sessions_generation, tokens_generation, factors } = account;
+  const { sessions_generation, tokens_generation, ways } = account;
+  const { password, generation } = ways;
   return {
     ...account,
-    password_generation: higher(password_generation),
+    ways: {
+      ...ways,
+      password: { hash: null, ...password, generation: higher(password?.generation ?? 0) },
+      ...(generation !== undefined && { generation: higher(generation) }),
+    },
     sessions_generation: higher(sessions_generation),
     tokens_generation: higher(tokens_generation),
     service_generations: allHigher(account.service_generations),
     client_generations: allHigher(account.client_generations),
-    ...(factors && { factors: { ...factors, generation: higher(factors.generation) } }),
   };
 }
 
@@ -126,8 +130,9 @@ export const ACCOUNT: Kind<AccountRecord, "number" | "service" | "portal"> = def
   afterReset: {
     becomes: "the same, and without its authenticator app",
     change(account) {
-      const { factors, ...others } = withHigherGenerations(account);
-      return factors === undefined ? others : { ...others, factors: { ...factors, app: false } };
+      const after = withHigherGenerations(account);
+      const { app: _sealed, ...ways } = after.ways;
+      return { ...after, ways };
     },
   },
   personal:

@@ -28,18 +28,8 @@ export interface AccountRecord {
   readonly services_since?: Readonly<Record<string, number>>;
   /** Service key → the account's roles there, as long as it is assigned. Missing: none. */
   readonly roles?: Readonly<Record<string, readonly string[]>>;
-  /** PHC string; `null` for an account that can't sign in with a password. */
-  readonly password_hash: string | null;
-  /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
-  readonly password_generation?: number;
-  /** When the password was last changed or ended, in seconds since the epoch. Missing: not since the account was created. */
-  readonly password_changed_at?: number;
-  /** The second factors. Missing: the account never had one. */
-  readonly factors?: AccountFactors;
-  /** Whether the person has to review them, because the password was reset. Missing: no. */
-  readonly factors_review?: FactorsReview;
-  /** Whether the person was asked at sign-in to add a passkey. Missing: never. */
-  readonly passkey_offer?: PasskeyOffer;
+  /** What the person signs in with. */
+  readonly ways: AccountWays;
   /** The changes of address in the last seven days, oldest first, which a mailed link can undo. Missing: none. */
   readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
@@ -60,19 +50,40 @@ export interface AccountRecord {
   readonly updated_at: number;
 }
 
-/** Which second factors an account has. Their secrets and keys are in records of their own. */
-export interface AccountFactors {
+/**
+ * What an account signs in with: a member for each kind, as its row in `accounts/ways/` reads it. Missing: the account never
+ * had one of this kind. The secrets of apps and the keys of passkeys are in records of their own.
+ */
+export interface AccountWays {
+  readonly password?: PasswordWay;
+  readonly passkey?: PasskeyWay;
+  /** There is an authenticator app. */
+  readonly app?: true;
   /**
-   * Raised by every change of the factors, and when the sessions, the password or the address change. Remembered
-   * browsers and enrolments of an earlier generation are invalid.
+   * Raised by every change of the second factors, and when the sessions, the password or the address change. Remembered
+   * browsers and enrolments of an earlier generation are invalid. Missing: the account never had a second factor.
    */
+  readonly generation?: number;
+  /** Whether the person has to review the second factors, because the password was reset. Missing: no. */
+  readonly review?: FactorsReview;
+  /** Whether the person was asked at sign-in to add a passkey. Missing: never. */
+  readonly passkey_offer?: PasskeyOffer;
+}
+
+interface PasswordWay {
+  /** PHC string; `null` once the password has ended. */
+  readonly hash: string | null;
+  /** Raised when the password changes or ends, but not by a rehash. */
   readonly generation: number;
+  /** When it was last changed or ended, in seconds since the epoch. Missing: not since the account was created. */
+  readonly changed_at?: number;
+}
+
+interface PasskeyWay {
   /** The user handle of the account's passkeys (WebAuthn): 32 random bytes, Base64url. */
   readonly user_handle: string;
-  /** Whether there is an authenticator app. */
-  readonly app: boolean;
-  /** The credential ids of the passkeys, oldest first. */
-  readonly passkeys: readonly string[];
+  /** The credential ids, oldest first. */
+  readonly ids: readonly string[];
 }
 
 /**

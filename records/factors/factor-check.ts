@@ -1,51 +1,69 @@
 /**
- * Consistency checks of second factors: a credential id belongs to one account, and every factor that an account lists
- * exists.
+ * Consistency checks of what people sign in with: each record belongs to an account that lists it, and everything that an
+ * account lists exists.
  */
-import type { Found, Ref } from "../../adapters/record-store.ts";
+import type { Found } from "../../adapters/record-store.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { orphanCheck } from "../directory/directory-check.ts";
 import { ACCOUNT } from "../directory/directory-kinds.ts";
-import type { Stores } from "../kinds.ts";
+import type { AnyKind, Stores } from "../kinds.ts";
 import { type Check, KindScan } from "../record-check.ts";
-import { AUTHENTICATOR_APP, PASSKEY } from "./factor-kinds.ts";
+
+/** A way to sign in, as far as accounts list it. */
+export interface ListedWay {
+  /** What the account has of it, oldest first. */
+  readonly ids: (account: Pick<AccountRecord, "sub" | "ways">) => readonly string[];
+  /** The record of each. Left out: they have none. */
+  readonly stored?: {
+    readonly kind: AnyKind;
+    /** What several are called. */
+    readonly plural: string;
+    readonly key: (sub: string, id: string) => string;
+  };
+}
 
 const accountOf = (found: Found | undefined): AccountRecord | undefined =>
   found && (found.value as unknown as AccountRecord);
 const ownerOf = ({ value }: Found): string => (value as unknown as { readonly sub: string }).sub;
 
-export function factorChecks(stores: Stores, clock: Clock): Check[] {
-  const [accounts, passkeys] = [ACCOUNT, PASSKEY].map((kind) => new KindScan(kind, stores, clock)) as [
-    KindScan,
-    KindScan,
-  ];
+export function factorChecks(stores: Stores, ways: readonly ListedWay[], clock: Clock): Check[] {
+  const accounts = new KindScan(ACCOUNT, stores, clock);
+  const listed = ways.flatMap(({ ids, stored }) => {
+    const keys = (account: AccountRecord): string[] =>
+      stored === undefined ? [] : ids(account).map((id) => stored.key(account.sub, id));
+    return stored === undefined ? [] : [{ ...stored, keys }];
+  });
 
-  /** Accounts with a factor whose record is missing or belongs to another account. */
+  /** Accounts that list something whose record is missing or belongs to another account. */
   async function incomplete(found: readonly Found[]): Promise<Found[]> {
     const wanted = found.flatMap((record) => {
       const account = accountOf(record);
-      const { app = false, passkeys: ids = [] } = account?.factors ?? {};
-      const refs: Ref[] = ids.map((id) => PASSKEY.ref(id));
-      if (account !== undefined && app) refs.push(AUTHENTICATOR_APP.ref(account.sub));
-      return refs.map((ref) => ({ record, ref, sub: account?.sub }));
+      if (account === undefined) return [];
+      const refs = listed.flatMap(({ kind, keys }) => keys(account).map((key) => kind.ref(key)));
+      return refs.map((ref) => ({ record, ref, sub: account.sub }));
     });
     const there = await accounts.store.get(wanted.map(({ ref }) => ref));
     const lacking = wanted.filter(({ sub }, index) => {
-      const factor = there[index];
-      return factor === undefined || ownerOf(factor) !== sub;
+      const stored = there[index];
+      return stored === undefined || ownerOf(stored) !== sub;
     });
     return [...new Set(lacking.map(({ record }) => record))];
   }
 
   return [
-    orphanCheck(passkeys, {
-      part: "passkey",
-      problem: "passkeys that their account does not list",
-      owner: (found) => ACCOUNT.ref(ownerOf(found)),
-      isWrong: (found, owner) => accountOf(owner)?.factors?.passkeys.includes(found.key) !== true,
-      show: (found) => `account ${ownerOf(found)}`,
-    }),
+    ...listed.map(({ kind, plural, keys }) =>
+      orphanCheck(new KindScan(kind, stores, clock), {
+        part: kind.name,
+        problem: `${plural} that their account does not list`,
+        owner: (found) => ACCOUNT.ref(ownerOf(found)),
+        isWrong(found, owner) {
+          const account = accountOf(owner);
+          return account === undefined || !keys(account).includes(found.key);
+        },
+        show: (found) => `account ${ownerOf(found)}`,
+      }),
+    ),
     {
       part: "account",
       // Only the person knows what is left: see `factors remove`.

@@ -60,9 +60,10 @@ async function putPasskeys(...ids: readonly string[]): Promise<void> {
     const records = new Records(stores.storage, createSystemClock(), KINDS);
     await records.transact(async (tx) => {
       const account = (await tx.get(ACCOUNT.ref(sub))) as AccountRecord;
-      const { generation = 0, app = false } = account.factors ?? {};
-      const own = { generation: generation + 1, user_handle: "A".repeat(43), app, passkeys: ids };
-      tx.put(ACCOUNT.record({ ...account, factors: own }));
+      const { generation = 0 } = account.ways;
+      const passkey = { user_handle: "A".repeat(43), ids };
+      const ways = { ...account.ways, generation: generation + 1, passkey };
+      tx.put(ACCOUNT.record({ ...account, ways }));
       for (const id of ids)
         tx.overwrite(
           PASSKEY.record({

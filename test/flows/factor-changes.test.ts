@@ -137,9 +137,9 @@ async function remembered({ party }: Stage): Promise<() => Promise<boolean>> {
   const record = () => accounts.record(party.person.sub);
   const before = await record();
   expect(before).toBeDefined();
-  const { generation = 0 } = before!.factors ?? {};
+  const { generation = 0 } = before!.ways;
   // A remembered browser counts only while this generation is current.
-  return async () => ((await record())!.factors?.generation ?? 0) === generation;
+  return async () => ((await record())!.ways.generation ?? 0) === generation;
 }
 
 const isSignedIn = async (browser: Browser): Promise<boolean> => {

@@ -1,6 +1,6 @@
 /** A service with mail and passkeys, and a person who uses the page "Sign-in methods" over HTTP. */
 import { expect } from "@jest/globals";
-import type { Factors } from "../../accounts/factors/factor.ts";
+import type { Factors } from "../../accounts/ways/ways.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import {
   type AnswerOverrides,

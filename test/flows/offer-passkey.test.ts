@@ -452,12 +452,12 @@ describe("at the same moment", () => {
     await expect(accounts.record(sub)).resolves.toMatchObject({
       name: "Ada",
       surname: "Byron",
-      passkey_offer: { declined: true },
+      ways: { passkey_offer: { declined: true } },
     });
     party.running.clock.advance(400 * DAY);
     await expect(accounts.offerPasskey(sub, SYSTEM)).resolves.toBe(false);
     await expect(accounts.offerPasskey("nobody", SYSTEM)).resolves.toBe(false);
     await expect(accounts.declinePasskeyOffer("nobody", SYSTEM)).resolves.toBe(false);
-    expect(await accounts.find(sub)).not.toHaveProperty("passkey_offer");
+    expect(await accounts.find(sub)).not.toHaveProperty("ways");
   });
 });

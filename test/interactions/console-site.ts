@@ -26,7 +26,12 @@ export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
 /** The parts of a session that the pages use. */
 export function person(changes: { sub?: string; session?: string; generation?: number } = {}): SignedIn {
   const { sub = OPERATOR, session = "session-1", generation = 1 } = changes;
-  const account = { sub, email: "op@example.com", sessions_generation: generation } as AccountRecord;
+  const account = {
+    sub,
+    email: "op@example.com",
+    sessions_generation: generation,
+    ways: {},
+  } as AccountRecord;
   return { account, session, signedInAt: 0 };
 }
 

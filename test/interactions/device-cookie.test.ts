@@ -1,15 +1,18 @@
 import { createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
+import type { DeviceAccount } from "../../accounts/limits/password-check.ts";
 import { createDeviceCookies } from "../../interactions/device-cookie.ts";
 import { createSigner } from "../../core/sealing.ts";
 
 const NAME = "__Host-sis_device_0a1b2c3d";
 const KEY = createSecretKey(randomBytes(32));
-const ADA = { sub: "5e0c0d1a-0000-4000-8000-00000000ada0" };
-const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0" };
+const ADA = { sub: "5e0c0d1a-0000-4000-8000-00000000ada0", ways: {} };
+const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0", ways: {} };
+/** The ways after the password has changed. */
+const CHANGED = { ways: { password: { generation: 1 } } };
 
-type Account = { readonly sub: string; readonly password_generation?: number };
+type Account = DeviceAccount;
 
 function cookies(...keys: KeyObject[]) {
   return createDeviceCookies({
@@ -42,7 +45,7 @@ function after(people: readonly Account[], start?: string, made = devices): stri
 }
 
 const valueOf = (cookie: string): string => cookie.slice(NAME.length + 1);
-const person = (number: number): Account => ({ sub: `sub-${number}` });
+const person = (number: number): Account => ({ sub: `sub-${number}`, ways: {} });
 const reads = (cookie: string | undefined, account: Account, made = devices): string | undefined =>
   made.read(request(cookie), account);
 
@@ -54,7 +57,7 @@ describe("the device cookie", () => {
     const [id] = valueOf(cookie ?? "").split(".");
     expect([reads(cookie, ADA), reads(cookie, BOB)]).toEqual([undefined, id]);
     expect(devices.readAtForm(request(cookie), ADA)).toBe(id);
-    expect(devices.readAtForm(request(cookie), { ...ADA, password_generation: 1 })).toBeUndefined();
+    expect(devices.readAtForm(request(cookie), { ...ADA, ...CHANGED })).toBeUndefined();
     expect(devices.readAtForm(request(cookie), person(1))).toBeUndefined();
     const complete = after([ADA], cookie);
     expect([reads(complete, ADA), valueOf(complete).split(".").length]).toEqual([id, 3]);
@@ -102,7 +105,7 @@ describe("the device cookie", () => {
   it("forgets only the account whose password changes; the new password replaces the old one [D-COOKIES-2]", () => {
     const people = [1, 2, 3, 4, 5].map(person);
     const cookie = after(people);
-    const changed = { ...person(3), password_generation: 1 };
+    const changed = { ...person(3), ...CHANGED };
     expect(reads(cookie, changed)).toBeUndefined();
     const renewed = after([changed], cookie);
     expect(reads(renewed, changed)).toBeDefined();

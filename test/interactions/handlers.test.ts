@@ -37,7 +37,7 @@ const CONSENT: RunningSignIn = {
   uid: "consent1",
   prompt: "consent",
   path: "/prefix/interaction/consent1",
-  account: { sub: "1", email: "ada@example.com", name: "Ada", hasPassword: true },
+  account: { sub: "1", email: "ada@example.com", name: "Ada", ways: ["password"] },
   shares: ["sub", "email"],
   apis: [],
 };
@@ -86,7 +86,7 @@ function memoryFlow(
         }
         calls.push(["signIn", { username: name, password }]);
         return ended.kind === "done"
-          ? { kind: "right", record: { sub: "1" } as AccountRecord, device: undefined }
+          ? { kind: "right", record: { sub: "1", ways: {} } as AccountRecord, device: undefined }
           : { kind: "refused", reason: "credentials", record: undefined };
       },
     },

@@ -254,8 +254,9 @@ describe("signing in with a password", () => {
     expect((await domain.accounts.authenticate("a@b", PASSWORD)).ok).toBe(true);
     await domain.accounts.settled();
     const after = await domain.accounts.record(sub);
-    expect(after?.password_hash).toMatch(/^\$argon2id\$/);
-    expect(after).toEqual({ ...before, password_hash: after?.password_hash });
+    const hash = after?.ways.password?.hash;
+    expect(hash).toMatch(/^\$argon2id\$/);
+    expect(after).toEqual({ ...before, ways: { password: { ...before?.ways.password, hash } } });
     expect(await domain.accounts.verifyPassword(sub, PASSWORD)).toBe(true);
     await domain.accounts.settled();
     expect(await domain.accounts.record(sub)).toEqual(after);

@@ -156,7 +156,11 @@ describe("undoing a change of address", () => {
     const result = await undo(link);
     expect(result).toEqual(UNDONE);
     const after = await stage.accounts.record(sub);
-    expect(after).toMatchObject({ email: "ada@example.com", email_verified: true, password_hash: null });
+    expect(after).toMatchObject({
+      email: "ada@example.com",
+      email_verified: true,
+      ways: { password: { hash: null } },
+    });
     expect(after?.sessions_generation).not.toBe(before?.sessions_generation);
     expect(after?.tokens_generation).not.toBe(before?.tokens_generation);
     expect(stage.ended).toMatchObject([{ sub }, { sub }]);

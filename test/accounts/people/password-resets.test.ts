@@ -84,7 +84,7 @@ describe("a forgotten password", () => {
     const after = (await stage.accounts.record(sub))!;
     expect(after.sessions_generation).toBe(before.sessions_generation + 1);
     expect(after.tokens_generation).toBe(before.tokens_generation + 1);
-    expect(after.password_generation).toBe(1);
+    expect(after.ways.password?.generation).toBe(1);
     expect(stage.ended).toEqual([{ sub, reason: "password" }]);
     await expect(stage.mail()).resolves.toMatchObject({ kind: "password-changed", to: "Ada@example.com" });
     const { items: records } = await stage.storage.audit.list({ account: sub, limit: 1 });

@@ -60,7 +60,7 @@ describe("a registration without a password", () => {
     await expect(stage.registrations.resend("i", AT)).resolves.toEqual(GONE);
     await expect(complete("a")).resolves.toMatchObject({
       kind: "created",
-      record: { sub: "a", ...OWNER, email_verified: true, password_hash: null },
+      record: { sub: "a", ...OWNER, email_verified: true, ways: { passkey: { ids: ["a"] } } },
       recoveryCodes: { length: 10 },
     });
     await expect(stage.accounts.factors("a")).resolves.toMatchObject({
@@ -68,7 +68,7 @@ describe("a registration without a password", () => {
       passkeys: [{ id: "a", name: "Phone" }],
       recovery_codes_left: 10,
     });
-    await expect(stage.accounts.record("a")).resolves.not.toHaveProperty("password_changed_at");
+    await expect(stage.accounts.record("a")).resolves.not.toHaveProperty("ways.password");
     const { items: records } = await stage.storage.audit.list({ account: "a", limit: 2 });
     expect(records).toMatchObject([{ action: "account.registered", detail: { factor: "passkey" } }]);
     const { kind, to, link } = await stage.mail();

@@ -22,7 +22,8 @@ const common = {
   })),
   now: NOW,
 };
-const account = { sub: "1", email_verified: true, username: "ada", password_hash: "x" };
+const password = { hash: "x", generation: 0 };
+const account = { sub: "1", email_verified: true, username: "ada", ways: { password } };
 
 type Overview = Parameters<typeof overviewView.locals>[1];
 const overview: Overview = { ...common, account, browsers: 1, services: [] };
@@ -58,12 +59,12 @@ describe("the overview", () => {
     ],
     [{}, "password", "Password Choose a new password"],
     [
-      { account: { ...account, password_hash: null, password_changed_at: 0 } },
+      { account: { ...account, ways: { password: { ...password, hash: null, changed_at: 0 } } } },
       "password",
       "Password No password",
     ],
     [
-      { account: { ...account, password_changed_at: NOW / 1000 - 3 * MONTH } },
+      { account: { ...account, ways: { password: { ...password, changed_at: NOW / 1000 - 3 * MONTH } } } },
       "password",
       "Password Changed 3 months ago",
     ],

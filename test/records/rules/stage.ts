@@ -102,7 +102,7 @@ export function account(number: number, parts: Partial<AccountRecord> = {}): Acc
     gender: null,
     portal: null,
     services: {},
-    password_hash: "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA",
+    ways: { password: { hash: "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA", generation: 0 } },
     sessions_generation: 1,
     tokens_generation: 1,
     service_generations: {},
