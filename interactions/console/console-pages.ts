@@ -117,7 +117,7 @@ export async function commonLocals(
     offersZones: new URLSearchParams(ctx.querystring).get("zone") === "",
     path: base + path,
     kept: [...query].filter(([name]) => name !== "zone" && name !== "result"),
-    ...(result !== undefined && { result }),
+    result,
   };
 }
 
@@ -151,11 +151,13 @@ function list(parts: ConsoleParts): OperatorHandler {
       deliveries,
       receivers: names,
       isLater: after !== undefined,
-      ...(lastHour !== undefined && { overview: { receivers: known, lastHour } }),
-      ...(wrongSub !== undefined && { wrongSub }),
-      ...(next !== undefined && { next }),
-      ...(filter.state === "parked" &&
-        deliveries.length > 0 && { redriveAll: seals.token(person, redriveAllAction(filter)) }),
+      overview: lastHour && { receivers: known, lastHour },
+      wrongSub,
+      next,
+      redriveAll:
+        filter.state === "parked" && deliveries.length > 0
+          ? seals.token(person, redriveAllAction(filter))
+          : undefined,
     };
     return pages.send(ctx, deliveriesPage, data, {
       ...languageOf(person),
@@ -177,10 +179,10 @@ function delivery(parts: ConsoleParts): OperatorHandler {
       ...all,
       delivery: found,
       tokens: {
-        ...(canRedrive(found) && { redrive: token("redrive") }),
-        ...(canRedrive(found) && isSuperseded && { force: token("force") }),
-        ...(canSendNow(found) && { sendNow: token("sendNow") }),
-        ...(canDiscard(found) && { discard: token("discard") }),
+        redrive: canRedrive(found) ? token("redrive") : undefined,
+        force: canRedrive(found) && isSuperseded ? token("force") : undefined,
+        sendNow: canSendNow(found) ? token("sendNow") : undefined,
+        discard: canDiscard(found) ? token("discard") : undefined,
       },
     };
     return pages.send(ctx, deliveryPage, data, languageOf(person));

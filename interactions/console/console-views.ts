@@ -103,25 +103,25 @@ export interface ConsoleLocals {
   /** The query of the page, such as a filter, which that form keeps. Default: none. */
   readonly kept?: readonly [name: string, value: string][];
   /** The result of the form that led here. */
-  readonly result?: ConsoleResult;
+  readonly result?: ConsoleResult | undefined;
 }
 
 /** `deliveries`: the list, a form that filters it, and a form that sends all matching deliveries again. */
 export interface DeliveriesLocals extends ConsoleLocals {
   readonly filter: DeliveryFilter;
   /** The account as typed, if it is not a `sub`. */
-  readonly wrongSub?: string;
+  readonly wrongSub?: string | undefined;
   /** The receivers to choose from. */
   readonly receivers: readonly string[];
   readonly deliveries: readonly ShownDelivery[];
   /** `after` of the next page. */
-  readonly next?: string;
+  readonly next?: string | undefined;
   /** Whether this is not the first page. */
   readonly isLater: boolean;
   /** The summary above the list. Missing above a part of the list. */
-  readonly overview?: ConsoleOverview;
+  readonly overview?: ConsoleOverview | undefined;
   /** Hidden field of the form that sends all matching deliveries again; without it there is no such form. */
-  readonly redriveAll?: string;
+  readonly redriveAll?: string | undefined;
 }
 
 /** `delivery`: one delivery with its attempts, and a form for each action that has a token. */
@@ -129,7 +129,7 @@ export interface DeliveryLocals extends ConsoleLocals {
   /** Its attempts, oldest first. */
   readonly delivery: ShownDelivery & { readonly history: readonly ShownAttempt[] };
   /** Hidden fields by action: `redrive`, `force`, `sendNow`, `discard`. */
-  readonly tokens: Readonly<Partial<Record<"redrive" | "force" | "sendNow" | "discard", string>>>;
+  readonly tokens: Readonly<Partial<Record<"redrive" | "force" | "sendNow" | "discard", string | undefined>>>;
 }
 
 /** The actions on a receiver. */

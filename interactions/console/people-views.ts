@@ -35,7 +35,7 @@ export interface PersonLocals extends ShownLocals {
   /** Path of the operator's own sign-in methods. */
   readonly methods: string;
   /** Why nothing can be removed: it is the operator's own account, or that of another one. */
-  readonly protectedAs?: "own" | "operator";
+  readonly protectedAs?: "own" | "operator" | undefined;
 }
 
 /** `person-remove`: what to check before a factor is removed, what happens then, and the form that does it. */

@@ -27,7 +27,7 @@ import {
   submit,
 } from "./console-pages.ts";
 import { PEOPLE_PATH } from "./console-views.ts";
-import { ALL, hasFactor, peoplePage, personPage, removalPage } from "./people-views.ts";
+import { ALL, hasFactor, peoplePage, type PersonLocals, personPage, removalPage } from "./people-views.ts";
 
 export interface PeopleParts extends ConsoleParts {
   readonly gate: Pick<AccountGate, "enterRecently">;
@@ -119,9 +119,10 @@ function person(parts: PeopleParts): OperatorHandler {
     await audit.append({ ...callerAt(ctx, operator), action: "account.viewed", subject: sub });
     const shown = { ...(await commonLocals(parts, ctx, request, operator)), person: account, factors };
     if (key === undefined) {
-      const protectedAs = sub === operator.account.sub ? "own" : "operator";
+      const protection = sub === operator.account.sub ? "own" : "operator";
+      const protectedAs: PersonLocals["protectedAs"] = isProtected ? protection : undefined;
       const methods = ctx.exchange.deployment.path + METHODS_PATH;
-      const data = { ...shown, methods, ...(isProtected && ({ protectedAs } as const)) };
+      const data = { ...shown, methods, protectedAs };
       return pages.send(ctx, personPage, data, languageOf(operator));
     }
     const generation = String(account.sessions_generation);
