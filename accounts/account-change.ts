@@ -2,47 +2,32 @@
  * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
-import type { KeyObject } from "node:crypto";
 import type { AuditDetail, Caller } from "../records/audit/audit-event.ts";
-import { type Clock, seconds } from "../core/clock.ts";
+import { seconds } from "../core/clock.ts";
 import type { NewDelivery } from "../records/deliveries/delivery.ts";
-import type { AccountRecord, AccountWays, Consent } from "../records/directory/directory.ts";
-import { type ServiceEmitter, type SessionEnd, withoutFailing } from "../core/events.ts";
+import type { AccountRecord, AccountWays } from "../records/directory/directory.ts";
+import { type SessionEnd, withoutFailing } from "../core/events.ts";
 import { CONFIRMATION } from "../records/people/confirmation-kinds.ts";
 import { failureSubject, forgetFailures } from "../records/people/sign-ins.ts";
 import type { NewMail } from "../records/people/mail-kinds.ts";
 import { putNotice } from "../records/people/notices.ts";
-import type { Sealer } from "../core/sealing.ts";
 import { ownValue } from "../core/untrusted-keys.ts";
 import { passwordGeneration } from "./account.ts";
-import { type AccessCleanup, putRemoval } from "./access-cleanup.ts";
+import { putRemoval } from "./access-cleanup.ts";
+import type { AccountServices } from "./services.ts";
 import { raisedKeys } from "./generations.ts";
 import { namesOf, normalName } from "./names.ts";
 import { rolesOfAssignments } from "./roles.ts";
 import type { Transaction } from "../records/records.ts";
-import type { Storage } from "../records/storage.ts";
 import { planNotifications, readAccount, writeAccount } from "./account-write.ts";
 
 /** Why the sign-in sessions of an account ended. */
 type EndReason = Exclude<SessionEnd, "signed_out" | "limit">;
 
-export interface AccountWriterOptions {
-  readonly storage: Pick<Storage, "records" | "directory" | "deliveries" | "audit">;
-  readonly clock: Clock;
-  readonly events: ServiceEmitter;
-  /** Seals the bodies of notifications and mail. */
-  readonly sealer: Sealer;
-  /** The HMAC key of the names with which sign-ins fail. */
-  readonly failureKey: KeyObject;
-  /** Every scope and claim that exists; consents store no others. */
-  readonly grantable: Consent;
-  /** Called after a commit that stored deliveries, so that they are sent without waiting for the next poll. */
-  readonly notify?: (deliveries: readonly NewDelivery[]) => void;
-  /** Called after a commit that stored mail. */
-  readonly onMail?: () => void;
-  /** Removes what a change has ended. */
-  readonly cleanup: Pick<AccessCleanup, "accountChanged">;
-}
+type Services = Pick<
+  AccountServices,
+  "storage" | "clock" | "events" | "sealer" | "keys" | "grantable" | "cleanup" | "onDeliveries" | "onMail"
+>;
 
 /** The name of an account change in events and in the audit. */
 export type AccountAction =
@@ -164,10 +149,10 @@ interface ChangeOptions {
 }
 
 export class AccountWriter {
-  readonly #options: AccountWriterOptions;
+  readonly #services: Services;
 
-  constructor(options: AccountWriterOptions) {
-    this.#options = options;
+  constructor(services: Services) {
+    this.#services = services;
   }
 
   /**
@@ -183,7 +168,7 @@ export class AccountWriter {
   ): Promise<ChangedAccount<Reason, Result>> {
     const work = (tx: Transaction): Promise<ChangedAccount<Reason, Result>> =>
       this.#change(tx, { sub, caller, isNew }, decide);
-    return within === undefined ? this.#options.storage.records.transact(work) : work(within);
+    return within === undefined ? this.#services.storage.records.transact(work) : work(within);
   }
 
   /** Reads the account, decides, and puts the change with what it depends on. */
@@ -192,7 +177,7 @@ export class AccountWriter {
     { sub, caller, isNew }: { readonly sub: string; readonly caller: Caller; readonly isNew: boolean },
     decide: Decide<Reason, Result>,
   ): Promise<ChangedAccount<Reason, Result>> {
-    const { storage, sealer, failureKey, clock } = this.#options;
+    const { storage, sealer, keys, clock } = this.#services;
     const before = isNew ? undefined : await readAccount(tx, sub);
     const decision = await decide(before, tx);
     if (decision === undefined) return { record: before, changed: false };
@@ -219,7 +204,7 @@ export class AccountWriter {
     if (hasNewPassword)
       await forgetFailures(
         tx,
-        namesOf(before).map((name) => failureSubject(failureKey, name)),
+        namesOf(before).map((name) => failureSubject(keys.rateLimits, name)),
       );
     for (const mail of mails) await putNotice(tx, sub, mail, { sealer, now: clock.now() });
     tx.create(
@@ -240,7 +225,7 @@ export class AccountWriter {
    * names.
    */
   bounded(consents: AccountRecord["consents"]): AccountRecord["consents"] {
-    const { grantable } = this.#options;
+    const { grantable } = this.#services;
     return Object.fromEntries(
       Object.entries(consents).map(([clientId, { scopes, claims, apis }]) => [
         clientId,
@@ -262,10 +247,10 @@ export class AccountWriter {
     deliveries: readonly NewDelivery[],
     { action, keepSession, mails = [] }: AccountDecision<unknown>,
   ): Promise<void> {
-    const { events, notify, onMail, cleanup } = this.#options;
+    const { events, onDeliveries, onMail, cleanup } = this.#services;
     await withoutFailing(events, "notify", () => {
-      if (deliveries.length > 0) notify?.(deliveries);
-      if (mails.length > 0) onMail?.();
+      if (deliveries.length > 0) onDeliveries(deliveries);
+      if (mails.length > 0) onMail();
     });
     events.emit("account.changed", { sub, action, deliveries: deliveries.length });
     if (before === undefined) return;

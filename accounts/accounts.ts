@@ -1,13 +1,12 @@
 /** Creates, reads, updates and deletes accounts, and assembles the other calls for them. */
-import { type KeyObject, randomInt, randomUUID } from "node:crypto";
-import type { Configuration, DeploymentKind } from "../config/configuration.ts";
+import { randomInt, randomUUID } from "node:crypto";
 import { type Caller, SYSTEM } from "../records/audit/audit-event.ts";
 import { seconds } from "../core/clock.ts";
 import type { AccountRecord } from "../records/directory/directory.ts";
 import type { Transaction } from "../records/records.ts";
 import { AlreadyExists, ConditionFailed, IdentifierTaken, NotApplicable } from "../core/errors.ts";
 import { type MailKind, type NewMail, noticeTo } from "../records/people/mail-kinds.ts";
-import type { PasswordNames, Passwords } from "./passwords/passwords.ts";
+import type { PasswordNames } from "./passwords/passwords.ts";
 import {
   type AccountInternals,
   type Accounts,
@@ -18,12 +17,7 @@ import {
   toAccount,
 } from "./account.ts";
 import { createAccountAccess, noAccount, withPassword } from "./account-access.ts";
-import {
-  type AccountAction,
-  AccountWriter,
-  type AccountWriterOptions,
-  type Decide,
-} from "./account-change.ts";
+import { type AccountAction, AccountWriter, type Decide } from "./account-change.ts";
 import {
   accountChanges,
   accountPage,
@@ -39,13 +33,13 @@ import { createAccountFactors, withoutFactorsSince } from "./factors/account-fac
 import { type NewPasskey, withReview } from "./factors/factor.ts";
 import { appRecord, createFactorWriter } from "./factors/factor-writer.ts";
 import { createSignIns } from "./passwords/authenticate.ts";
-import type { Confirmations } from "./people/confirmations.ts";
 import { createConsents } from "./clients/consents.ts";
 import { requireRoles } from "./roles.ts";
 import { canSignIn, hasWay, isReplaceable } from "./ways/ways.ts";
 import { putMarks, readMark, type SeedMark } from "./seed-marks.ts";
 import { FULL_NAME, type NamedPerson, normalName, readName } from "./names.ts";
 import { PERSON_FIELD_NAMES, PERSON_FIELDS, personFields } from "./profile-fields.ts";
+import type { AccountServices } from "./services.ts";
 
 /**
  * Address changes that can be undone: each change has a link that undoes it, so beyond these the address can't be
@@ -57,26 +51,16 @@ const SEVEN_DAYS_MS = 7 * 24 * HOUR_MS;
 
 const userIdSchema = integer(1);
 
-interface AccountsOptions extends AccountWriterOptions {
-  readonly passwords: Passwords;
-  /** The deployment that mail leads to; `undefined` if no mail is sent. */
-  readonly mailDeployment: DeploymentKind | undefined;
-  /** The HMAC key of recovery codes. */
-  readonly codeKey: KeyObject;
-  /** Makes the link that undoes a first second factor. */
-  readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
-  readonly profile: Configuration["profile"];
-  readonly operators: Configuration["operators"];
-}
-
 /** The accounts of one storage. */
-export function createAccounts(options: AccountsOptions): Accounts & AccountInternals {
-  const { passwords, clock } = options;
-  const { directory } = options.storage;
-  const writer = new AccountWriter(options);
-  const factors = createFactorWriter(options);
-  const notices = createNotices(options);
-  const signIns = createSignIns(writer, directory, passwords, options.events);
+export function createAccounts(
+  services: Omit<AccountServices, "accounts" | "clients" | "directory">,
+): Accounts & AccountInternals {
+  const { passwords, clock, events } = services;
+  const { directory } = services.storage;
+  const writer = new AccountWriter(services);
+  const factors = createFactorWriter(services);
+  const notices = createNotices(services);
+  const signIns = createSignIns(writer, directory, passwords, events);
 
   /** A new password must follow all rules; an imported one is already in use, so only its form is checked. */
   async function hashOf(account: NewAccount, origin: "new" | "imported"): Promise<string | null> {
@@ -128,7 +112,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         for (const [service, names] of Object.entries(input.roles ?? {}))
           await requireRoles(tx, { services: input.services ?? {} }, { service, names, clock });
         const { app } = input;
-        if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(options, sub, app.secret, 0)));
+        if (app !== undefined) tx.create(AUTHENTICATOR_APP.record(appRecord(services, sub, app.secret, 0)));
         const fresh = {
           ...newRecord(input, sub, userId, hash, now),
           ...more,
@@ -200,7 +184,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     ...createAccountAccess(writer, directory, clock),
     ...createConsents(writer, directory, notices.deviceConnected),
     ...signIns,
-    ...createAccountFactors(writer, factors, { ...options, ...options.storage }),
+    ...createAccountFactors(writer, factors, services),
     record: (sub) => directory.findAccount(sub),
 
     async create(input, callOptions) {
@@ -436,7 +420,7 @@ function applied(before: AccountRecord, changes: AccountChanges): AccountRecord 
 function createNotices({
   mailDeployment: deployment,
   clock,
-}: Pick<AccountsOptions, "mailDeployment" | "clock">) {
+}: Pick<AccountServices, "mailDeployment" | "clock">) {
   function notice(kind: MailKind, account: AccountRecord, params: NewMail["params"] = {}): NewMail[] {
     if (deployment === undefined) return [];
     return [noticeTo(account, { kind, deployment, at: clock.now(), params })];

@@ -1,5 +1,7 @@
 /** The parts that this floor adds to those of the records. */
 import type { DeploymentKind } from "../config/configuration.ts";
+import type { NewDelivery } from "../records/deliveries/delivery.ts";
+import type { Consent } from "../records/directory/directory.ts";
 import type { StorageServices } from "../records/services.ts";
 import type { AccessCleanup } from "./access-cleanup.ts";
 import type { AccountInternals, Accounts } from "./account.ts";
@@ -22,6 +24,10 @@ export interface AccountServices extends StorageServices {
   readonly directory: Directory & DirectoryInternals;
   /** The deployment that mail leads to; `undefined` if no mail is sent. */
   readonly mailDeployment: DeploymentKind | undefined;
+  /** Every scope and claim that exists; consents store no others. */
+  readonly grantable: Consent;
   /** Called after a commit that stored mail. */
   readonly onMail: () => void;
+  /** Called after a commit that stored deliveries. */
+  readonly onDeliveries: (deliveries: readonly NewDelivery[]) => void;
 }

@@ -3,7 +3,7 @@ import { AccessCleanup } from "../accounts/access-cleanup.ts";
 import { createAccounts } from "../accounts/accounts.ts";
 import { createClients } from "../accounts/clients/clients.ts";
 import { createDirectory } from "../accounts/directory.ts";
-import { createSecondFactors, relyingPartyOf } from "../accounts/factors/factors.ts";
+import { createSecondFactors } from "../accounts/factors/factors.ts";
 import { createAttemptLimits } from "../accounts/limits/attempt-limits.ts";
 import { createNewBrowsers } from "../accounts/limits/new-browsers.ts";
 import { createPasswordCheck } from "../accounts/limits/password-check.ts";
@@ -16,17 +16,13 @@ import type { AccountServices } from "../accounts/services.ts";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import { GRANTABLE } from "../provider/claims.ts";
 import type { ProviderServices } from "../provider/services.ts";
-import type { NewDelivery } from "../records/deliveries/delivery.ts";
 import { tellingRefusals } from "../records/rate-limits.ts";
 import type { StorageServices } from "../records/services.ts";
 
-/** What the accounts are built from, besides the storage. */
+/** What the accounts are built from. */
 type Given = StorageServices &
-  Pick<AccountServices, "keys" | "onMail"> &
-  Pick<ProviderServices, "backchannel"> & {
-    /** Called after a commit that stored deliveries. */
-    readonly onDeliveries: (deliveries: readonly NewDelivery[]) => void;
-  };
+  Pick<AccountServices, "keys" | "onMail" | "onDeliveries"> &
+  Pick<ProviderServices, "backchannel">;
 
 /** The rules of the accounts. @param replaced parts that are not made here. */
 export function createAccountServices(
@@ -35,8 +31,6 @@ export function createAccountServices(
   replaced: Partial<AccountServices> = {},
 ): AccountServices {
   const { configuration, storage, events, keys, backchannel, onMail } = given;
-  const { deployments, profile, operators, production } = configuration;
-  const mailDeployment = mailDeploymentOf(configuration);
   const passwords =
     replaced.passwords ?? createPasswords(configuration.passwords, { ...passwordContext(given), ...hashing });
   const confirmations = createConfirmations(given, keys.confirmations, onMail);
@@ -47,47 +41,28 @@ export function createAccountServices(
   );
   const cleanup =
     replaced.cleanup ?? new AccessCleanup(given, (sub, sessions) => backchannel.sessionsEnded(sub, sessions));
-  const accounts = createAccounts({
+  const below = {
     ...given,
-    cleanup,
+    grantable: GRANTABLE,
+    mailDeployment: mailDeploymentOf(configuration),
     passwords,
     confirmations,
-    mailDeployment,
-    profile,
-    operators,
-    grantable: GRANTABLE,
-    codeKey: keys.confirmations,
-    failureKey: keys.rateLimits,
-    notify: given.onDeliveries,
-  });
-  const clients = createClients({
-    ...given,
+    limits,
     cleanup,
-    forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
-    secretKey: keys.clientSecrets,
-    sendsLogoutTokens: deployments.openid !== undefined,
-    idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
-    production,
-  });
-  const directory = createDirectory({ ...given, deployments });
-  const made = { mailDeployment, passwords, confirmations, limits, cleanup, accounts, clients, directory };
-  return { ...given, ...made };
+  };
+  const accounts = createAccounts(below);
+  const clients = createClients({ ...below, accounts });
+  const directory = createDirectory({ ...given, deployments: configuration.deployments });
+  return { ...below, accounts, clients, directory };
 }
 
 /** What people do with mail and with second factors, and the checks of a sign-in. */
 export function createPeopleServices(
   services: AccountServices,
 ): Pick<ProviderServices, "people" | "secondFactors" | "passwordCheck" | "newBrowsers"> {
-  const { configuration, storage, keys } = services;
   return {
     people: createPeople(services),
-    secondFactors: createSecondFactors(configuration, {
-      ...services,
-      records: storage.records,
-      auditStore: storage.audit,
-      codeKey: keys.confirmations,
-      relyingParty: relyingPartyOf(configuration),
-    }),
+    secondFactors: createSecondFactors(services),
     passwordCheck: createPasswordCheck(services),
     newBrowsers: createNewBrowsers(services),
   };

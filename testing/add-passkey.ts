@@ -3,13 +3,9 @@ import { randomBytes } from "node:crypto";
 import type { AccountInternals } from "../accounts/account.ts";
 import { factorStateOf } from "../accounts/factors/factor.ts";
 import { relyingPartyOf } from "../accounts/factors/factors.ts";
-import {
-  createPasskeys,
-  type PasskeyCreation,
-  type PasskeysOptions,
-  type RelyingParty,
-} from "../accounts/factors/passkeys.ts";
+import { createPasskeys, type PasskeyCreation, type RelyingParty } from "../accounts/factors/passkeys.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Records } from "../records/records.ts";
 import { SYSTEM } from "../records/audit/audit-event.ts";
 import { type AuthenticatorOptions, createAuthenticator, type TestAuthenticator } from "./authenticator.ts";
 import type { SignInService } from "../lib/service.ts";
@@ -56,7 +52,7 @@ export async function addPasskey(
   const account = await accounts.record(sub);
   if (account === undefined) throw new Error("no account");
   // It reads no records for an account without passkeys.
-  const passkeys = createPasskeys({ relyingParty: partyOf(running), clock } as unknown as PasskeysOptions);
+  const passkeys = createPasskeys(partyOf(running), undefined as unknown as Records, clock);
   const { challenge } = passkeys.challenge();
   const userHandle = account.ways.passkey?.user_handle ?? randomBytes(32).toString("base64url");
   const options = await passkeys.creation({ ...account, ways: {} }, challenge, userHandle);

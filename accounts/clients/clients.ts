@@ -1,7 +1,7 @@
 /** Registering, changing and removing clients. */
-import { type KeyObject, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { type AuditDetail, type Caller, SYSTEM } from "../../records/audit/audit-event.ts";
-import { type Clock, seconds } from "../../core/clock.ts";
+import { seconds } from "../../core/clock.ts";
 import type { ClientRecord, ClientSecret, StoredLogo } from "../../records/directory/directory.ts";
 import {
   CLIENT,
@@ -12,7 +12,6 @@ import {
   newTokensEpoch,
   REMOVED_CLIENT,
 } from "../../records/directory/directory-kinds.ts";
-import type { Storage } from "../../records/storage.ts";
 import {
   AlreadyExists,
   IdentifierTaken,
@@ -21,9 +20,9 @@ import {
   NotFound,
   UnknownReference,
 } from "../../core/errors.ts";
-import { type ServiceEmitter, withoutFailing } from "../../core/events.ts";
+import { withoutFailing } from "../../core/events.ts";
 import { hmac } from "../../core/sealing.ts";
-import { type AccessCleanup, putRemoval } from "../access-cleanup.ts";
+import { putRemoval } from "../access-cleanup.ts";
 import { forgetInApis, requireApis } from "../apis.ts";
 import { actor, anyString, callerFor, callerOf, type CallOptions, checked, invalid } from "../arguments.ts";
 import {
@@ -64,24 +63,7 @@ import {
 } from "./client-settings.ts";
 import { putMarks, readMark, type SeedMark } from "../seed-marks.ts";
 import { clientIdProblem } from "../text-rules.ts";
-
-export interface ClientsOptions {
-  readonly storage: Pick<Storage, "records" | "directory" | "audit">;
-  readonly clock: Clock;
-  readonly events: ServiceEmitter;
-  /** The storage's random key for the digests of secrets. */
-  readonly secretKey: KeyObject;
-  /** Whether a deployment is reachable from other machines. */
-  readonly production: boolean;
-  /** Whether there is an OpenID Connect deployment, whose issuer and keys logout tokens need. */
-  readonly sendsLogoutTokens: boolean;
-  /** The algorithms of the current signing keys. */
-  readonly idTokenAlgorithms: () => readonly (string | undefined)[];
-  /** Removes the grants of a client that have ended. */
-  readonly cleanup: Pick<AccessCleanup, "clientEnded">;
-  /** Forgets the consents of all accounts for a client. */
-  readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
-}
+import type { AccountServices } from "../services.ts";
 
 /** A change to make. `updated_at` is set with it. */
 interface ClientDecision {
@@ -107,8 +89,17 @@ function clientId(text: string): string {
 }
 
 /** The clients of one storage. */
-export function createClients(options: ClientsOptions): Clients & ClientInternals {
-  const { storage, clock, events, secretKey, production, forgetConsents, cleanup } = options;
+export function createClients({
+  configuration,
+  storage,
+  clock,
+  events,
+  keys,
+  accounts,
+  cleanup,
+}: Omit<AccountServices, "clients" | "directory">): Clients & ClientInternals {
+  const { production, deployments } = configuration;
+  const { clientSecrets: secretKey } = keys;
   const { directory } = storage;
 
   /**
@@ -168,13 +159,13 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
     if (!(await directory.wasRemoved(client_id))) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
     await cleanup.clientEnded(client_id);
-    await forgetConsents(client_id, caller);
+    await accounts.forgetConsents(client_id, caller);
     await forgetInApis(storage, client_id, caller);
   }
 
   /** @throws InvalidArgument for an address that would never get a logout token that it can verify. */
   function requireIssuer({ backchannel_logout_uri }: Partial<ClientRecord>, of: "client" | "changes"): void {
-    if (options.sendsLogoutTokens || (backchannel_logout_uri ?? null) === null) return;
+    if (deployments.openid !== undefined || (backchannel_logout_uri ?? null) === null) return;
     throw new InvalidArgument({
       path: `${of}.backchannel_logout_uri`,
       message: "needs the openid deployment, whose issuer and keys verify logout tokens",
@@ -230,7 +221,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
   function newRecord(client: CheckedClient, client_id: string, secret: ClientSecret): ClientRecord {
     const { kind, jwks, id_token_signed_response_alg: algorithm } = client;
     const hasSecret = KINDS[kind].confidential && jwks === undefined;
-    if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
+    if (algorithm !== undefined && !keys.signing.inForce().some(({ alg }) => alg === algorithm)) {
       throw new InvalidArgument({
         path: "client.id_token_signed_response_alg",
         message: `no key in keys.signing signs with ${algorithm}`,
@@ -354,7 +345,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       await withoutFailing(events, "forget the client in APIs", () =>
         forgetInApis(storage, client_id, caller),
       );
-      await withoutFailing(events, "forget consents", () => forgetConsents(client_id, caller));
+      await withoutFailing(events, "forget consents", () => accounts.forgetConsents(client_id, caller));
       return true;
     },
 

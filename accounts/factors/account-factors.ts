@@ -2,16 +2,15 @@
  * Changes an account's second factors. Whoever asks for it, each change is a single account change that ends all other
  * sessions and remembered browsers, mails the person and writes an audit record (decisions.md, Adding and removing).
  */
-import type { Configuration } from "../../config/configuration.ts";
-import { type Clock, seconds } from "../../core/clock.ts";
+import { seconds } from "../../core/clock.ts";
 import { AlreadyExists, NotApplicable, SignInError } from "../../core/errors.ts";
 import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
-import type { DirectoryRecords } from "../../records/directory/directory-records.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import { PASSKEY, RECOVERY_CODES } from "../../records/factors/factor-kinds.ts";
 import { CONFIRMATION } from "../../records/people/confirmation-kinds.ts";
-import type { Records, Transaction } from "../../records/records.ts";
+import type { Transaction } from "../../records/records.ts";
+import type { StorageServices } from "../../records/services.ts";
 import { type Accounts, isDisabled } from "../account.ts";
 import { noAccount, withoutSessions, withPassword } from "../account-access.ts";
 import type { AccountWriter, Decide } from "../account-change.ts";
@@ -47,20 +46,15 @@ type PublicCalls = Pick<
   "factors" | "addApp" | "removeFactor" | "removeFactors" | "resetRecoveryCodes"
 >;
 
-interface AccountFactorOptions {
-  readonly records: Records;
-  readonly directory: Pick<DirectoryRecords, "listClients">;
-  readonly clock: Clock;
-  /** With `strict`, third parties and operators need a second factor. */
-  readonly profile: Configuration["profile"];
-  readonly operators: Configuration["operators"];
-}
-
 export function createAccountFactors(
   writer: AccountWriter,
   changes: FactorWriter,
-  { records, directory, clock, profile, operators }: AccountFactorOptions,
+  { configuration, storage, clock }: Pick<StorageServices, "configuration" | "storage" | "clock">,
 ): PublicCalls & FactorChanges {
+  const { records, directory } = storage;
+  // With `strict`, third parties and operators need a second factor.
+  const { profile, operators } = configuration;
+
   /** Changes the factors, or says why not. */
   async function changeFactors(
     sub: string,

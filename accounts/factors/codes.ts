@@ -3,12 +3,8 @@
  * looked at, and it is used up in the transaction that accepts it, so only one process ever accepts it (decisions.md,
  * What counts and Guessing). Ask for a code only after the right password.
  */
-import type { KeyObject } from "node:crypto";
-import type { DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
-import { isEqual, type Sealer } from "../../core/sealing.ts";
-import type { AuditStore } from "../../records/audit/audit-event.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
+import { isEqual } from "../../core/sealing.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
@@ -20,11 +16,12 @@ import {
 } from "../../records/factors/factor-kinds.ts";
 import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail-kinds.ts";
 import { putNotice } from "../../records/people/notices.ts";
-import type { Records, Transaction } from "../../records/records.ts";
+import type { Transaction } from "../../records/records.ts";
 import { isDisabled } from "../account.ts";
-import { type Attempt, type AttemptLimits, noteLimited } from "../limits/attempt-limits.ts";
+import { type Attempt, noteLimited } from "../limits/attempt-limits.ts";
 import { normalizeCode } from "../people/confirmations.ts";
 import { type AskedAt, callerAs, type Limited } from "../people/requests.ts";
+import type { AccountServices } from "../services.ts";
 import { RECOVERY_CODE_LENGTH, recoveryCodeHmac } from "./factor-writer.ts";
 import { MAX_WRONG_CODES } from "../ways/ways.ts";
 import { normaliseSecret } from "./factor.ts";
@@ -53,22 +50,6 @@ export interface FactorCodes {
     code: string,
     at: AskedAt,
   ): Promise<{ readonly kind: "right"; /** How many are left. */ readonly left: number } | RefusedCode>;
-}
-
-export interface FactorCodesOptions {
-  readonly records: Records;
-  readonly limits: Pick<AttemptLimits, "secondFactor">;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  /** Builds the audit record that is stored with the use of a recovery code. */
-  readonly auditStore: Pick<AuditStore, "recordOf">;
-  readonly clock: Clock;
-  readonly sealer: Sealer;
-  /** The HMAC key of recovery codes. */
-  readonly codeKey: KeyObject;
-  /** The deployment that mail leads to; `undefined` if no mail is sent. */
-  readonly mailDeployment: DeploymentKind | undefined;
-  /** Called after a commit that stored mail. */
-  readonly onMail: () => void;
 }
 
 /** Enough for a code with spaces. Longer text is not examined. */
@@ -114,8 +95,21 @@ export function forgetWrongCodes(tx: Transaction, app: StoredApp | undefined): v
   if (app !== undefined && app.wrong_codes > 0) tx.put(AUTHENTICATOR_APP.record({ ...app, wrong_codes: 0 }));
 }
 
-export function createFactorCodes(options: FactorCodesOptions): FactorCodes {
-  const { records, limits, audit, auditStore, clock, sealer, codeKey, mailDeployment, onMail } = options;
+export function createFactorCodes({
+  storage,
+  limits,
+  audit,
+  clock,
+  sealer,
+  keys,
+  mailDeployment,
+  onMail,
+}: Pick<
+  AccountServices,
+  "storage" | "limits" | "audit" | "clock" | "sealer" | "keys" | "mailDeployment" | "onMail"
+>): FactorCodes {
+  const { records, audit: auditStore } = storage;
+  const { confirmations: codeKey } = keys;
 
   async function putMail(
     tx: Transaction,

@@ -6,18 +6,16 @@
  * has a session, the caller asks for a recent sign-in before `sendCode` and `begin`.
  */
 import { randomUUID } from "node:crypto";
-import { type Clock } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
-import type { Records } from "../../records/records.ts";
 import { type AccountInternals, isDisabled, stateOf } from "../account.ts";
 import { normalName } from "../names.ts";
-import type { Attempt, AttemptLimits } from "../limits/attempt-limits.ts";
-import type { AuditCollector } from "../../records/audit/collector.ts";
-import type { Confirmations, Unproven } from "../people/confirmations.ts";
+import type { Attempt } from "../limits/attempt-limits.ts";
+import type { Unproven } from "../people/confirmations.ts";
 import { type AskedAt, askedFor, callerAs, type Limited, mailWith, refusalOf } from "../people/requests.ts";
 import { type Way, WAYS } from "../ways/ways.ts";
+import type { AccountServices } from "../services.ts";
 import { matchingStep } from "./codes.ts";
 import {
   type ChangedFactors,
@@ -171,18 +169,6 @@ export interface Enrolments {
   ): Promise<{ readonly kind: "undone"; readonly reset: string } | { readonly kind: "blocked" } | Unproven>;
 }
 
-export interface EnrolmentsOptions {
-  readonly records: Records;
-  readonly clock: Clock;
-  readonly accounts: AccountInternals;
-  readonly confirmations: Confirmations;
-  readonly limits: Pick<AttemptLimits, "mail" | "notMailed" | "recipient" | "change" | "firstFactor">;
-  readonly audit: AuditCollector;
-  /** Missing if passkeys are off. */
-  readonly passkeys: Passkeys | undefined;
-  readonly issuer: string;
-}
-
 const LIFETIME_MS = 600_000;
 
 /** The account that a code was sent for, and its state then. */
@@ -191,8 +177,17 @@ interface CodeFor {
   readonly as: FactorState;
 }
 
-export function createEnrolments(options: EnrolmentsOptions): Enrolments {
-  const { records, clock, accounts, confirmations, limits, passkeys, issuer } = options;
+/**
+ * @param passkeys missing if they are off.
+ * @param issuer the name of the service in authenticator apps.
+ */
+export function createEnrolments(
+  services: Pick<AccountServices, "storage" | "clock" | "accounts" | "confirmations" | "limits" | "audit">,
+  passkeys: Passkeys | undefined,
+  issuer: string,
+): Enrolments {
+  const { storage, clock, accounts, confirmations, limits } = services;
+  const { records } = storage;
   const purpose = "factor-enrolment";
 
   async function enabled(sub: string): Promise<AccountRecord | undefined> {
@@ -225,12 +220,12 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
   ): Promise<ChangedFactors | NotAdded> {
     if (expiresAt <= clock.now()) return { kind: "stale" };
     const attempt: Attempt = await limits.change(sub);
-    const limited = refusalOf(options, at, attempt);
+    const limited = refusalOf(services, at, attempt);
     if (limited !== undefined) return limited;
     const factor = await tried();
     if (factor === undefined) return { kind: "wrong" };
     const first = isFirst ? await limits.firstFactor(sub) : undefined;
-    const tooMany = first && refusalOf(options, at, first);
+    const tooMany = first && refusalOf(services, at, first);
     if (tooMany !== undefined) return tooMany;
     try {
       const result = await accounts.addFactor(sub, factor, as, change, callerAs(sub, at));
@@ -263,14 +258,14 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
       const account = await enabled(sub);
       if (account === undefined || hasSecondFactor(account)) return { kind: "gone" };
       const { email: to } = await records.transact((tx) => guardAddress(tx, confirmations, account, clock));
-      const asked = await askedFor(options, normalName(account.email), at, {
+      const asked = await askedFor(services, normalName(account.email), at, {
         limit: "mail",
         purpose: "factor",
       });
       if (asked.kind === "limited") return asked;
       const { allowed: isFree } = await asked.recipient(normalName(to));
       const locale = account.locale ?? at.locale;
-      const mail = mailWith(options, {
+      const mail = mailWith(services, {
         kind: "confirm-factor",
         to: isFree ? to : "",
         locale,
@@ -353,14 +348,14 @@ export function createEnrolments(options: EnrolmentsOptions): Enrolments {
 
     async tryNewAccount({ sub, passkey, expiresAt }, credential, name, at) {
       if (expiresAt <= clock.now()) return { kind: "stale" };
-      const limited = refusalOf(options, at, await limits.change(sub));
+      const limited = refusalOf(services, at, await limits.change(sub));
       if (limited !== undefined) return limited;
       const factor = await triedPasskey(passkey, credential, name);
       return factor === undefined ? { kind: "wrong" } : { kind: "right", factor };
     },
 
     async renewCodes(sub, generation, at) {
-      const limited = refusalOf(options, at, await limits.change(sub));
+      const limited = refusalOf(services, at, await limits.change(sub));
       if (limited !== undefined) return limited;
       return accounts.replaceRecoveryCodes(sub, { generation }, callerAs(sub, at));
     },

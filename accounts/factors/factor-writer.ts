@@ -3,10 +3,9 @@
  * that undoes a first factor.
  */
 import type { KeyObject } from "node:crypto";
-import type { DeploymentKind } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../core/clock.ts";
 import { AlreadyExists } from "../../core/errors.ts";
-import { hmac, type Sealer } from "../../core/sealing.ts";
+import { hmac } from "../../core/sealing.ts";
 import type { AccountRecord, AccountWays } from "../../records/directory/directory.ts";
 import {
   appContext,
@@ -20,6 +19,7 @@ import { type MailKind, type NewMail, noticeTo } from "../../records/people/mail
 import type { Transaction } from "../../records/records.ts";
 import type { EarlierAddress } from "../people/address-changes.ts";
 import { type Confirmations, randomCode } from "../people/confirmations.ts";
+import type { AccountServices } from "../services.ts";
 import {
   factorsGeneration,
   hasSecondFactor,
@@ -60,15 +60,7 @@ export async function guardAddress(
 
 type GuardedAccount = Pick<AccountRecord, "email" | "email_verified" | "address_undos">;
 
-export interface FactorWriterOptions {
-  readonly clock: Clock;
-  readonly sealer: Sealer;
-  /** The HMAC key of recovery codes. */
-  readonly codeKey: KeyObject;
-  readonly confirmations: Pick<Confirmations, "prepare" | "peek">;
-  /** The deployment that mail leads to; `undefined` if no mail is sent. */
-  readonly mailDeployment: DeploymentKind | undefined;
-}
+type Services = Pick<AccountServices, "clock" | "sealer" | "keys" | "confirmations" | "mailDeployment">;
 
 /** A new factor of an account. */
 interface FactorAddition {
@@ -103,7 +95,7 @@ export interface FactorWriter {
 
 /** The record of an app, to be stored with the account that has it. */
 export function appRecord(
-  { sealer, clock }: Pick<FactorWriterOptions, "sealer" | "clock">,
+  { sealer, clock }: Pick<Services, "sealer" | "clock">,
   sub: string,
   secret: string,
   lastStep: number,
@@ -118,12 +110,12 @@ export function appRecord(
   };
 }
 
-export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
-  const { clock, codeKey, confirmations, mailDeployment } = options;
+export function createFactorWriter(services: Services): FactorWriter {
+  const { clock, keys, confirmations, mailDeployment } = services;
 
   function putRecoveryCodes(tx: Transaction, sub: string): string[] {
     const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => randomCode(RECOVERY_CODE_LENGTH));
-    const hmacs = codes.map((code) => recoveryCodeHmac(codeKey, sub, code));
+    const hmacs = codes.map((code) => recoveryCodeHmac(keys.confirmations, sub, code));
     tx.overwrite(RECOVERY_CODES.record({ sub, codes: hmacs }));
     return codes.map(grouped);
   }
@@ -172,7 +164,7 @@ export function createFactorWriter(options: FactorWriterOptions): FactorWriter {
         mails: await notices(tx, account, { change: `${factor.kind}-added` }, undo?.link),
         async put() {
           if (factor.kind === "app")
-            tx.overwrite(AUTHENTICATOR_APP.record(appRecord(options, sub, factor.secret, factor.lastStep)));
+            tx.overwrite(AUTHENTICATOR_APP.record(appRecord(services, sub, factor.secret, factor.lastStep)));
           else await putPasskey(tx, sub, factor.passkey);
           if (undo !== undefined) tx.overwrite(undo.record);
           return isFirst ? putRecoveryCodes(tx, sub) : [];

@@ -4,8 +4,9 @@ import { isIpAddress } from "../../config/rules.ts";
 import { ConfigurationError } from "../../core/errors.ts";
 import { USED_RP_ID } from "../../records/factors/factor-kinds.ts";
 import type { Records } from "../../records/records.ts";
-import { createFactorCodes, type FactorCodes, type FactorCodesOptions } from "./codes.ts";
-import { createEnrolments, type Enrolments, type EnrolmentsOptions } from "./enrolment.ts";
+import type { AccountServices } from "../services.ts";
+import { createFactorCodes, type FactorCodes } from "./codes.ts";
+import { createEnrolments, type Enrolments } from "./enrolment.ts";
 import { createPasskeys, type Passkeys, type RelyingParty } from "./passkeys.ts";
 import { createRememberedBrowsers, type RememberedBrowsers } from "./remembered-browsers.ts";
 
@@ -19,31 +20,18 @@ export interface SecondFactors {
   readonly rememberedBrowsers: RememberedBrowsers;
 }
 
-type SecondFactorsOptions = FactorCodesOptions &
-  Omit<EnrolmentsOptions, "passkeys" | "issuer"> & {
-    /** `undefined` if passkeys are off. */
-    readonly relyingParty: RelyingParty | undefined;
-  };
-
-export function createSecondFactors(
-  {
-    interactions,
-    secondFactor,
-    deployments,
-  }: Pick<Configuration, "interactions" | "secondFactor" | "deployments">,
-  options: SecondFactorsOptions,
-): SecondFactors {
-  const { relyingParty, mailDeployment } = options;
-  const passkeys = relyingParty && createPasskeys({ ...options, relyingParty });
+export function createSecondFactors(services: AccountServices): SecondFactors {
+  const { configuration, storage, clock, mailDeployment } = services;
+  const { interactions, secondFactor, deployments } = configuration;
+  const relyingParty = relyingPartyOf(configuration);
+  const passkeys = relyingParty && createPasskeys(relyingParty, storage.records, clock);
   const { host = "" } = deployments.openid ?? deployments.oauth2 ?? {};
   const issuer = interactions.theme.name ?? host;
   return {
-    codes: createFactorCodes(options),
+    codes: createFactorCodes(services),
     ...(passkeys && { passkeys }),
-    ...(mailDeployment !== undefined && {
-      enrolments: createEnrolments({ ...options, passkeys, issuer }),
-    }),
-    rememberedBrowsers: createRememberedBrowsers(options, secondFactor.remember),
+    ...(mailDeployment !== undefined && { enrolments: createEnrolments(services, passkeys, issuer) }),
+    rememberedBrowsers: createRememberedBrowsers(services, secondFactor.remember),
   };
 }
 

@@ -128,12 +128,6 @@ export interface Passkeys {
   ): Promise<UsedPasskey | { readonly kind: "refused" }>;
 }
 
-export interface PasskeysOptions {
-  readonly relyingParty: RelyingParty;
-  readonly records: Records;
-  readonly clock: Clock;
-}
-
 const CHALLENGE_LIFETIME_MS = 300_000;
 /** ES256, EdDSA with Ed25519, RS256 (RFC 9053, RFC 8812). */
 const ALGORITHMS: readonly number[] = [-7, -8, -257];
@@ -177,7 +171,7 @@ const attestation = z.object({
 /** The transports of WebAuthn section 5.8.4. Others are dropped, so that nobody can store arbitrary text. */
 const TRANSPORTS: ReadonlySet<string> = new Set(["ble", "hybrid", "internal", "nfc", "smart-card", "usb"]);
 
-export function createPasskeys({ relyingParty, records, clock }: PasskeysOptions): Passkeys {
+export function createPasskeys(relyingParty: RelyingParty, records: Records, clock: Clock): Passkeys {
   const { id: rpId, previousIds, origins } = relyingParty;
   const rpIds = [rpId, ...previousIds];
   let library: Promise<Library> | undefined;

@@ -4,9 +4,9 @@
  * end it does so in its own commit. A sign-in that relies on one counts as a password and nothing more.
  */
 import { randomBytes } from "node:crypto";
-import { type Clock, seconds } from "../../core/clock.ts";
+import { seconds } from "../../core/clock.ts";
 import { browserFamily, systemFamily } from "../../records/audit/origin.ts";
-import type { AuditStore, Caller } from "../../records/audit/audit-event.ts";
+import type { Caller } from "../../records/audit/audit-event.ts";
 import type { AccountRecord } from "../../records/directory/directory.ts";
 import { ACCOUNT } from "../../records/directory/directory-kinds.ts";
 import {
@@ -14,7 +14,7 @@ import {
   rememberedBrowserId,
   type StoredRememberedBrowser,
 } from "../../records/factors/factor-kinds.ts";
-import type { Records } from "../../records/records.ts";
+import type { StorageServices } from "../../records/services.ts";
 import { factorsGeneration, hasSecondFactor } from "./factor.ts";
 
 /** A remembered browser, as the page of sessions shows it. Times are in seconds since the epoch. */
@@ -53,17 +53,12 @@ const DAY_SECONDS = 86_400;
 /** More than anybody has; the list shows no more. */
 const MAX_LISTED = 100;
 
-interface RememberedBrowsersOptions {
-  readonly records: Records;
-  /** Builds the audit record that is stored with each change. */
-  readonly auditStore: Pick<AuditStore, "recordOf">;
-  readonly clock: Clock;
-}
-
 export function createRememberedBrowsers(
-  { records, auditStore, clock }: RememberedBrowsersOptions,
+  { storage, clock }: Pick<StorageServices, "storage" | "clock">,
   days: number | undefined,
 ): RememberedBrowsers {
+  const { records, audit: auditStore } = storage;
+
   const isCurrent = (account: AccountRecord, stored: StoredRememberedBrowser | undefined): boolean =>
     days !== undefined &&
     stored?.sub === account.sub &&

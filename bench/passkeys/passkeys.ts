@@ -52,7 +52,7 @@ async function openStage(base: string, file: string): Promise<Stage> {
   const { records } = opened.storage!;
   return {
     phones,
-    passkeys: createPasskeys({ relyingParty, records, clock }),
+    passkeys: createPasskeys(relyingParty, records, clock),
     close: () => service.close(),
   };
 }

@@ -368,14 +368,12 @@ describe("a remembered browser", () => {
 
   it("is one no longer where the configuration has fewer days, or none", async () => {
     const cookie = await remember();
-    const { storage, clock } = stage;
-    const options = { records: storage.records, auditStore: storage.audit, clock };
-    const [fewer, none] = [7, undefined].map((days) => createRememberedBrowsers(options, days));
+    const [fewer, none] = [7, undefined].map((days) => createRememberedBrowsers(stage, days));
     for (const [days, isStill] of [
       [0, true],
       [7, false],
     ] as const) {
-      clock.advance(days * 86_400);
+      stage.clock.advance(days * 86_400);
       const account = await record();
       await expect(isRemembered(cookie)).resolves.toBe(true);
       await expect(fewer!.isRemembered(account, cookie)).resolves.toBe(isStill);

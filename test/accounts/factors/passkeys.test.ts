@@ -70,11 +70,8 @@ async function owned(options: Partial<AuthenticatorOptions> = {}, who = sub): Pr
 async function madeFor(id: string): Promise<TestAuthenticator> {
   const authenticator = createAuthenticator({ origin: ORIGIN });
   const asked = publicKeyOf(await begin());
-  const then = createPasskeys({
-    relyingParty: { ...RELYING_PARTY, id, previousIds: [] },
-    records: stage.storage.records,
-    clock: stage.clock,
-  });
+  const party = { ...RELYING_PARTY, id, previousIds: [] };
+  const then = createPasskeys(party, stage.storage.records, stage.clock);
   const credential = authenticator.create({ ...asked, rp: { id } });
   const passkey = await then.checkNew(credential, asked.challenge, "Phone");
   if (passkey === undefined) throw new Error("the passkey was refused");
@@ -420,11 +417,8 @@ describe("a passkey", () => {
   it("signs nobody in once the service has given its domain up", async () => {
     const authenticator = await owned();
     const [credential, challenge] = answer(authenticator);
-    const moved = createPasskeys({
-      relyingParty: { ...RELYING_PARTY, id: "new.example", previousIds: [] },
-      records: stage.storage.records,
-      clock: stage.clock,
-    });
+    const party = { ...RELYING_PARTY, id: "new.example", previousIds: [] };
+    const moved = createPasskeys(party, stage.storage.records, stage.clock);
     await expect(moved.use(credential, challenge)).resolves.toEqual(REFUSED);
   });
 
