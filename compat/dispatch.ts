@@ -6,7 +6,8 @@ import { endpointsOf, type EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { isHostOf, requestedHost } from "./caller.ts";
 import { accountSteps, endpointTable, type StepsByMethod } from "./endpoints.ts";
-import type { EndpointExchange, EndpointServices } from "./exchange.ts";
+import type { EndpointExchange } from "./exchange.ts";
+import type { EndpointServices } from "./services.ts";
 
 /** An endpoint of a deployment. */
 interface Route {

@@ -14,7 +14,8 @@ import { createDispatch, type Destination } from "./dispatch.ts";
 import { createCrossOrigin, type CrossOriginRequest } from "./cross-origin.ts";
 import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
-import type { EndpointExchange, EndpointServices, Step } from "./exchange.ts";
+import type { EndpointExchange, Step } from "./exchange.ts";
+import type { EndpointServices } from "./services.ts";
 import { createLeadToHost } from "./other-host.ts";
 import { requestIdOf } from "./request-log.ts";
 import {

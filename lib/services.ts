@@ -1,7 +1,7 @@
 /** The composition root: makes the parts of a service, in order. Tests make theirs here too, and replace what they watch. */
 import { ACCOUNT_CLIENT, CONSOLE_CLIENT } from "../accounts/clients/client.ts";
 import type { AccountServices } from "../accounts/services.ts";
-import type { EndpointServices } from "../compat/exchange.ts";
+import type { EndpointServices } from "../compat/services.ts";
 import { createSigner, deriveKey, hmac } from "../core/sealing.ts";
 import { createPeopleServices } from "./account-services.ts";
 import { createAccountGate } from "../interactions/account/gate.ts";
