@@ -8,7 +8,6 @@ import { findSub, SUB } from "./program/account-name.ts";
 import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
-import { MILLISECONDS } from "./program/printer.ts";
 import { pagesOf } from "../core/pages.ts";
 
 const ID = { form: "ID", about: "the webhook-id of the delivery" };
@@ -26,20 +25,20 @@ const COLUMNS = [
   "attempts",
   "at",
   "reason",
-  "lastError",
-  "nextAttemptAt",
+  "last_error",
+  "next_attempt_at",
 ] as const;
-const ATTEMPT_COLUMNS = ["number", "startedAt", "duration", "status", "error", "answer"] as const;
+const ATTEMPT_COLUMNS = ["number", "started_at", "duration_ms", "status", "error", "answer"] as const;
 const RECEIVER_COLUMNS = [
   "receiver",
   "url",
   "waiting",
-  "oldest",
+  "oldest_at",
   "parked",
   "failures",
-  "failingSince",
-  "lastError",
-  "heldUntil",
+  "failing_since",
+  "last_error",
+  "held_until",
   "paused",
   "reason",
 ] as const;
@@ -62,15 +61,6 @@ const NOT_SENT: Readonly<Partial<Record<SendNowResult, string>>> = {
   held: "its receiver is paused or held back, see receivers list",
   over: "it is not waiting",
 };
-
-/** The same with all times in seconds. */
-function inSeconds<T extends object>(record: T): T {
-  const members = Object.entries(record).map(([name, value]: [string, unknown]) => [
-    name,
-    MILLISECONDS.has(name) && typeof value === "number" ? Math.floor(value / 1000) : value,
-  ]);
-  return Object.fromEntries(members) as T;
-}
 
 async function filterOf({
   args,
@@ -133,7 +123,7 @@ async function list(call: Call): Promise<void> {
     });
   });
   for await (const { deliveries } of found) {
-    print.rows(deliveries.map(inSeconds), COLUMNS);
+    print.rows(deliveries, COLUMNS);
     left -= deliveries.length;
     if (left <= 0) return;
   }
@@ -142,15 +132,14 @@ async function list(call: Call): Promise<void> {
 async function find({ service, args, print }: Call): Promise<void> {
   const delivery = await service.notifications.find(args.operand(0));
   if (delivery === undefined) throw unknown("delivery");
-  const history = delivery.history.map(inSeconds);
-  if (args.flag("json")) return print.record({ ...inSeconds(delivery), history });
-  const { history: _below, ...members } = inSeconds(delivery);
+  if (args.flag("json")) return print.record(delivery);
+  const { history, ...members } = delivery;
   print.record(members);
   print.rows(
-    history.map(({ number, startedAt, duration, status, error, answer }) => ({
+    history.map(({ number, started_at, duration_ms, status, error, answer }) => ({
       number,
-      startedAt,
-      duration: `${Math.ceil(duration)} ms`,
+      started_at,
+      duration_ms: Math.ceil(duration_ms),
       status,
       error,
       answer: lineOf(answer ?? ""),
@@ -212,9 +201,9 @@ async function pause({ service, args, print, by }: Call): Promise<void> {
 }
 
 /** What held back the deliveries of a receiver that is resumed. */
-function heldBack({ paused, reason, heldUntil }: ReceiverReport): string {
+function heldBack({ paused, reason, held_until }: ReceiverReport): string {
   if (paused) return `it was paused${reason === null ? "" : ` (${reason})`}`;
-  return heldUntil === null
+  return held_until === null
     ? "failed deliveries waited for their next attempt"
     : "it was held back after failures";
 }
@@ -332,7 +321,7 @@ export const receiverCommands: readonly Command[] = [
     examples: ["receivers list"],
     load: async () =>
       onService(async ({ service, args, print }) => {
-        const all = (await service.notifications.receivers()).map(inSeconds);
+        const all = await service.notifications.receivers();
         if (args.flag("json")) return print.rows(all, RECEIVER_COLUMNS);
         const shown = all.map(({ waiting, parked, ...report }) =>
           Object.assign(report, { waiting: countText([waiting]), parked: countText([parked]) }),

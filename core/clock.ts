@@ -46,3 +46,8 @@ export function clockOfDurations(clock: Clock): Clock {
 export function seconds(clock: Clock): number {
   return Math.floor(clock.now() / 1000);
 }
+
+/** Milliseconds in whole seconds. */
+export function inSeconds<T extends number | null>(ms: T): T {
+  return (ms === null ? null : Math.floor(ms / 1000)) as T;
+}

@@ -29,15 +29,24 @@ import {
 } from "./notifications-schema.ts";
 import type { DeliveryPageInput } from "./notifications-schema.ts";
 import type { ReceiverReport, TestResult } from "./receivers.ts";
+import { inSeconds } from "../core/clock.ts";
 import type { NotifierServices } from "./services.ts";
 
-/** A delivery without its payload. Times are milliseconds since the epoch, except `at`. */
-export interface ShownDelivery extends Omit<Delivery, "isHead"> {
+/** A delivery without its payload. Times are seconds since the epoch. */
+export interface ShownDelivery extends Omit<
+  Delivery,
+  "isHead" | "storedAt" | "nextAttemptAt" | "finishedAt" | "lastError"
+> {
+  readonly stored_at: number;
   /**
    * Waiting only: the earliest time of the next attempt, which is in the past if it is made as soon as a worker is free.
    * `null` while nothing says when: the receiver is paused, or an earlier delivery of the lane comes first.
    */
-  readonly nextAttemptAt: number | null;
+  readonly next_attempt_at: number | null;
+  /** When the delivery was delivered, parked or discarded; `null` while it waits. */
+  readonly finished_at: number | null;
+  /** How the last attempt failed: `HTTP 503`, or a short code; `null` if none was made, or it succeeded. */
+  readonly last_error: string | null;
   /**
    * Why the delivery was parked or discarded; or why it still waits: `receiver_paused`, `receiver_held`, `behind` (an
    * earlier one about the same user comes first) or `attempt_failed`. `null` if it was delivered, or is due.
@@ -46,7 +55,10 @@ export interface ShownDelivery extends Omit<Delivery, "isHead"> {
 }
 
 /** One attempt: `status` of the response, or `error`, a short code, when no response came. */
-export interface ShownAttempt extends Omit<DeliveryAttempt, "answer"> {
+export interface ShownAttempt extends Omit<DeliveryAttempt, "answer" | "startedAt" | "duration"> {
+  /** Seconds since the epoch. */
+  readonly started_at: number;
+  readonly duration_ms: number;
   /** The first 4 KiB of the response: text of the receiver, so escape it. `null` without a response. */
   readonly answer: string | null;
 }
@@ -60,8 +72,8 @@ export interface Acknowledgement {
   /** Seconds since the epoch: when the action happened. */
   readonly at: number;
   readonly state: ShownDelivery["state"];
-  /** When the receiver last answered with 2xx, in milliseconds since the epoch; `null` if it never has. */
-  readonly acknowledgedAt: number | null;
+  /** When the receiver last answered with 2xx, in seconds since the epoch; `null` if it never has. */
+  readonly acknowledged_at: number | null;
 }
 
 /** One page of deliveries. */
@@ -178,14 +190,20 @@ export function createNotifications(
     return audit.append({ ...callerFor(actor), action, subject, ...(detail && { detail }) });
   }
 
-  function openAttempt(id: string, attempted: DeliveryAttempt): ShownAttempt {
-    const { answer } = attempted;
-    if (answer === null) return { ...attempted, answer };
+  function openAttempt(
+    id: string,
+    { startedAt, duration, answer: sealed, ...attempt }: DeliveryAttempt,
+  ): ShownAttempt {
+    const answer = sealed === null ? null : openAnswer(id, sealed);
+    return { ...attempt, started_at: inSeconds(startedAt), duration_ms: duration, answer };
+  }
+
+  function openAnswer(id: string, sealed: string): string | null {
     try {
-      return { ...attempted, answer: sealer.open(answerContext(id), answer) };
+      return sealer.open(answerContext(id), sealed);
     } catch {
       // No key opens it any more. The rest can still be shown.
-      return { ...attempted, answer: null };
+      return null;
     }
   }
 
@@ -300,20 +318,27 @@ export function createNotifications(
 
 /** A waiting delivery with why it waits. @param states the receivers that don't work. */
 function shown(
-  { isHead, ...delivery }: Delivery,
+  { isHead, storedAt, nextAttemptAt, finishedAt, lastError, ...others }: Delivery,
   states: ReadonlyMap<string, Pick<ReceiverState, "paused" | "heldUntil">>,
 ): ShownDelivery {
+  const delivery = {
+    ...others,
+    stored_at: inSeconds(storedAt),
+    next_attempt_at: null,
+    finished_at: inSeconds(finishedAt),
+    last_error: lastError,
+  };
   if (delivery.state !== "waiting") return delivery;
-  if (!isHead) return { ...delivery, nextAttemptAt: null, reason: "behind" };
+  if (!isHead) return { ...delivery, reason: "behind" };
   const { paused, heldUntil } = states.get(delivery.receiver) ?? untouchedReceiver;
-  if (paused) return { ...delivery, nextAttemptAt: null, reason: "receiver_paused" };
-  const nextAttemptAt = Math.max(delivery.nextAttemptAt ?? 0, heldUntil ?? 0);
-  if (heldUntil !== null) return { ...delivery, nextAttemptAt, reason: "receiver_held" };
-  return { ...delivery, nextAttemptAt, reason: delivery.lastError === null ? null : "attempt_failed" };
+  if (paused) return { ...delivery, reason: "receiver_paused" };
+  const next_attempt_at = inSeconds(Math.max(nextAttemptAt ?? 0, heldUntil ?? 0));
+  if (heldUntil !== null) return { ...delivery, next_attempt_at, reason: "receiver_held" };
+  return { ...delivery, next_attempt_at, reason: lastError === null ? null : "attempt_failed" };
 }
 
 /** A delivery that was accepted and then redriven still counts as accepted: its attempts show it. */
-async function acknowledgedAt(
+async function acknowledgedAtMs(
   deliveries: DeliveryStore,
   { id, state, finishedAt, attempts }: Delivery,
 ): Promise<number | null> {
@@ -330,7 +355,7 @@ async function acknowledgements(deliveries: DeliveryStore, sub: string): Promise
     const page = await deliveries.list({ sub, limit: PAGE, ...(after !== undefined && { after }) });
     for (const delivery of page) {
       const { id, receiver, type, at, state } = delivery;
-      const acknowledged = { acknowledgedAt: await acknowledgedAt(deliveries, delivery) };
+      const acknowledged = { acknowledged_at: inSeconds(await acknowledgedAtMs(deliveries, delivery)) };
       all.set(id, { id, receiver, type, at, state, ...acknowledged });
     }
     // A page after a delivery that was purged in the meantime is empty: start over.

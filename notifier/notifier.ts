@@ -54,7 +54,7 @@ function detailOf(reports: readonly ReceiverReport[], heldMails: number): string
 /** One that an operator has paused does not count, and one of several that fails is its own fault. */
 function receiversHealth(reports: readonly ReceiverReport[]): AskedHealth {
   const active = reports.filter(({ url, paused }) => url !== null && !paused);
-  const failing = active.filter(({ heldUntil }) => heldUntil !== null);
+  const failing = active.filter(({ held_until }) => held_until !== null);
   return {
     ok: active.length === 0 || failing.length < active.length,
     detail: named("held", failing).join(""),

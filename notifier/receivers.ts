@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type ReceiverState, untouchedReceiver } from "../records/deliveries/delivery.ts";
 import type { EntryKind, ReceiverRecord } from "../records/directory/directory.ts";
-import { type Clock, seconds } from "../core/clock.ts";
+import { inSeconds, type Clock, seconds } from "../core/clock.ts";
 import {
   openReceiver,
   parseReceiverName,
@@ -28,14 +28,13 @@ export interface TestResult {
   readonly status: number | null;
   /** A short code when no response came, or why nothing was sent: the address is not allowed, no key opens the credentials. */
   readonly error: string | null;
-  /** Milliseconds. */
-  readonly duration: number;
+  readonly duration_ms: number;
   /** The first 4 KiB of the response: text of the receiver, so escape it. */
   readonly answer: string | null;
 }
 
-/** How a receiver is doing. Times are milliseconds since the epoch. */
-export interface ReceiverReport extends Omit<ReceiverState, "holdSpan" | "releaseUntil"> {
+/** How a receiver is doing. Times are seconds since the epoch. */
+export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" | "failures"> {
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;
   /** `null` when it is no longer configured. */
@@ -46,7 +45,13 @@ export interface ReceiverReport extends Omit<ReceiverState, "holdSpan" | "releas
   /** Likewise. */
   readonly parked: number;
   /** When the oldest waiting delivery was stored. */
-  readonly oldest: number | null;
+  readonly oldest_at: number | null;
+  /** When it began to fail; `null` if it works. A receiver that was resumed works again with its first success. */
+  readonly failing_since: number | null;
+  /** How the last of these attempts failed: `HTTP 503`, or a short code; `null` if it works, or nothing could be sent. */
+  readonly last_error: string | null;
+  /** Nothing is sent before this time, and then one delivery as a probe. `null`: not held back. */
+  readonly held_until: number | null;
 }
 
 /** For operators: why nothing can be sent until a key that opens the credentials is configured again. */
@@ -123,7 +128,7 @@ export class Receivers {
       target === "no key"
         ? { kind: "refused", reason: NO_KEY, startedAt: clock.now(), duration: 0 }
         : await attempt(target, JSON.stringify(body), { id, signal });
-    const common = { id, type, sent: result.kind !== "refused", duration: result.duration };
+    const common = { id, type, sent: result.kind !== "refused", duration_ms: result.duration };
     if (result.kind === "answered") {
       const { status, answer } = result;
       return { ok: status >= 200 && status < 300, ...common, status, error: null, answer };
@@ -150,10 +155,22 @@ export class Receivers {
       .map((receiver) => {
         const { paused, reason, failures, failingSince, lastError, heldUntil } =
           states.get(receiver) ?? untouchedReceiver;
-        const state = { paused, reason, failures, failingSince, lastError, heldUntil };
         const { url, types } = configured.get(receiver) ?? { url: null, types: [] };
         const { waiting, parked, oldest } = counts.get(receiver) ?? { waiting: 0, parked: 0, oldest: null };
-        return Object.assign({ receiver, url, types, waiting, parked, oldest }, state);
+        return {
+          receiver,
+          url,
+          types,
+          waiting,
+          parked,
+          oldest_at: inSeconds(oldest),
+          paused,
+          reason,
+          failures,
+          failing_since: inSeconds(failingSince),
+          last_error: lastError,
+          held_until: inSeconds(heldUntil),
+        };
       });
   }
 }

@@ -2,17 +2,6 @@
 import { jsonLine, printable } from "./printable.ts";
 import type { Output } from "./progress.ts";
 
-/** Members that the library has in milliseconds since the epoch. Commands print them in seconds. */
-export const MILLISECONDS: ReadonlySet<string> = new Set([
-  "storedAt",
-  "nextAttemptAt",
-  "finishedAt",
-  "startedAt",
-  "failingSince",
-  "heldUntil",
-  "oldest",
-]);
-
 /** Members that are times, in seconds since the epoch. */
 const TIMES: ReadonlySet<string> = new Set([
   "at",
@@ -25,7 +14,13 @@ const TIMES: ReadonlySet<string> = new Set([
   "retires_at",
   "published_until",
   "known_since",
-  ...MILLISECONDS,
+  "stored_at",
+  "next_attempt_at",
+  "finished_at",
+  "started_at",
+  "failing_since",
+  "held_until",
+  "oldest_at",
 ]);
 
 /** `2026-01-31 12:00:00Z`. */

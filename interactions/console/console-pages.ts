@@ -210,10 +210,10 @@ function receivers(parts: ConsoleParts): OperatorHandler {
   };
 }
 
-function actionsOf({ url, paused, heldUntil, parked }: ReceiverReport): ReceiverAction[] {
+function actionsOf({ url, paused, held_until, parked }: ReceiverReport): ReceiverAction[] {
   return [
     ...(paused ? [] : (["pause"] as const)),
-    ...(paused || heldUntil !== null ? (["resume"] as const) : []),
+    ...(paused || held_until !== null ? (["resume"] as const) : []),
     ...(url === null ? [] : (["test"] as const)),
     ...(parked > 0 ? (["redriveAll"] as const) : []),
   ];
@@ -374,11 +374,11 @@ function testResult(
 ): ConsoleResult {
   if (done === undefined) return consoleResult("testUnderWay", { receiver });
   if (done.outcome === undefined) return consoleResult("testUnknown", { receiver });
-  const { ok, status, error, duration } = done.outcome;
+  const { ok, status, error, duration_ms } = done.outcome;
   return consoleResult(ok ? "testTaken" : "testFailed", {
     receiver,
     what: status ?? error ?? "",
-    duration: Math.ceil(duration),
+    duration: Math.ceil(duration_ms),
   });
 }
 

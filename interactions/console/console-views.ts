@@ -247,13 +247,16 @@ function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
             parkedHref: listAddress(list, { state: "parked" }),
           },
     empty: emptyText(t, { filter, isLater, hasNext: next !== undefined, hasReceivers: receivers.length > 0 }),
-    deliveries: deliveries.map(({ id, type, receiver, state, attempts, at, reason, nextAttemptAt }) => ({
+    deliveries: deliveries.map(({ id, type, receiver, state, attempts, at, reason, next_attempt_at }) => ({
       type,
       receiver: named(locals, receiver),
       attempts,
       href: deliveryAddress(list, id),
       state: badge(t, state),
-      why: nextAttemptAt === null ? reasonText(t, reason) : nextText(t, locals, moment, nextAttemptAt),
+      why:
+        next_attempt_at === null
+          ? reasonText(t, reason)
+          : nextText(t, locals, moment, next_attempt_at * 1000),
       when: moment(at * 1000),
     })),
     first: isLater ? listAddress(list, filter) : "",
@@ -276,10 +279,20 @@ function activeFilters(t: Translator, { filter, names }: DeliveriesLocals): stri
     .join(", ");
 }
 
+/** The time in seconds, for a view. */
+function momentOf(moment: Moments, seconds: number | null): ReturnType<Moments> | undefined {
+  return seconds === null ? undefined : moment(seconds * 1000);
+}
+
+/** Whether a time in seconds has come. */
+function isDue(seconds: number | null, { now }: Pick<ConsoleLocals, "now">): boolean {
+  return seconds !== null && seconds * 1000 <= now;
+}
+
 /** When a waiting delivery is tried next: a time that is past means that it is due. */
-function nextText(t: Translator, { now }: ConsoleLocals, moment: Moments, nextAttemptAt: number): string {
-  if (nextAttemptAt <= now) return t("console.due");
-  return t("console.nextAttempt.when", { when: moment(nextAttemptAt).relative });
+function nextText(t: Translator, { now }: ConsoleLocals, moment: Moments, nextAttemptMs: number): string {
+  if (nextAttemptMs <= now) return t("console.due");
+  return t("console.nextAttempt.when", { when: moment(nextAttemptMs).relative });
 }
 
 /** A receiver in the overview. It leads to its place on the page of the receivers. */
@@ -290,7 +303,7 @@ function receiverRow(t: Translator, locals: DeliveriesLocals, moment: Moments) {
     badge: receiverBadge(t, report),
     waiting: countText([report.waiting]),
     parked: countText([report.parked]),
-    oldest: report.oldest === null ? undefined : moment(report.oldest),
+    oldest: momentOf(moment, report.oldest_at),
   });
 }
 
@@ -304,7 +317,7 @@ export const deliveryPage: Page<DeliveryLocals> = { view: "delivery", locals: de
 function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   const { list, delivery, tokens } = locals;
   const moment = moments({ ...locals, locale: t.locale });
-  const { id, state, at, nextAttemptAt, finishedAt, receiver, sub } = delivery;
+  const { id, state, at, next_attempt_at, finished_at, receiver, sub } = delivery;
   return {
     ...consoleLocals(t, locals, { heading: t("console.delivery") }),
     ...delivery,
@@ -313,9 +326,9 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
     receiver: named(locals, receiver),
     when: moment(at * 1000),
     reason: reasonText(t, delivery.reason),
-    next: nextAttemptAt === null || nextAttemptAt <= locals.now ? undefined : moment(nextAttemptAt),
-    isDue: nextAttemptAt !== null && nextAttemptAt <= locals.now,
-    finished: finishedAt === null ? undefined : moment(finishedAt),
+    next: isDue(next_attempt_at, locals) ? undefined : momentOf(moment, next_attempt_at),
+    isDue: isDue(next_attempt_at, locals),
+    finished: momentOf(moment, finished_at),
     sameReceiver: listAddress(list, { receiver }),
     sameAccount: listAddress(list, { sub }),
     history: delivery.history.map((attempt) => shownAttempt(t, attempt, moment)),
@@ -329,7 +342,7 @@ function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
 function shownAttempt(t: Translator, attempt: ShownAttempt, moment: Moments): Locals {
   // Control characters would be invisible, or change the text around them.
   const answer = attempt.answer?.slice(0, MAX_ANSWER_LENGTH).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
-  const duration = Math.ceil(attempt.duration);
+  const duration = Math.ceil(attempt.duration_ms);
   const what = attemptText(t, attempt);
   const isWell = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
   return {
@@ -337,7 +350,7 @@ function shownAttempt(t: Translator, attempt: ShownAttempt, moment: Moments): Lo
     what,
     isWell,
     duration,
-    when: moment(attempt.startedAt),
+    when: moment(attempt.started_at * 1000),
     answer,
     hasAnswer: answer !== "",
   };
@@ -354,11 +367,11 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
       ...named(locals, report.receiver),
       badge: receiverBadge(t, report),
       url: report.url ?? "",
-      reason: report.reason ?? report.lastError ?? "",
+      reason: report.reason ?? report.last_error ?? "",
       waiting: countText([report.waiting]),
       parked: countText([report.parked]),
       condition: condition(t, report, locals.now, moment),
-      oldest: report.oldest === null ? undefined : moment(report.oldest),
+      oldest: momentOf(moment, report.oldest_at),
       waitingHref: listAddress(locals.list, { state: "waiting", receiver: report.receiver }),
       parkedHref: listAddress(locals.list, { state: "parked", receiver: report.receiver }),
       actions: Object.entries(tokens).map(([action, csrf]) => ({
@@ -373,24 +386,25 @@ function receiversView(t: Translator, locals: ReceiversLocals): Locals {
 /** What the badge of a receiver does not say; empty if everything works. */
 function condition(
   t: Translator,
-  { url, paused, heldUntil, failures }: ReceiverReport,
+  { url, paused, held_until, failures }: ReceiverReport,
   now: number,
   moment: Moments,
 ): string {
   if (url === null) return t("console.condition.removed");
   if (paused) return t("console.condition.paused");
-  if (heldUntil !== null && heldUntil <= now) return t("console.condition.heldDue", { failures });
-  if (heldUntil !== null) return t("console.condition.held", { failures, when: moment(heldUntil).relative });
+  if (held_until !== null && held_until * 1000 <= now) return t("console.condition.heldDue", { failures });
+  if (held_until !== null)
+    return t("console.condition.held", { failures, when: moment(held_until * 1000).relative });
   return failures > 0 ? t("console.condition.failing", { failures }) : "";
 }
 
 function receiverBadge(
   t: Translator,
-  { url, paused, heldUntil, failures }: ReceiverReport,
+  { url, paused, held_until, failures }: ReceiverReport,
 ): { readonly text: string; readonly tone: Tone } {
   if (url === null) return { text: t("console.badge.removed"), tone: "" };
   if (paused) return { text: t("console.badge.paused"), tone: "warning" };
-  if (heldUntil !== null) return { text: t("console.badge.held"), tone: "bad" };
+  if (held_until !== null) return { text: t("console.badge.held"), tone: "bad" };
   return failures > 0
     ? { text: t("console.badge.failing"), tone: "warning" }
     : { text: t("console.badge.well"), tone: "good" };

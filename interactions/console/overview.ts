@@ -28,13 +28,13 @@ export function overviewOf(
   }: { readonly moment: Moments; readonly row: (receiver: ReceiverReport, index: number) => Locals },
 ): Locals {
   const sum = (field: "waiting" | "parked"): string => countText(receivers.map((each) => each[field]));
-  const oldest = receivers.flatMap((each) => each.oldest ?? []).toSorted((one, other) => one - other)[0];
+  const oldest = receivers.flatMap((each) => each.oldest_at ?? []).toSorted((one, other) => one - other)[0];
   const total = (field: keyof SpanCounts): number => lastHour.reduce((all, each) => all + each[field], 0);
   const hour = { stored: total("stored"), parked: total("parked") };
   return {
     waiting: sum("waiting"),
     parked: sum("parked"),
-    oldest: oldest === undefined ? undefined : moment(oldest),
+    oldest: oldest === undefined ? undefined : moment(oldest * 1000),
     lastHour: {
       ...CHART,
       stored: hour.stored,
@@ -49,8 +49,8 @@ export function overviewOf(
   };
 }
 
-function needsCare({ url, paused, heldUntil, failures, parked }: ReceiverReport): boolean {
-  return paused || heldUntil !== null || failures > 0 || parked > 0 || url === null;
+function needsCare({ url, paused, held_until, failures, parked }: ReceiverReport): boolean {
+  return paused || held_until !== null || failures > 0 || parked > 0 || url === null;
 }
 
 /** A bar for each span, with what is parked on top. */

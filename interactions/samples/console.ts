@@ -1,4 +1,5 @@
 /** The pages of the console, in all their states. */
+import { inSeconds } from "../../core/clock.ts";
 import { factorKey } from "../../accounts/factors/factor.ts";
 import type { ReceiverReport } from "../../notifier/receivers.ts";
 import {
@@ -39,24 +40,24 @@ export function sampleDelivery(
     sequence: 1,
     attempts: 2,
     failures: 2,
-    storedAt: NOW - 260 * MINUTE_MS,
-    nextAttemptAt: null,
-    lastError: null,
-    finishedAt: NOW - 199 * MINUTE_MS,
+    stored_at: inSeconds(NOW - 260 * MINUTE_MS),
+    next_attempt_at: null,
+    last_error: null,
+    finished_at: inSeconds(NOW - 199 * MINUTE_MS),
     reason: text("attempts_used_up"),
     history: [
       {
         number: 1,
-        startedAt: NOW - 259 * MINUTE_MS,
-        duration: 31,
+        started_at: inSeconds(NOW - 259 * MINUTE_MS),
+        duration_ms: 31,
         status: 503,
         error: null,
         answer: text("<h1>Service Unavailable</h1>"),
       },
       {
         number: 2,
-        startedAt: NOW - 200 * MINUTE_MS,
-        duration: 15_000,
+        started_at: inSeconds(NOW - 200 * MINUTE_MS),
+        duration_ms: 15_000,
         status: null,
         error: text("ETIMEDOUT"),
         answer: null,
@@ -75,12 +76,12 @@ export function sampleReceiver(changes: Partial<ReceiverReport> = {}, text: Text
     paused: false,
     reason: null,
     failures: 0,
-    failingSince: null,
-    lastError: null,
-    heldUntil: null,
+    failing_since: null,
+    last_error: null,
+    held_until: null,
     waiting: 0,
     parked: 0,
-    oldest: null,
+    oldest_at: null,
     ...changes,
   };
 }
@@ -108,15 +109,15 @@ function receiversOf(text: Text) {
   return {
     held: receiver("group:media", "https://media.example/notifications", {
       failures: 7,
-      heldUntil: NOW + 4 * MINUTE_MS,
+      held_until: inSeconds(NOW + 4 * MINUTE_MS),
       waiting: 41,
       parked: 3,
-      oldest: NOW - 90 * MINUTE_MS,
+      oldest_at: inSeconds(NOW - 90 * MINUTE_MS),
     }),
     removed: receiver("portal:old", "", { url: null, parked: 1 }),
     busy: receiver("service:1", "https://news.example/notify", {
       waiting: 2,
-      oldest: NOW - 3 * MINUTE_MS,
+      oldest_at: inSeconds(NOW - 3 * MINUTE_MS),
     }),
     idle: receiver("service:8", "https://shop.example/notify"),
     paused: receiver("service:7", "https://shop.example/notify", { paused: true, reason: text("by hand") }),
@@ -135,7 +136,7 @@ function deliverySamples(text: Text, common: ConsoleLocals): readonly Sample[] {
       {
         id: text(id),
         at: (NOW - minutes * MINUTE_MS) / 1000,
-        finishedAt: NOW - (minutes - 1) * MINUTE_MS,
+        finished_at: inSeconds(NOW - (minutes - 1) * MINUTE_MS),
         reason: null,
         ...changes,
       },
@@ -145,8 +146,8 @@ function deliverySamples(text: Text, common: ConsoleLocals): readonly Sample[] {
   const waiting = delivery("msg_a", 3, {
     state: "waiting",
     attempts: 1,
-    finishedAt: null,
-    nextAttemptAt: NOW + 4 * MINUTE_MS,
+    finished_at: null,
+    next_attempt_at: inSeconds(NOW + 4 * MINUTE_MS),
     history: [],
   });
   const deliveries = [
@@ -193,7 +194,7 @@ function deliverySamples(text: Text, common: ConsoleLocals): readonly Sample[] {
       delivery: { result: { code: "superseded", values: {} } },
       "delivery-outdated": { tokens: { ...tokens, force: text("t") } },
       "delivery-waiting": { delivery: waiting, tokens: { sendNow: text("t"), discard: text("t") } },
-      "delivery-due": { delivery: { ...waiting, nextAttemptAt: NOW - MINUTE_MS }, tokens: {} },
+      "delivery-due": { delivery: { ...waiting, next_attempt_at: inSeconds(NOW - MINUTE_MS) }, tokens: {} },
       "delivery-unnamed": { names: new Map() },
     }),
   ];
@@ -214,7 +215,9 @@ function receiverSamples(text: Text, common: ConsoleLocals): readonly Sample[] {
   return states(receiversPage, all, {
     receivers: { result: { code: "testTaken", values } },
     "receivers-test-failed": { result: { code: "testFailed", values: { ...values, what: text("503") } } },
-    "receivers-due": { receivers: [{ report: { ...held, heldUntil: NOW - MINUTE_MS }, tokens: {} }] },
+    "receivers-due": {
+      receivers: [{ report: { ...held, held_until: inSeconds(NOW - MINUTE_MS) }, tokens: {} }],
+    },
     "receivers-none": { receivers: [] },
   });
 }

@@ -196,7 +196,7 @@ describe("the commands on a service", () => {
     const id = await office.waiting(sub);
     const [listed] = await office.objects("deliveries", "list", "--account", sub, "--state", "waiting");
     expect(listed).toMatchObject({ id, sub, state: "waiting", receiver: "service:news" });
-    expect(Math.abs(Number(listed?.["storedAt"]) - Date.now() / 1000)).toBeLessThan(60);
+    expect(Math.abs(Number(listed?.["stored_at"]) - Date.now() / 1000)).toBeLessThan(60);
     const [found] = await office.objects("deliveries", "find", id);
     expect(found).toEqual({ ...listed, history: [] });
     expect(await office.objects("deliveries", "list", "--account", sub, "--state", "parked")).toEqual([]);

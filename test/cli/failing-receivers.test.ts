@@ -46,17 +46,17 @@ describe("the commands about receivers", () => {
     const run = (...words: string[]) => office.here([...words, "--config", office.config]);
     const list = ["deliveries", "list", "--receiver", "service:down", "--oldest"];
     const [head = "", row = ""] = (await run(...list)).out.split("\n");
-    expect(head).toMatch(/ reason +lastError +nextAttemptAt$/u);
+    expect(head).toMatch(/ reason +last_error +next_attempt_at$/u);
     expect(row).toMatch(/ attempt_failed +HTTP 503 +\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}Z$/u);
     const [listed] = await office.objects(...list);
-    expect(listed).toMatchObject({ lastError: "HTTP 503", reason: "attempt_failed" });
-    expect(Math.abs(Number(listed?.["nextAttemptAt"]) - Date.now() / 1000 - 600)).toBeLessThan(200);
+    expect(listed).toMatchObject({ last_error: "HTTP 503", reason: "attempt_failed" });
+    expect(Math.abs(Number(listed?.["next_attempt_at"]) - Date.now() / 1000 - 600)).toBeLessThan(200);
     const { out } = await run("deliveries", "find", String(listed?.["id"]));
-    expect(out).toMatch(/^number +startedAt +duration +status +error +answer$/mu);
-    expect(out).toMatch(/^1 +\d{4}-.*Z +\d+ ms +503 +- +down \uFFFD\[2J for now$/mu);
+    expect(out).toMatch(/^number +started_at +duration_ms +status +error +answer$/mu);
+    expect(out).toMatch(/^1 +\d{4}-.*Z +\d+ +503 +- +down \uFFFD\[2J for now$/mu);
     for (const raw of ["{", "\u001b"]) expect(out).not.toContain(raw);
     const receivers = (await run("receivers", "list")).out.split("\n");
-    expect(receivers[0]).toMatch(/ failures +failingSince +lastError +heldUntil /u);
+    expect(receivers[0]).toMatch(/ failures +failing_since +last_error +held_until /u);
     expect(receivers.find((line) => line.startsWith("service:down"))).toMatch(
       / 1 +\d{4}-.*Z +HTTP 503 +- +false/u,
     );

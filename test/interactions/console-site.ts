@@ -61,7 +61,7 @@ export async function testResult(
   changes: Partial<Awaited<ReturnType<Notifications["test"]>>>,
 ): ReturnType<Notifications["test"]> {
   const sent = { ok: false, id: "msg_0", type: "PROFILE_CHANGED", sent: true, answer: null } as const;
-  return { ...sent, status: null, error: null, duration: 7, ...changes };
+  return { ...sent, status: null, error: null, duration_ms: 7, ...changes };
 }
 
 /** The directory names one of the receivers. */

@@ -80,7 +80,7 @@ describe("a code", () => {
     [{ status: null, error: "timeout_total" }, "No response in time timeout_total 12 ms"],
     [{ status: null, error: "CERT_HAS_EXPIRED" }, "CERT_HAS_EXPIRED 12 ms"],
   ])("of an attempt is said in words, and stays to be searched for: %j", (result, words) => {
-    const attempt = { number: 1, startedAt: NOW, duration: 11.2, answer: null, ...result };
+    const attempt = { number: 1, started_at: NOW / 1000, duration_ms: 11.2, answer: null, ...result };
     expect(detail({ history: [attempt] })).toContain(words);
   });
 });
@@ -90,8 +90,9 @@ describe("the next attempt", () => {
     [NOW + 4 * MINUTE, "in 4 minutes", "next attempt in 4 minutes"],
     [NOW, "Now: as soon as", "due now"],
     [NOW - 90 * MINUTE, "Now: as soon as", "due now"],
-  ])("at %d is never told as a time that is past", (nextAttemptAt, inDetail, inList) => {
-    const waiting = { state: "waiting", reason: null, finishedAt: null, history: [], nextAttemptAt } as const;
+  ])("at %d is never told as a time that is past", (nextMs, inDetail, inList) => {
+    const times = { finished_at: null, next_attempt_at: nextMs / 1000 };
+    const waiting = { state: "waiting", reason: null, history: [], ...times } as const;
     expect(detail(waiting)).toContain(`Next attempt ${inDetail}`);
     expect(textOf(listHtml({ deliveries: [delivery(waiting)] }))).toContain(`Waiting ${inList}`);
   });
@@ -99,8 +100,8 @@ describe("the next attempt", () => {
   it.each([
     [NOW + 4 * MINUTE, "One delivery is tried again in 4 minutes."],
     [NOW - 4 * MINUTE, "One delivery is tried again now."],
-  ])("of a receiver that is held until %d", (heldUntil, words) => {
-    const report = sampleReceiver({ receiver: "service:1", failures: 7, heldUntil });
+  ])("of a receiver that is held until %d", (heldMs, words) => {
+    const report = sampleReceiver({ receiver: "service:1", failures: 7, held_until: heldMs / 1000 });
     const html = pages.render(
       receiversPage,
       { locale: "en" },
@@ -113,8 +114,13 @@ describe("the next attempt", () => {
 describe("the overview", () => {
   const overview: NonNullable<List["overview"]> = {
     receivers: [
-      sampleReceiver({ receiver: "service:1", waiting: 2, oldest: NOW - 3 * MINUTE }),
-      sampleReceiver({ receiver: "service:2", waiting: 40, parked: 3, oldest: NOW - 90 * MINUTE }),
+      sampleReceiver({ receiver: "service:1", waiting: 2, oldest_at: (NOW - 3 * MINUTE) / 1000 }),
+      sampleReceiver({
+        receiver: "service:2",
+        waiting: 40,
+        parked: 3,
+        oldest_at: (NOW - 90 * MINUTE) / 1000,
+      }),
     ],
     lastHour: [
       { from: NOW - 10 * MINUTE, stored: 1_000, parked: 2 },

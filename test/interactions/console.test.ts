@@ -221,7 +221,7 @@ describe("one delivery", () => {
 describe("the receivers", () => {
   it("are shown with their state and possible actions", async () => {
     const removed = sampleReceiver({ receiver: "portal:old", url: null, parked: 3 });
-    const held = sampleReceiver({ receiver: "service:2", failures: 7, heldUntil: 1_790_000_000_000 });
+    const held = sampleReceiver({ receiver: "service:2", failures: 7, held_until: 1_790_000_000 });
     site.console.known.push(removed, held);
     const { html } = await open(`${list}/receivers`);
     const offered = (await open(`${list}/receivers`)).forms().map(({ fields }) => {
@@ -269,7 +269,7 @@ describe("the receivers", () => {
     for (const [answer, words] of [
       [testResult({ ok: true, status: 204 }), "service:1 accepted the test: 204, after 7 ms."],
       [testResult({ status: 500 }), "did not accept the test: 500"],
-      [testResult({ error: "ECONNREFUSED", duration: 6.2 }), "test: ECONNREFUSED, after 7 ms"],
+      [testResult({ error: "ECONNREFUSED", duration_ms: 6.2 }), "test: ECONNREFUSED, after 7 ms"],
       [Promise.resolve(undefined), "service:1 is not configured."],
     ] as const) {
       site.console.answers.test = answer;

@@ -144,31 +144,35 @@ describe("service.notifications", () => {
     await accounts.update(sub, { name: "Bobby" });
     await failed;
     const [first, second] = await notifications.list();
-    expect(first).toMatchObject({ reason: "attempt_failed", lastError: "HTTP 503", attempts: 1 });
-    expect(Math.abs((first?.nextAttemptAt ?? 0) - Date.now() - 600_000)).toBeLessThan(180_000);
-    expect(second).toMatchObject({ reason: "behind", lastError: null, nextAttemptAt: null });
+    expect(first).toMatchObject({ reason: "attempt_failed", last_error: "HTTP 503", attempts: 1 });
+    expect(Math.abs((first?.next_attempt_at ?? 0) - Date.now() / 1000 - 600)).toBeLessThan(180);
+    expect(second).toMatchObject({ reason: "behind", last_error: null, next_attempt_at: null });
     failed = next("receiver.held");
     await accounts.update(other.sub, { name: "Eve" });
     await failed;
     const [report] = await notifications.receivers();
-    expect(report).toMatchObject({ failures: 2, lastError: "HTTP 503", heldUntil: expect.any(Number) });
-    expect(report?.failingSince).toBeLessThan(report?.heldUntil ?? 0);
+    expect(report).toMatchObject({ failures: 2, last_error: "HTTP 503", held_until: expect.any(Number) });
+    expect(report?.failing_since).toBeLessThan(report?.held_until ?? 0);
     const third = await accounts.import({ email: "zoe@example.com", services: { "1": 7 } });
     await accounts.update(third.sub, { name: "Zoe" });
     const [held] = await notifications.list({ sub: third.sub });
-    expect(held).toMatchObject({ reason: "receiver_held", attempts: 0, nextAttemptAt: report?.heldUntil });
+    expect(held).toMatchObject({ reason: "receiver_held", attempts: 0, next_attempt_at: report?.held_until });
     await notifications.pause("service:1");
     expect(await shown(first?.id ?? "")).toMatchObject({
       reason: "receiver_paused",
-      lastError: "HTTP 503",
-      nextAttemptAt: null,
+      last_error: "HTTP 503",
+      next_attempt_at: null,
     });
     inbox.react = () => 200;
     await notifications.resume("service:1");
     await stage.nothingWaits();
-    expect(await shown(first?.id ?? "")).toMatchObject({ state: "delivered", reason: null, lastError: null });
+    expect(await shown(first?.id ?? "")).toMatchObject({
+      state: "delivered",
+      reason: null,
+      last_error: null,
+    });
     expect(await notifications.receivers()).toMatchObject([
-      { failures: 0, failingSince: null, lastError: null },
+      { failures: 0, failing_since: null, last_error: null },
     ]);
   });
 
@@ -211,7 +215,7 @@ describe("service.notifications", () => {
     expect(lines().slice(3)).toMatchObject([
       { level: 40, receiver, reason: "it answered 410 Gone", msg: expect.stringMatching(/paused/u) },
     ]);
-    expect(await service.notifications.receivers()).toMatchObject([{ paused: true, lastError: "HTTP 410" }]);
+    expect(await service.notifications.receivers()).toMatchObject([{ paused: true, last_error: "HTTP 410" }]);
     inbox.react = () => 200;
     const works = new Promise((resolve) => void service.events.once("receiver.recovered", resolve));
     await expect(service.notifications.resume(receiver)).resolves.toBe(true);
@@ -318,9 +322,9 @@ describe("service.notifications", () => {
         receiver: "group:media",
         type: "DELETE_ACCOUNT",
         state: "delivered",
-        acknowledgedAt: expect.any(Number),
+        acknowledged_at: expect.any(Number),
       },
-      { receiver: "portal:main", type: "DELETE_ACCOUNT", state: "parked", acknowledgedAt: null },
+      { receiver: "portal:main", type: "DELETE_ACCOUNT", state: "parked", acknowledged_at: null },
     ]);
     await expect(service.notifications.acknowledgements("none")).resolves.toEqual([]);
     // An acknowledgement remains after a redrive.
@@ -331,8 +335,8 @@ describe("service.notifications", () => {
     const [again, portal] = await service.notifications.acknowledgements(sub);
     expect(again).toMatchObject({ id: group?.id, state: "parked" });
     // The storage may have a slightly later time.
-    expect(Math.abs(Number(again?.acknowledgedAt) - Number(group?.acknowledgedAt))).toBeLessThan(60_000);
-    expect(portal?.acknowledgedAt).toBeNull();
+    expect(Math.abs(Number(again?.acknowledged_at) - Number(group?.acknowledged_at))).toBeLessThan(60);
+    expect(portal?.acknowledged_at).toBeNull();
   });
 
   it("refuses invalid arguments and names the option", async () => {

@@ -33,7 +33,7 @@ describe("the worker", () => {
     await expect(world.notifications.find("d1")).resolves.toMatchObject({
       state: "delivered",
       attempts: 1,
-      history: [{ number: 1, status: 204, error: null, answer: "thank <b>you</b>", duration: 1 }],
+      history: [{ number: 1, status: 204, error: null, answer: "thank <b>you</b>", duration_ms: 1 }],
     });
     const about = { id: "d1", receiver: "service:1", sub: "a", type: "PROFILE_CHANGED", attempts: 1 };
     expect(world.emitted).toEqual([["delivery.succeeded", { ...about, status: 204 }]]);
