@@ -162,7 +162,7 @@ const LIMITS = {
     about: ["subject"],
   },
   "interactions.pushed": {
-    counts: "Sign-ins that take no point of `interactions`, because the pushed request did",
+    counts: "Sign-ins that consume no point of `interactions`, because the pushed request did",
     per: "request pushed by a client without credentials",
     failuresOnly: false,
     rule: (): RateLimit => PUSHED,
