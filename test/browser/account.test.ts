@@ -32,7 +32,7 @@ const phone = (userAgent = PHONE): Promise<Page> =>
 
 /** The next mail to an address: its code, and the address of its link. */
 async function mailTo(page: Page, address: string): Promise<{ code: string; link: string }> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  for (let tries = 0; tries < 5_000; tries += 1) {
     const at = mails.findIndex(({ to, text }) => to === address && /\/confirm\?token=/.test(text));
     const [mail] = at === -1 ? [] : mails.splice(at, 1);
     if (mail !== undefined) {

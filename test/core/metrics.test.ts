@@ -124,7 +124,7 @@ describe("the gauges", () => {
     const { metrics } = open({ counts: () => new Promise(() => undefined) });
     const startedAt = performance.now();
     expect(await linesOf(metrics, "mail_outbox")).toEqual(["sign_in_mail_outbox 0"]);
-    expect(performance.now() - startedAt).toBeLessThan(4_000);
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
   });
 });
 

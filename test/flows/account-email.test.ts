@@ -31,7 +31,7 @@ beforeEach(async () => {
 
 /** The mails to an address, once there are enough. */
 async function mailsTo(address: string, count = 1): Promise<readonly MailMessage[]> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  for (let tries = 0; tries < 5_000; tries += 1) {
     const found = mails.filter(({ to }) => to === address);
     if (found.length >= count) return found;
     await pause(10);

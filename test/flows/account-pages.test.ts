@@ -87,7 +87,7 @@ const pageText = ({ html }: Browser): string =>
 
 /** The path of the first request that the receiver gets: nobody waits for logout tokens. */
 async function firstReceived(): Promise<string | undefined> {
-  for (let tries = 0; received.length === 0 && tries < 200; tries += 1) await pause(10);
+  for (let tries = 0; received.length === 0 && tries < 4_000; tries += 1) await pause(10);
   return received[0]?.[0];
 }
 

@@ -122,7 +122,7 @@ const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
 /** The mail with this subject, once the outbox has been emptied. */
 async function mailAbout(subject: RegExp, count: number): Promise<MailMessage[]> {
   const found = (): MailMessage[] => mails.filter((mail) => subject.test(mail.subject));
-  for (let tries = 0; found().length < count && tries < 200; tries += 1) await pause(25);
+  for (let tries = 0; found().length < count && tries < 2_000; tries += 1) await pause(25);
   // One more would come at once.
   await pause(150);
   return found();

@@ -192,7 +192,7 @@ describe("a breach check", () => {
       answer = listener;
       const started = performance.now();
       expect(await check(PASSWORD)).toBe(false);
-      expect(performance.now() - started).toBeLessThan(2_000);
+      expect(performance.now() - started).toBeLessThan(10_000);
       expect(logged).toHaveLength(1);
       for (const secret of [PASSWORD, DIGEST.slice(0, 5), REST])
         expect(JSON.stringify(logged)).not.toContain(secret);
