@@ -50,8 +50,7 @@ export const BACKENDS: readonly Backend<Ground>[] = [
 
 async function openFolder(): Promise<Ground> {
   const files = new DatabaseFiles();
-  await files.create();
-  return { newAddress: () => Promise.resolve(`sqlite:${files.next()}`), close: () => files.remove() };
+  return { newAddress: () => Promise.resolve(`sqlite:${files.next()}`), close: () => Promise.resolve() };
 }
 
 async function openPostgresServer(): Promise<Server> {

@@ -1,6 +1,6 @@
 /** No operation asks more of a storage than `docs/scale.md` says. */
 import { dirname } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { Figures } from "../../bench/statements/counters.ts";
 import { type Counts, OPERATIONS } from "../../bench/statements/operations.ts";
 import { postgresCounts, readCounts, sqliteCounts } from "../../bench/statements/statements.ts";
@@ -27,12 +27,7 @@ describe("what an operation asks of a storage", () => {
   let postgres: OwnPostgres;
 
   beforeAll(async () => {
-    await files.create();
     postgres = closing(await openOwnPostgres());
-  });
-
-  afterAll(async () => {
-    await files.remove();
   });
 
   it("is no more than the bounds on SQLite", async () => {

@@ -1,7 +1,7 @@
 /** Second factors in a restored service: what was used before the backup or after it can't be used again. */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, it } from "@jest/globals";
+import { expect, it } from "@jest/globals";
 import { TestClock } from "../../testing/test-clock.ts";
 import { totpCode } from "../../testing/totp-code.ts";
 import { addPhone } from "../../testing/add-passkey.ts";
@@ -14,7 +14,6 @@ import { runHere, Workshop } from "./stage.ts";
 
 const SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP";
 const workshop = new Workshop();
-afterAll(() => workshop.remove());
 
 /** Signs ada in with a code. @returns `signed in`, or the problem of the step. */
 async function show(running: RunningService, action: "submit" | "recovery", code: string): Promise<string> {

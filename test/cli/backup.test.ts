@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createLogger } from "../../core/logger.ts";
 import { KINDS } from "../../records/all-kinds.ts";
@@ -34,9 +34,6 @@ let redis: OwnRedis;
 beforeAll(async () => {
   inbox = closing(await openInbox());
   redis = closing(await openOwnRedis());
-});
-afterAll(() => {
-  workshop.remove();
 });
 
 async function newsReceiver(

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { exitCodeOf } from "../../cli/program/command-failure.ts";
 import { InvalidArgument, SignInError } from "../../core/errors.ts";
 import { ROOT } from "../examples/documents.ts";
@@ -11,8 +11,6 @@ import { fillWith } from "./samples.ts";
 import { copiedFrom, runHere, withStores, Workshop } from "./stage.ts";
 
 const workshop = new Workshop();
-
-afterAll(() => workshop.remove());
 
 describe("the command line", () => {
   it("reads addresses from configuration files, and prints nothing of their content", async () => {

@@ -1,6 +1,6 @@
 /** A service that moves to another storage: people stay signed in, and tokens and notifications are kept. */
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { type RelyingParty, readTokens, relyingParty } from "../flows/relying-party.ts";
@@ -18,9 +18,6 @@ let inbox: Inbox;
 beforeAll(async () => {
   redis = closing(await openOwnRedis());
   inbox = closing(await openInbox());
-});
-afterAll(() => {
-  workshop.remove();
 });
 
 const config = (place: Addresses, worker: boolean): Omit<SignInServiceConfig, "deployments"> => ({

@@ -55,6 +55,7 @@ export interface Stage {
 
 export async function startStage(config: Config, mails: Mails, port?: number): Promise<Stage> {
   const running = await startService({
+    logsErrors: true,
     config: {
       rateLimits: UNLIMITED,
       mail: mails,

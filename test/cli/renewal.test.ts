@@ -42,7 +42,6 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await Promise.all([redis.close(), postgres.close()]);
-  workshop.remove();
 });
 
 /** A way of going back. */

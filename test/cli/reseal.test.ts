@@ -41,7 +41,6 @@ beforeAll(async () => {
 afterAll(() => {
   receiver.close();
   receiver.closeAllConnections();
-  workshop.remove();
 });
 
 type Storage = Pick<SignInServiceConfig, "artifacts"> & { readonly storage: string };

@@ -1,7 +1,7 @@
 /** `keys reset --lost`: what is void when `keys.secrets` are lost, what stays, and that it can be interrupted. */
 import { existsSync, rmSync, statSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSystemClock } from "../../core/clock.ts";
@@ -28,7 +28,6 @@ import { everythingIn, withStores, Workshop } from "./stage.ts";
 
 const [LOST, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64")) as [string, string];
 const workshop = new Workshop();
-afterAll(() => workshop.remove());
 
 type Place = Pick<SignInServiceConfig, "artifacts"> & { readonly storage: string };
 

@@ -7,7 +7,7 @@ import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeProtectedHeader } from "jose";
 import * as client from "openid-client";
 import { createAuditStore } from "../../records/audit/audit-store.ts";
@@ -59,9 +59,7 @@ beforeEach(async () => {
 afterEach(async () => {
   proxy.close();
   proxy.closeAllConnections();
-  await servers.stop();
 });
-afterAll(() => servers.leave());
 
 /** The relying party as in a new process, with a JWKS that it cached `age` seconds ago. */
 async function party(cached?: Jwks, age = 0): Promise<client.Configuration> {

@@ -1,5 +1,5 @@
 /** `keys.secrets` and the storage: which secrets a process needs, which one has to be the first, and what happens when they are lost. */
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSealer } from "../../core/sealing.ts";
@@ -18,7 +18,6 @@ const [A, B, C] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte).toString("base6
 ];
 const [ID_A, ID_B, ID_C] = createSealer([A, B, C]).ids as [string, string, string];
 const workshop = new Workshop();
-afterAll(() => workshop.remove());
 
 /** A storage, and what runs on it. */
 class Ground {

@@ -1,5 +1,4 @@
 /** Places to copy between, and the command as a process. */
-import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,7 +8,8 @@ import { KINDS } from "../../records/all-kinds.ts";
 import { createSystemClock } from "../../core/clock.ts";
 import { type AnyKind, storeOf, type Stores } from "../../records/kinds.ts";
 import { UNFINISHED_COPY } from "../../records/format.ts";
-import { newFolder, type Running, start } from "../examples/processes.ts";
+import { newFolder } from "../closing.ts";
+import { type Running, start } from "../examples/processes.ts";
 import { here } from "./here.ts";
 
 /** A storage as a command line names it. */
@@ -196,10 +196,6 @@ export class Workshop {
   async run(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
     const running = this.start(words, env);
     return { code: await running.ended, said: running.output() };
-  }
-
-  remove(): void {
-    rmSync(this.folder, { recursive: true, force: true });
   }
 }
 

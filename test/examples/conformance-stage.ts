@@ -197,7 +197,7 @@ export class ConformanceStage {
     const { servers, suiteServer, tls, trusted } = this.#parts;
     setDefaultCACertificates([...trusted]);
     await tls.stop("SIGKILL");
-    await servers.leave();
+    await servers.stop();
     suiteServer.closeAllConnections();
     await new Promise((resolve) => void suiteServer.close(resolve));
   }

@@ -1,7 +1,8 @@
 /** Runs the bundled server with configuration files in its own folder. */
-import { rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { freePorts, newFolder, type Running, type Start, start } from "./processes.ts";
+import { atEnd, newFolder } from "../closing.ts";
+import { freePorts, type Running, type Start, start } from "./processes.ts";
 
 /** The secret of the client of {@link configuration}. */
 export const SECRET = "a secret of at least 16 characters";
@@ -36,7 +37,7 @@ export interface Served {
 
 type ProcessOptions = Omit<Start, "args" | "cwd">;
 
-/** A folder with configuration files, and the servers that run in it. */
+/** A folder with configuration files, and the servers that run in it until the end of the test or of the file. */
 export class Servers {
   readonly folder: string = newFolder();
   readonly #running: Running[] = [];
@@ -45,6 +46,7 @@ export class Servers {
   run(args: readonly string[], options: ProcessOptions = {}): Running {
     const running = start("cli/main.ts", { args: ["serve", ...args], cwd: this.folder, ...options });
     this.#running.push(running);
+    atEnd(() => running.stop("SIGKILL"));
     return running;
   }
 
@@ -74,14 +76,8 @@ export class Servers {
     return { code: await running.ended, output: running.output() };
   }
 
-  /** Kills all running servers. */
+  /** Kills all running servers before. */
   async stop(): Promise<void> {
     await Promise.all(this.#running.splice(0).map((each) => each.stop("SIGKILL")));
-  }
-
-  /** Kills all running servers and removes the folder. */
-  async leave(): Promise<void> {
-    await this.stop();
-    rmSync(this.folder, { recursive: true, force: true });
   }
 }

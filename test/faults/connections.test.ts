@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { beforeAll, describe, expect, it } from "@jest/globals";
 import { Client } from "pg";
-import { atEnd, closing } from "../closing.ts";
+import { closing } from "../closing.ts";
 import { freePorts } from "../examples/processes.ts";
 import { configuration, type Served, Servers } from "../examples/servers.ts";
 import { startOwnMongo } from "../servers/mongodb.ts";
@@ -156,7 +156,6 @@ beforeAll(async () => {
     OPENED.map(async ([name, open]) => {
       const backend = closing(await open());
       const servers = new Servers();
-      atEnd(() => servers.leave());
       return {
         name,
         backend,
@@ -165,7 +164,6 @@ beforeAll(async () => {
           const url = `http://127.0.0.1:${port}`;
           const file = servers.write({ ...configuration(url), port, ...backend.config });
           const server = servers.run(["--config", file]);
-          atEnd(() => server.stop("SIGKILL"));
           await server.until(/listening on/);
           return { server, url, port };
         },

@@ -11,7 +11,6 @@ const servers = new Servers();
 let server: Running | undefined;
 afterEach(async () => {
   await server?.stop("SIGKILL");
-  await servers.leave();
 });
 
 /** A file system of 4 MB in memory, which only this process sees and which ends with it. */

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { FORMAT, STORAGE_FORMAT } from "../../records/format.ts";
 import { openRedis } from "../../adapters/redis/record-store.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
@@ -14,7 +14,6 @@ const clock = new ManualClock();
 
 /** The storage beside a Redis. */
 const workshop = new Workshop();
-afterAll(() => workshop.remove());
 const { storage: beside } = workshop.sqlite();
 
 const isRedis = (address: string): boolean => address.startsWith("redis:");

@@ -1,4 +1,3 @@
-import { afterAll, beforeAll } from "@jest/globals";
 import { openStorage } from "../../records/storage.ts";
 import type { Clock } from "../../core/clock.ts";
 import { DatabaseFiles } from "../adapters/sqlite/database-files.ts";
@@ -6,8 +5,6 @@ import { describeRules } from "./rules/suite.ts";
 import { BACKENDS, newStorage } from "../servers/storage.ts";
 
 const files = new DatabaseFiles();
-beforeAll(() => files.create());
-afterAll(() => files.remove());
 
 let address: { readonly storage: string; readonly artifacts: string };
 

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { request } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, afterEach, expect, it } from "@jest/globals";
+import { afterEach, expect, it } from "@jest/globals";
 import Koa from "koa";
 import { pino } from "pino";
 import { readConfiguration } from "../../config/read.ts";
@@ -15,9 +15,7 @@ const servers = new Servers();
 const closing: (() => void)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0)) close();
-  await servers.stop();
 });
-afterAll(() => servers.leave());
 
 /** What `send` gets. */
 const MESSAGE = {

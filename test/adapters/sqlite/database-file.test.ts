@@ -1,14 +1,11 @@
 import { open } from "node:fs/promises";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeEach, describe, expect, it } from "@jest/globals";
 import { createRecordTables, findDamage, rebuildIndexes } from "../../../adapters/sqlite/database-file.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();
 let path: string;
-
-beforeAll(() => files.create());
-afterAll(() => files.remove());
 
 function change(sql: string): void {
   const database = new DatabaseSync(path);

@@ -1,15 +1,10 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { newFolder } from "../../closing.ts";
 
 /** Paths of new database files in a folder that is removed at the end. */
 export class DatabaseFiles {
-  #folder = "";
+  readonly #folder: string = newFolder();
   #count = 0;
-
-  async create(): Promise<void> {
-    this.#folder = await mkdtemp(join(tmpdir(), "sign-in-sqlite-"));
-  }
 
   /** The path that `next` returned last. */
   get path(): string {
@@ -20,9 +15,5 @@ export class DatabaseFiles {
   next(): string {
     this.#count += 1;
     return this.path;
-  }
-
-  async remove(): Promise<void> {
-    await rm(this.#folder, { recursive: true });
   }
 }

@@ -1,6 +1,6 @@
 /** What is acknowledged is on disk: the sync runs in another thread, once for all waiting writers. */
 import { symlink } from "node:fs/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/sqlite/connection.ts";
 import { createDurability, logDurability } from "../../../adapters/sqlite/group-commit.ts";
 import { createRecordTables } from "../../../adapters/sqlite/database-file.ts";
@@ -9,8 +9,6 @@ import { DatabaseFiles } from "./database-files.ts";
 import { closing } from "../../closing.ts";
 
 const files = new DatabaseFiles();
-beforeAll(() => files.create());
-afterAll(() => files.remove());
 beforeEach(() => void files.next());
 
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Commit, RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { createWhole } from "../../../cli/program/new-file.ts";
@@ -21,8 +21,6 @@ const opened: RecordStore[] = [];
 const children: ChildProcess[] = [];
 const UNAVAILABLE = { code: "storage_unavailable" };
 
-beforeAll(() => files.create());
-afterAll(() => files.remove());
 beforeEach(() => void files.next());
 afterEach(async () => {
   for (const child of children.splice(0)) child.kill("SIGKILL");

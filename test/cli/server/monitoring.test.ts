@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer } from "node:net";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { afterEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { createApplication } from "../../../cli/server/application.ts";
 import { createSignInService } from "../../../lib/index.ts";
@@ -22,9 +22,7 @@ const servers = new Servers();
 const workers: Running[] = [];
 afterEach(async () => {
   await Promise.all(workers.splice(0).map((each) => each.stop("SIGKILL")));
-  await servers.stop();
 });
-afterAll(() => servers.leave());
 
 interface Served {
   readonly server: Running;

@@ -1,13 +1,11 @@
 /** How the bundled server responds to unknown paths. */
 import { randomUUID } from "node:crypto";
-import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
 
 const servers = new Servers();
-afterEach(() => servers.stop());
-afterAll(() => servers.leave());
 
 /** Starts a server; resolves with its origin and the base URLs that it prints. */
 async function serve(

@@ -3,7 +3,7 @@ import { readdirSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { freePorts, type Running, start } from "../../examples/processes.ts";
 import { configuration, SECRET, Servers } from "../../examples/servers.ts";
@@ -15,10 +15,8 @@ const workers: Running[] = [];
 const loads: Load[] = [];
 afterEach(async () => {
   await Promise.all(loads.splice(0).map((load) => load.stop()));
-  await servers.stop();
   await Promise.all(workers.splice(0).map((each) => each.stop("SIGKILL")));
 });
-afterAll(() => servers.leave());
 
 const RELOADED = "the configuration is reloaded";
 const CLOSED = "the service before the reload has finished";

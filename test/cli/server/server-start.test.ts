@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { readConfigFile } from "../../../cli/server/config-file.ts";
 import { ROOT } from "../../examples/documents.ts";
 import { freePorts } from "../../examples/processes.ts";
@@ -10,8 +10,6 @@ import { configuration, Servers } from "../../examples/servers.ts";
 import { here } from "../here.ts";
 
 const servers = new Servers();
-afterEach(() => servers.stop());
-afterAll(() => servers.leave());
 
 /** Runs a command in this process, which refuses it. */
 async function refusedHere(...words: readonly string[]): Promise<readonly [number, string]> {

@@ -1,13 +1,11 @@
 /** `npm start -- --config FILE`: the bundled server in operation. */
 import { connect } from "node:net";
-import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { Browser } from "../../../testing/browser/browser.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration, Servers, SECRET } from "../../examples/servers.ts";
 
 const servers = new Servers();
-afterEach(() => servers.stop());
-afterAll(() => servers.leave());
 
 function password(url: string, fields: Record<string, string> = {}): Promise<Response> {
   const body = new URLSearchParams({

@@ -1,7 +1,7 @@
 /** `storage check` on every storage: it finds planted damage, shows it without personal data, and repairs it. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { ENTRIES } from "../../../records/directory/directory-kinds.ts";
 import { createSignInService, type SignInService } from "../../../lib/service.ts";
 import { ROOT } from "../../examples/documents.ts";
@@ -23,7 +23,6 @@ import { addFamily, alter, type Damage, damages, find, force, ofStores, withValu
 import { closing } from "../../closing.ts";
 
 const workshop = new Workshop();
-afterAll(() => workshop.remove());
 
 function openService(place: Addresses): Promise<SignInService> {
   return createSignInService({

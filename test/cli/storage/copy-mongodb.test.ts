@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { UNFINISHED_COPY } from "../../../records/format.ts";
 import { rounds } from "../../rounds.ts";
 import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
@@ -29,9 +29,6 @@ describe("storage copy with MongoDB", () => {
     redis = closing(await openOwnRedis());
     await withStores(big, (stores) => fillWith(stores, SIZE, Date.now()));
   }, 120_000);
-  afterAll(() => {
-    workshop.remove();
-  });
 
   /** The mark in a database that another process writes to. */
   async function markIn({ storage }: Addresses): Promise<string | undefined> {

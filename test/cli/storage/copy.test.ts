@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { KINDS } from "../../../records/all-kinds.ts";
 import { ENTRIES } from "../../../records/directory/directory-kinds.ts";
 import { createSignInService } from "../../../lib/service.ts";
@@ -38,9 +38,6 @@ beforeAll(async () => {
   await withStores(big, (stores) => fillWith(stores, SIZE, Date.now()));
   inBig = await copiedFrom(big);
 }, 120_000);
-afterAll(() => {
-  workshop.remove();
-});
 
 /** The records of the artifacts store. */
 function artifactsIn(all: Everything): unknown[] {
